@@ -1,0 +1,45 @@
+# Every target sets up what it needs by itself. `make` alone lists them.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint bench docs clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY)  ## make the virtual environment and install quorate into it
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "quorate needs Python 3.11 or newer; this is $$($(PYTHON) -V)"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "Python has no venv: apt-get install python3-venv"; exit 1; }
+	@echo "setting up $(VENV) (once)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]' 2>&1 | grep -v '^WARNING: Location' || true
+	@$(BIN)/python -c 'import quorate, pytest'
+	@touch $(READY)
+
+demo: $(READY)  ## a small crowd, every model on it, a few telling workers
+	@$(BIN)/quorate demo
+
+test: lint  ## lint, types, layers, tests, doctests, coverage
+	$(BIN)/python -m pytest --cov --cov-report=term README.md docs src tests
+
+lint: $(READY)  ## style, types and layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+bench: $(READY)  ## speed, as ratios in one run
+	$(BIN)/python benchmarks/start.py
+
+docs: $(READY)  ## run every example of README and docs, and check their links
+	$(BIN)/python -m pytest README.md docs tests/test_docs.py
+
+clean:  ## remove what the targets made
+	rm -rf $(VENV) build .coverage .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,76 @@
+"""Votes in, decisions out: the label of every task with an honest confidence, and what every worker can be trusted with."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from quorate.aggregation import aggregate
+    from quorate.errors import InputError, MissingLabels, NotConverged, OptionError, QuorateError
+    from quorate.evaluation import Evaluation, evaluate
+    from quorate.io.read import read
+    from quorate.models.dawid_skene import DawidSkene, FastDawidSkene, Hybrid
+    from quorate.models.majority import MajorityVote
+    from quorate.result import Result
+    from quorate.simulation import Simulation, simulate
+    from quorate.vocabulary import Vocabulary
+    from quorate.votes import Votes
+
+# Every public name and its home. Names load when first used: `import quorate` costs next to nothing.
+_HOMES = {
+    "aggregate": "aggregation",
+    "InputError": "errors",
+    "MissingLabels": "errors",
+    "NotConverged": "errors",
+    "OptionError": "errors",
+    "QuorateError": "errors",
+    "Evaluation": "evaluation",
+    "evaluate": "evaluation",
+    "read": "io.read",
+    "DawidSkene": "models.dawid_skene",
+    "FastDawidSkene": "models.dawid_skene",
+    "Hybrid": "models.dawid_skene",
+    "MajorityVote": "models.majority",
+    "Result": "result",
+    "Simulation": "simulation",
+    "simulate": "simulation",
+    "Vocabulary": "vocabulary",
+    "Votes": "votes",
+}
+
+__all__ = [
+    "DawidSkene",
+    "Evaluation",
+    "FastDawidSkene",
+    "Hybrid",
+    "InputError",
+    "MajorityVote",
+    "MissingLabels",
+    "NotConverged",
+    "OptionError",
+    "QuorateError",
+    "Result",
+    "Simulation",
+    "Vocabulary",
+    "Votes",
+    "aggregate",
+    "evaluate",
+    "read",
+    "simulate",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'quorate' has no attribute {name!r}")
+    value: object = getattr(import_module(f"quorate.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

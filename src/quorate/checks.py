@@ -1,0 +1,199 @@
+"""The contract: what every registered model must pass, on every engine.
+
+A new model or engine is tested by being registered. Each check takes a model's name and an engine and raises
+`AssertionError` with what went wrong; `check` runs them all.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, cast
+
+import numpy as np
+import polars as pl
+
+from quorate.engines.base import Engine
+from quorate.engines.local import LocalEngine
+from quorate.errors import MissingLabels, NotConverged
+from quorate.evaluation import evaluate
+from quorate.io.read import Source, read
+from quorate.models.registry import MODELS
+from quorate.result import Result
+from quorate.simulation import simulate
+
+NEAR: Final = 1e-6  # posteriors of two engines differ by less than this
+Check = Callable[[str, str | Engine], None]
+
+
+def check(model: str, engine: str | Engine = "auto") -> None:
+    """Runs every check of the contract on one model and one engine.
+
+    >>> check("mv", "reference")
+    """
+    for one in CHECKS.values():
+        one(model, engine)
+
+
+def every_task_gets_a_label(model: str, engine: str | Engine) -> None:
+    """Each task once, a known label, a confidence that is the probability of the label."""
+    crowd = simulate(tasks=200, workers=20, labels=4, votes_per_task=3, seed=3)
+    result = _fit(model, crowd.votes, engine)
+    labels, probabilities = result.labels_frame(), result.probabilities_frame()
+    assert labels.columns == ["task", "label", "confidence", "votes", "tie"]
+    assert set(labels["task"]) == set(crowd.votes["task"]), "a task is missing or made up"
+    assert labels["task"].is_unique().all()
+    assert set(labels["label"]) <= set(crowd.votes["label"])
+    matrix = probabilities.drop("task").to_numpy()
+    assert np.allclose(matrix.sum(axis=1), 1.0), "probabilities do not sum to one"
+    assert ((matrix >= 0) & (matrix <= 1)).all()
+    winner = np.array([probabilities.columns.index(label) - 1 for label in labels["label"]])
+    chosen = matrix[np.arange(len(winner)), winner]
+    assert np.allclose(chosen, labels["confidence"].to_numpy()), "confidence is not the probability of the label"
+    assert np.allclose(chosen, matrix.max(axis=1)), "the label is not the most probable one"
+    assert (labels["votes"] == 3).all()
+
+
+def fitting_twice_is_the_same(model: str, engine: str | Engine) -> None:
+    """A model is frozen settings: fitting changes neither it nor the votes."""
+    votes = read(simulate(tasks=50, workers=9, seed=5).votes)
+    before = votes.row.copy()
+    first, second = _fit(model, votes, engine), _fit(model, votes, engine)
+    assert first.labels_frame().equals(second.labels_frame())
+    assert np.array_equal(before, votes.row)
+
+
+def order_of_rows_does_not_matter(model: str, engine: str | Engine) -> None:
+    """The same votes in another order get the same labels."""
+    votes = simulate(tasks=120, workers=15, labels=3, votes_per_task=2, seed=8).votes
+    first = _labels(_fit(model, votes, engine))
+    assert first == _labels(_fit(model, votes.sample(fraction=1.0, shuffle=True, seed=1), engine))
+
+
+def names_of_workers_do_not_matter(model: str, engine: str | Engine) -> None:
+    """Workers under other names (and so in another order) leave the labels as they are."""
+    votes = simulate(tasks=120, workers=15, labels=3, votes_per_task=2, seed=9).votes
+    renamed = votes.with_columns(worker=pl.col("worker").str.reverse() + "!")
+    assert _labels(_fit(model, votes, engine)) == _labels(_fit(model, renamed, engine))
+
+
+def order_of_labels_does_not_matter(model: str, engine: str | Engine) -> None:
+    """Labels declared in another order, or with one that never occurs, win where they won before."""
+    votes = simulate(tasks=120, workers=15, labels=3, votes_per_task=2, seed=10).votes
+    first = _labels(_fit(model, votes, engine))
+    for declared in (["l2", "l0", "l1"], ["never", "l1", "l2", "l0"]):
+        assert first == _labels(_fit(model, read(votes, labels=declared), engine))
+
+
+def ids_are_their_text(model: str, engine: str | Engine) -> None:
+    """Ids as numbers or as the text of those numbers give the same labels, each in its own type."""
+    votes = simulate(tasks=120, workers=15, labels=3, votes_per_task=2, seed=11).votes
+    numbers = votes.with_columns(pl.all().str.slice(1).cast(pl.Int64))
+    texts = numbers.cast(pl.String)
+    as_numbers, as_texts = _labels(_fit(model, numbers, engine)), _labels(_fit(model, texts, engine))
+    assert {str(task): str(label) for task, label in as_numbers.items()} == as_texts
+
+
+def engines_agree(model: str, engine: str | Engine) -> None:
+    """Labels equal the reference's, posteriors to 1e-6, likelihood to 1e-9."""
+    for k, per_task, seed in ((2, 1, 1), (2, 4, 2), (3, 2, 3), (5, 6, 4), (17, 3, 5)):
+        votes = read(simulate(tasks=150, workers=20, labels=k, votes_per_task=per_task, adversaries=0.2, seed=seed).votes)
+        here, there = _fit(model, votes, engine), _fit(model, votes, LocalEngine())
+        assert _labels(here) == _labels(there), f"labels differ from the reference with {k} labels"
+        assert here.iterations == there.iterations
+        ours, theirs = here.probabilities_frame().drop("task"), there.probabilities_frame().drop("task")
+        assert np.abs(ours.to_numpy() - theirs.to_numpy()).max() < NEAR
+        assert np.isclose(here.log_likelihood, there.log_likelihood, rtol=1e-9, equal_nan=True)
+
+
+def likelihood_never_falls(model: str, engine: str | Engine) -> None:
+    """What a phase maximises (likelihood, or C2 when hard) never falls within the phase."""
+    options: tuple[dict[str, float], ...] = ({}, {"smoothing": 0.5}) if "smoothing" in MODELS[model].options() else ({},)
+    for given in options:
+        crowd = simulate(tasks=200, workers=25, labels=4, votes_per_task=3, spammers=0.3, seed=12)
+        trace = _fit(model, crowd.votes, engine, **given).fit.trace
+        for before, after in itertools.pairwise(trace):
+            if before.phase == after.phase:
+                assert after.objective >= before.objective - 1e-9 * abs(before.objective), f"{before} fell to {after}"
+
+
+def the_smallest_inputs_work(model: str, engine: str | Engine) -> None:
+    """No vote, one vote, one label, one worker, one task."""
+    empty: dict[str, list[str]] = {"task": [], "worker": [], "label": []}
+    assert _fit(model, empty, engine).labels_frame().is_empty()
+    assert _labels(_fit(model, [("t", "w", "x")], engine)) == {"t": "x"}
+    assert _labels(_fit(model, [("t", "w", "x"), ("u", "w", "y")], engine)) == {"t": "x", "u": "y"}
+    assert _labels(_fit(model, [("t", w, "x") for w in "abc"], engine)) == {"t": "x"}
+    assert _labels(_fit(model, [(t, w, "x") for t in "tu" for w in "abc"], engine)) == {"t": "x", "u": "x"}
+
+
+def long_tasks_do_not_underflow(model: str, engine: str | Engine) -> None:
+    """30,000 votes on one task, where a product of probabilities would long be zero."""
+    rng = np.random.default_rng(0)
+    worker = np.concatenate([np.arange(30_000) % 500, rng.integers(500, size=3000)])
+    task = np.concatenate([np.zeros(30_000, int), rng.integers(1, 300, size=3000)])
+    right = rng.random(33_000) < 0.7
+    label = np.where(right, task % 3, rng.integers(3, size=33_000))
+    frame = _fit(model, {"task": task, "worker": worker, "label": label}, engine).labels_frame()
+    assert frame["confidence"].is_finite().all()
+    assert dict(frame.select("task", "label").iter_rows())[0] == 0
+
+
+def many_labels_work(model: str, engine: str | Engine) -> None:
+    """300 labels."""
+    crowd = simulate(tasks=900, workers=12, labels=300, votes_per_task=4, skill=0.8, seed=13)
+    assert evaluate(_fit(model, crowd.votes, engine), crowd.truth).accuracy > 0.8
+
+
+def abstentions_are_no_label(model: str, engine: str | Engine) -> None:
+    """Missing labels are dropped, counted and warned about; a task left without votes has no label."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        votes = read([("t", "a", "x"), ("t", "b", None), ("u", "a", None)])
+    assert [w.category for w in caught] == [MissingLabels]
+    assert votes.abstentions == 2
+    assert _fit(model, votes, engine).labels_frame().select("task", "label", "votes").rows() == [("t", "x", 1), ("u", None, 0)]
+
+
+def below_chance_is_used_not_obeyed(model: str, engine: str | Engine) -> None:
+    """With a third of the crowd answering below chance, a model that learns beats counting heads."""
+    crowd = simulate(tasks=500, workers=30, labels=3, votes_per_task=9, skill=0.85, adversaries=1 / 3, seed=14)
+    votes = read(crowd.votes)
+    accuracy = evaluate(_fit(model, votes, engine), crowd.truth).accuracy
+    if MODELS[model].learns:
+        assert accuracy > evaluate(_fit("mv", votes, engine), crowd.truth).accuracy
+        assert accuracy > 0.95
+
+
+CHECKS: Final[Mapping[str, Check]] = MappingProxyType(
+    {
+        one.__name__: one
+        for one in (
+            every_task_gets_a_label,
+            fitting_twice_is_the_same,
+            order_of_rows_does_not_matter,
+            names_of_workers_do_not_matter,
+            order_of_labels_does_not_matter,
+            ids_are_their_text,
+            engines_agree,
+            likelihood_never_falls,
+            the_smallest_inputs_work,
+            long_tasks_do_not_underflow,
+            many_labels_work,
+            abstentions_are_no_label,
+            below_chance_is_used_not_obeyed,
+        )
+    }
+)
+
+
+def _fit(model: str, votes: Source, engine: str | Engine, **options: float) -> Result:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)  # slow convergence is not what is checked
+        return MODELS[model](**cast(Any, options)).fit(votes, engine=engine)
+
+
+def _labels(result: Result) -> dict[object, object]:
+    return dict(result.labels_frame().select("task", "label").iter_rows())

@@ -1,0 +1,141 @@
+"""`quorate aggregate`: votes in, labels out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from quorate.evaluation import Evaluation
+    from quorate.result import Result
+
+PREVIEW = 20  # labels shown on a terminal
+
+
+def command(
+    votes: Annotated[str, typer.Argument(metavar="VOTES", help="File of votes: csv, tsv, jsonl or parquet.")],
+    model: Annotated[str, typer.Option(help="mv, ds, fds or hybrid.")] = "fds",
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the labels here (else to stdout).")] = None,
+    workers: Annotated[Path | None, typer.Option(help="Write the workers here.")] = None,
+    probabilities: Annotated[Path | None, typer.Option(help="Write the probability of every label here.")] = None,
+    truth: Annotated[Path | None, typer.Option(help="Known labels, to measure accuracy; never learned from.")] = None,
+    seed: Annotated[int, typer.Option(help="Decides ties.")] = 0,
+    engine: Annotated[str, typer.Option(help="auto or reference.")] = "auto",
+    threads: Annotated[int | None, typer.Option(help="Threads to use (default: all cores).")] = None,
+    task: Annotated[str | None, typer.Option(help="Column of the task.")] = None,
+    worker: Annotated[str | None, typer.Option(help="Column of the worker.")] = None,
+    label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
+    labels: Annotated[str | None, typer.Option(help="The labels in order, joined by commas.")] = None,
+    smoothing: Annotated[float, typer.Option(help="Added to every cell of every confusion; 0 is the paper.")] = 0.0,
+    tol: Annotated[float, typer.Option(help="Stop when the priors change by less than this.")] = 1e-4,
+    max_iter: Annotated[int, typer.Option(help="The most iterations.")] = 100,
+    switch: Annotated[float, typer.Option(help="hybrid: harden when the priors change by at most this.")] = 0.005,
+    stop: Annotated[str, typer.Option(help="priors, or labels: stop when no label changed.")] = "priors",
+    ties: Annotated[str, typer.Option(help="hash, or prior: ties go to the more frequent label.")] = "hash",
+    duplicates: Annotated[str, typer.Option(help="Repeated votes: all, last, first or error.")] = "all",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but data.")] = False,
+) -> None:
+    """Finds the label of every task, and what every worker can be trusted with."""
+    import quorate as qr
+    from quorate.cli import console
+    from quorate.io.write import check_target, write_frame
+
+    for target in (output, workers, probabilities):
+        if target is not None:
+            check_target(target)
+    talk = console.talk(quiet)
+    with console.progress(talk, model) as progress:
+        result = qr.aggregate(
+            votes,
+            model=model,
+            seed=seed,
+            engine=engine,
+            threads=threads,
+            task=task,
+            worker=worker,
+            label=label,
+            labels=None if labels is None else labels.split(","),
+            duplicates=duplicates,
+            smoothing=smoothing,
+            tol=tol,
+            max_iter=max_iter,
+            switch=switch,
+            stop=stop,
+            ties=ties,
+            progress=progress,
+        )
+    evaluation = None if truth is None else qr.evaluate(result, truth)
+    if workers is not None:
+        write_frame(result.workers_frame(), workers)
+    if probabilities is not None:
+        write_frame(result.probabilities_frame(), probabilities)
+    if output is not None:
+        write_frame(result.labels_frame(), output)
+    _summary(result, evaluation, quiet or as_json)
+    if as_json:
+        _json(result, evaluation, with_labels=output is None)
+    elif output is None:
+        _labels(result)
+
+
+def _summary(result: Result, evaluation: Evaluation | None, quiet: bool) -> None:
+    from quorate.cli import console
+
+    facts = _facts(result, evaluation)
+    if quiet:
+        return
+    shown = {name: value for name, value in facts.items() if value is not None}
+    console.talk().print(console.table(["", ""], [[name.replace("_", " "), value] for name, value in shown.items()]))
+
+
+def _facts(result: Result, evaluation: Evaluation | None) -> dict[str, object]:
+    """Returns the figures of a run, for people and for JSON alike."""
+    votes, outcome = result.votes, result.fit.outcome
+    return {
+        "model": result.model,
+        "votes": len(votes),
+        "tasks": votes.n_tasks,
+        "workers": votes.n_workers,
+        "labels": votes.n_labels,
+        "abstentions": votes.abstentions or None,
+        "tasks_without_votes": len(votes.unvoted) or None,
+        "iterations": result.iterations,
+        "converged": result.converged,
+        "log_likelihood": None if result.log_likelihood != result.log_likelihood else result.log_likelihood,
+        "mean_confidence": float(outcome.confidence.mean()) if votes.n_tasks else None,
+        "ties": int(outcome.tie.sum()),
+        "accuracy": None if evaluation is None or not evaluation.tasks else evaluation.accuracy,
+        "tasks_with_truth": None if evaluation is None else evaluation.tasks,
+    }
+
+
+def _labels(result: Result) -> None:
+    """Prints the labels: a preview on a terminal, CSV into a pipe."""
+    import sys
+
+    frame = result.labels_frame()
+    if not sys.stdout.isatty():
+        from quorate.io.write import write_stream
+
+        write_stream(frame, sys.stdout.buffer)
+        return
+    from quorate.cli import console
+
+    console.data().print(console.table(frame.columns, frame.head(PREVIEW).rows(), left=2))
+    if len(frame) > PREVIEW:
+        console.talk().print(f"… and {len(frame) - PREVIEW} more: write them all with -o labels.csv", style="dim")
+
+
+def _json(result: Result, evaluation: Evaluation | None, *, with_labels: bool) -> None:
+    import json
+
+    document = _facts(result, evaluation)
+    document["priors"] = dict(zip(result.votes.labels.texts(), result.fit.params.priors.tolist(), strict=True))
+    if evaluation is not None:
+        document["evaluation"] = evaluation.summary()
+    if with_labels:
+        document["result"] = result.labels_frame().to_dicts()
+    typer.echo(json.dumps(document, ensure_ascii=False, allow_nan=False))

@@ -1,0 +1,81 @@
+"""What the commands share on the terminal: tables, progress, heat maps. Data goes to stdout, talk to stderr."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import Progress as Bar
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from quorate.em import Progress
+from quorate.fit import TraceRow
+
+
+def talk(quiet: bool = False) -> Console:
+    """Returns the console for people: stderr, silent when asked."""
+    return Console(stderr=True, quiet=quiet, highlight=False)
+
+
+def data() -> Console:
+    """Returns the console for results people read: stdout."""
+    return Console(highlight=False)
+
+
+@contextmanager
+def progress(console: Console, what: str) -> Iterator[Progress]:
+    """Yields a callback that shows the running iteration, on a terminal only, and leaves no trace."""
+    with Bar(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal or console.quiet,
+    ) as bar:
+        running = bar.add_task(what, total=None)
+
+        def report(row: TraceRow) -> None:
+            change = "" if row.change != row.change else f", priors moved by {row.change:.1g}"
+            bar.update(running, description=f"{what}: iteration {row.iteration} ({row.phase}){change}")
+
+        yield report
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]], left: int = 1) -> Table:
+    """Returns a table whose first `left` columns are text and the others figures."""
+    out = Table(box=None, pad_edge=False, show_header=any(columns))
+    for place, name in enumerate(columns):
+        out.add_column(name, justify="left" if place < left else "right", overflow="fold")
+    for row in rows:
+        out.add_row(*(figure(cell) for cell in row))
+    return out
+
+
+def figure(value: object) -> str:
+    """Returns a cell as people read it: four digits, a dash for what is not known."""
+    if value is None or (isinstance(value, float) and value != value):
+        return "–"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def heat_map(names: Sequence[str], matrix: NDArray[np.float64]) -> Table:
+    """Returns a confusion as a table of coloured percentages: a row per true label, a column per answer."""
+    out = Table(box=None, pad_edge=False, padding=0)
+    out.add_column("true \\ said ", style="dim")
+    for name in names:
+        out.add_column(f"{name} ", justify="right")
+    for name, line in zip(names, matrix, strict=True):
+        out.add_row(name, *(_cell(share, max(map(len, names))) for share in line))
+    return out
+
+
+def _cell(share: float, width: int) -> Text:
+    shade = int(235 - 190 * share)  # white paper to deep blue ink
+    ink = "white" if share > 0.45 else "black"
+    return Text(f"{share * 100:3.0f}% ".rjust(width + 1), style=f"{ink} on rgb({shade},{min(shade + 15, 255)},250)")

@@ -1,0 +1,112 @@
+"""`quorate demo`: a small crowd in a temporary folder, every model on it, and a few telling workers."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from quorate.result import Result
+    from quorate.simulation import Simulation
+
+LABELS = ("fine", "rude", "hateful", "spam")
+TELLING = {
+    "expert": "nearly always right",
+    "spammer": "says the same, whatever is shown",
+    "mixes-up": "takes rude for hateful and the other way round, but tells the rest",
+}
+
+
+def command(
+    keep: Annotated[Path | None, typer.Option("--keep", help="Keep the data in this folder.")] = None,
+    seed: Annotated[int, typer.Option(help="Draws another crowd.")] = 7,
+) -> None:
+    """Makes a small realistic data set, aggregates it with every model, and shows a few telling workers."""
+    from quorate.errors import InputError
+
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="quorate-demo-") as folder:
+            _run(Path(folder), seed)
+        return
+    if keep.exists() and not keep.is_dir():
+        raise InputError(f"{keep} is a file: name a folder")
+    keep.mkdir(parents=True, exist_ok=True)
+    _run(keep, seed)
+
+
+def _run(folder: Path, seed: int) -> None:
+    import time
+
+    import quorate as qr
+    from quorate.cli import console
+    from quorate.io.write import write_frame
+    from quorate.models.registry import MODELS
+
+    out = console.data()
+    crowd = _crowd(seed)
+    write_frame(crowd.votes, folder / "votes.csv")
+    write_frame(crowd.truth, folder / "truth.csv")
+    out.print(
+        f"\n{len(crowd.votes)} votes by {len(crowd.worker_names)} moderators on {len(crowd.truth)} comments, "
+        f"each one of\n{', '.join(LABELS)} (files in {folder})\n"
+    )
+    rows: list[tuple[object, ...]] = []
+    results: dict[str, Result] = {}
+    for name, model in MODELS.items():
+        began = time.perf_counter()
+        results[name] = qr.aggregate(folder / "votes.csv", model=name, labels=LABELS)
+        seconds = time.perf_counter() - began
+        accuracy = qr.evaluate(results[name], folder / "truth.csv").accuracy
+        rows.append((name, model.title, f"{accuracy:.1%}", results[name].iterations, f"{seconds * 1000:.0f}"))
+    out.print("every model on the same votes", style="bold")
+    out.print(console.table(["model", "", "accuracy", "iterations", "ms"], rows, left=2))
+    out.print("\nWhat Fast Dawid-Skene found out about three of the workers, without ever seeing the truth:\n")
+    for worker, about in TELLING.items():
+        out.print(f"{worker}: {about}", style="bold")
+        out.print(console.heat_map(LABELS, results["fds"].confusion_matrix(worker)))
+        out.print()
+    out.print("On your votes: quorate aggregate votes.csv -o labels.csv --workers workers.csv")
+
+
+def _crowd(seed: int) -> Simulation:
+    """Returns a crowd of thirty: ordinary moderators, and the three telling ones."""
+    import numpy as np
+
+    from quorate.simulation import simulate
+
+    rng = np.random.default_rng(seed)
+    ordinary = [_ordinary(rng) for _ in range(17)]
+    careless = [np.tile(rng.dirichlet([6, 2, 1, 3]), (4, 1)) * 0.7 + np.eye(4) * 0.3 for _ in range(10)]
+    expert = np.full((4, 4), 0.02) + np.eye(4) * 0.92
+    spammer = np.tile([0.85, 0.05, 0.05, 0.05], (4, 1))
+    mixed = np.array([[0.9, 0.04, 0.03, 0.03], [0.05, 0.15, 0.77, 0.03], [0.03, 0.74, 0.2, 0.03], [0.03, 0.03, 0.03, 0.91]])
+    names = [*(f"mod-{n:02d}" for n in range(1, 28)), *TELLING]
+    return simulate(
+        tasks=600,
+        votes_per_task=5,
+        confusions=np.stack([*ordinary, *careless, expert, spammer, mixed]),
+        worker_names=names,
+        label_names=LABELS,
+        label_weights=[5, 2, 1, 2],
+        seed=seed,
+    )
+
+
+def _ordinary(rng: np.random.Generator) -> NDArray[np.float64]:
+    """Returns the confusion of a moderator who is right six times in ten, and errs to the neighbouring label."""
+    import numpy as np
+
+    near = np.array([[0, 6, 1, 3], [5, 0, 4, 1], [2, 7, 0, 1], [6, 2, 1, 0]], float)
+    matrix = np.empty((4, 4))
+    for true in range(4):
+        right = rng.uniform(0.45, 0.75)
+        matrix[true] = rng.dirichlet(near[true] * 2 + 0.05) * (1 - right)
+        matrix[true, true] += right
+    matrix /= matrix.sum(axis=1, keepdims=True)
+    return matrix

@@ -1,0 +1,59 @@
+"""`quorate`: the commands, and what happens when one of them cannot go on."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+
+import typer
+
+from quorate.cli import aggregate, demo, evaluate
+from quorate.errors import QuorateError
+
+app = typer.Typer(
+    name="quorate",
+    help="Turns votes (which worker gave which task which label) into decisions.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("aggregate")(aggregate.command)
+app.command("evaluate")(evaluate.command)
+app.command("demo")(demo.command)
+
+
+@app.callback(invoke_without_command=True)
+def _options(version: bool = typer.Option(False, "--version", help="Show the version and leave.")) -> None:
+    """Turns votes (which worker gave which task which label) into decisions."""
+    if version:
+        from quorate import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Runs the command line; bad input ends in one line and exit code 1, bad usage in 2."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = _one_line
+            app()
+    except QuorateError as error:
+        _fail(str(error))
+    except MemoryError:
+        _fail("out of memory: close other programs, or use fewer labels or votes")
+    except BrokenPipeError:  # the reader of our output has left: not worth a word
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+def _fail(message: str) -> None:
+    typer.echo(f"quorate: {' '.join(message.splitlines())}", err=True)
+    sys.exit(1)
+
+
+def _one_line(message: Warning | str, *_: object, **__: object) -> None:
+    typer.echo(f"quorate: warning: {message}", err=True)

@@ -1,0 +1,165 @@
+"""The engine of this process: shards of tasks, one kernel call each, statistics summed in shard order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quorate.engines.memory import require
+from quorate.fit import Outcome
+from quorate.kernels import reference
+from quorate.params import Parameters
+from quorate.statistics import Statistics
+from quorate.votes import Votes
+
+
+@dataclass(frozen=True)
+class LocalEngine:
+    """Runs a kernel module over shards of about `shard_votes` votes each; a task is never split."""
+
+    name: str = "reference"
+    kernels: ModuleType = reference
+    threads: int = 1
+    shard_votes: int = 1 << 18
+
+    def load(self, votes: Votes, *, seed: int, ties: str) -> LocalSession:
+        """Returns a session over these votes; too little memory is foreseen and said."""
+        require(votes, self.shard_votes)
+        return LocalSession(self, votes, seed=seed, by_prior=ties == "prior")
+
+
+class LocalSession:
+    """Votes in memory, cut into shards, and the current label of every task."""
+
+    def __init__(self, engine: LocalEngine, votes: Votes, *, seed: int, by_prior: bool) -> None:
+        self._engine = engine
+        self._votes = votes
+        self._by_prior = by_prior
+        kernels = engine.kernels
+        self._task_key = reference.tie_keys(kernels.hash_texts(*votes.tasks.text_buffers()), seed)
+        self._label_hash = kernels.hash_texts(*votes.labels.text_buffers())
+        self._labels = np.zeros(votes.n_tasks, np.int32)
+
+    def start(self, *, hard: bool) -> Statistics:
+        """Returns the statistics of majority vote: by winner (hard) or by vote shares (soft)."""
+        counts, class_counts = self._zeros()
+        for shard in self._shards():
+            self._majority(shard, soft=not hard, counts=counts, class_counts=class_counts)
+        return Statistics(counts, class_counts)
+
+    def step(self, params: Parameters, *, hard: bool) -> Statistics:
+        """Returns the statistics of one pass: an E-step under `params`, and the recount."""
+        counts, class_counts = self._zeros()
+        sums = [self._pass(shard, params, hard=hard, counts=counts, class_counts=class_counts) for shard in self._shards()]
+        return Statistics(counts, class_counts, *_total(sums))
+
+    def finish(self, params: Parameters) -> Outcome:
+        """Returns what the E-step under `params` says of every task."""
+        confidence, tie = np.empty(self._votes.n_tasks), np.empty(self._votes.n_tasks, np.bool_)
+        counts, class_counts = self._zeros()
+        sums = [
+            self._pass(
+                shard,
+                params,
+                hard=False,
+                confidence=confidence[shard],
+                tie=tie[shard],
+                counts=counts,
+                class_counts=class_counts,
+            )
+            for shard in self._shards()
+        ]
+        return self._outcome(confidence, tie, counts, _total(sums).log_likelihood)
+
+    def majority(self) -> tuple[Outcome, Statistics]:
+        """Returns what majority vote says of every task (a vote is right when it agrees), and its winners' statistics."""
+        confidence, tie = np.empty(self._votes.n_tasks), np.empty(self._votes.n_tasks, np.bool_)
+        counts, class_counts = self._zeros()
+        for shard in self._shards():
+            self._majority(
+                shard,
+                soft=False,
+                confidence=confidence[shard],
+                tie=tie[shard],
+                counts=counts,
+                class_counts=class_counts,
+            )
+        return self._outcome(confidence, tie, counts, float("nan")), Statistics(counts, class_counts)
+
+    def posterior(self, params: Parameters) -> NDArray[np.float64]:
+        """Returns T_qc under `params`, [tasks, K]."""
+        out = np.empty((self._votes.n_tasks, self._votes.n_labels))
+        for shard in self._shards():
+            self._pass(shard, params, hard=False, posterior=out[shard])
+        return out
+
+    def shares(self) -> NDArray[np.float64]:
+        """Returns the share of each task's votes that each label has, [tasks, K]."""
+        out = np.empty((self._votes.n_tasks, self._votes.n_labels))
+        for shard in self._shards():
+            self._majority(shard, soft=True, posterior=out[shard])
+        return out
+
+    def _shards(self) -> Iterator[slice]:
+        """Yields slices of tasks that hold about `shard_votes` votes each."""
+        ptr = self._votes.task_ptr
+        start, tasks = 0, self._votes.n_tasks
+        while start < tasks:
+            end = int(np.searchsorted(ptr, ptr[start] + self._engine.shard_votes, side="right")) - 1
+            end = max(end, start + 1)
+            yield slice(start, end)
+            start = end
+
+    def _pass(self, shard: slice, params: Parameters, **out: Any) -> reference.Sums:
+        em_pass: Callable[..., reference.Sums] = self._engine.kernels.em_pass
+        return em_pass(
+            self._votes.task_ptr[shard.start : shard.stop + 1],
+            self._votes.row,
+            params.table,
+            params.log_prior,
+            self._task_key[shard],
+            self._label_hash,
+            by_prior=self._by_prior,
+            labels=self._labels[shard],
+            **out,
+        )
+
+    def _majority(self, shard: slice, **out: Any) -> None:
+        self._engine.kernels.majority(
+            self._votes.task_ptr[shard.start : shard.stop + 1],
+            self._votes.row,
+            self._votes.row_label,
+            self._task_key[shard],
+            self._label_hash,
+            favour=self._vote_share() if self._by_prior else None,
+            labels=self._labels[shard],
+            **out,
+        )
+
+    def _vote_share(self) -> NDArray[np.float64]:
+        """Returns each label's share of all votes, [K]: the class marginal before there is any model."""
+        weights = self._votes.votes_per_row()
+        return np.bincount(self._votes.row_label, weights, minlength=self._votes.n_labels).astype(np.float64)
+
+    def _zeros(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        k = self._votes.n_labels
+        return np.zeros((self._votes.n_rows, k)), np.zeros(k)
+
+    def _outcome(
+        self, confidence: NDArray[np.float64], tie: NDArray[np.bool_], counts: NDArray[np.float64], likelihood: float
+    ) -> Outcome:
+        right = counts[np.arange(self._votes.n_rows), self._votes.row_label]
+        return Outcome(self._labels.copy(), confidence, tie, right, likelihood)
+
+
+def _total(sums: list[reference.Sums]) -> reference.Sums:
+    """Returns the sum of the shards' scalars, in shard order."""
+    if not sums:
+        return reference.Sums(0.0, 0.0, 0, 0)
+    likelihood, classification, changed, impossible = zip(*sums, strict=True)
+    return reference.Sums(sum(likelihood), sum(classification), sum(changed), sum(impossible))

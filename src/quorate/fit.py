@@ -1,0 +1,50 @@
+"""A finished fit, still in codes: `result.py` decodes it for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quorate.params import Parameters
+
+
+@dataclass(frozen=True)
+class TraceRow:
+    """One iteration: an M-step and the E-step that follows it."""
+
+    iteration: int
+    phase: str  # "soft" or "hard"
+    change: float  # sum of |p_c - previous p_c|; NaN in the first iteration
+    log_likelihood: float  # marginal
+    classification: float  # C2 of the paper; NaN in a soft pass
+    objective: float  # what this phase never lets fall: likelihood (soft) or C2 (hard), plus the penalty of smoothing
+    labels_changed: int
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What the last E-step says of every task."""
+
+    labels: NDArray[np.int32]  # [tasks] the winner's code
+    confidence: NDArray[np.float64]  # [tasks] its posterior probability
+    tie: NDArray[np.bool_]  # [tasks] whether another label scored as well
+    right: NDArray[np.float64]  # [rows] expected number of right votes in the row
+    log_likelihood: float
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Labels, parameters and the way they were reached."""
+
+    outcome: Outcome
+    params: Parameters
+    trace: tuple[TraceRow, ...] = field(default=())
+    converged: bool = True
+
+    @property
+    def iterations(self) -> int:
+        """The number of M-steps taken."""
+        return len(self.trace)

@@ -1,0 +1,1 @@
+"""Votes in, frames and files out: sources, columns, encoding, writing."""

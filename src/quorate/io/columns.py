@@ -1,0 +1,67 @@
+"""Which column is the task, the worker, the label: by its usual names, or as the caller says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from quorate.errors import InputError, listed, shown
+
+# Names are compared in lower case without spaces, dots, dashes, underscores and a trailing "id".
+USUAL: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        role: frozenset(names.split())
+        for role, names in {
+            "task": "task question item unit example instance object document sample subject hit datapoint",
+            "worker": "worker annotator rater user judge labeler labeller participant coder reviewer voter observer grader assessor",
+            "label": "label answer choice vote annotation response rating judgment judgement category class option",
+            "truth": "label truth gold answer trueanswer truelabel goldlabel groundtruth target class category",
+        }.items()
+    }
+)
+# Taken only when no usual name is there: too general to contradict one.
+LAST_RESORT: Final[Mapping[str, frozenset[str]]] = MappingProxyType({"task": frozenset({"", "key", "index"})})
+
+
+def find(columns: Sequence[str], wanted: Mapping[str, str | None], where: str) -> dict[str, str]:
+    """Returns the column of each wanted role; one that is absent or ambiguous is an error that lists the columns.
+
+    >>> find(["question_id", "annotator", "answer"], {"task": None, "worker": None, "label": None}, "votes.csv")
+    {'task': 'question_id', 'worker': 'annotator', 'label': 'answer'}
+    """
+    given = {role: name for role, name in wanted.items() if name is not None}
+    for role, name in given.items():
+        if name not in columns:
+            raise InputError(f"{where}: there is no column {shown(name)} for the {role}; the columns are: {listed(columns)}")
+    free = [c for c in columns if c not in given.values()]
+    found = {role: given.get(role) or _usual(role, free, columns, where) for role in wanted}
+    if len(set(found.values())) < len(found):
+        raise InputError(f"{where}: one column cannot serve two roles: {found}; the columns are: {listed(columns)}")
+    return found
+
+
+def _usual(role: str, free: Sequence[str], columns: Sequence[str], where: str) -> str:
+    for names in (USUAL[role], LAST_RESORT.get(role, frozenset())):
+        candidates = [c for c in free if _plain(c) in names]
+        if len(candidates) == 1:
+            return candidates[0]
+        if candidates:
+            raise InputError(
+                f"{where}: the {role} could be any of {listed(candidates)}; say which with {_remedy(role)} "
+                f"(the columns are: {listed(columns)})"
+            )
+    raise InputError(
+        f"{where}: no column looks like the {role}; say which with {_remedy(role)} (the columns are: {listed(columns)})"
+    )
+
+
+def _remedy(role: str) -> str:
+    option = "label" if role == "truth" else role
+    return f"{option}=… (--{option} on the command line)"
+
+
+def _plain(name: str) -> str:
+    """Returns a column's name without case, punctuation and a trailing "id"."""
+    return re.sub(r"id$", "", re.sub(r"[^a-z0-9]", "", name.lower()))

@@ -1,0 +1,75 @@
+"""The caller's own kind of frame, in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from quorate.io.ids import series_of, text_series
+from quorate.vocabulary import Vocabulary
+from quorate.votes import FrameKind
+
+
+def kind_of(source: object) -> FrameKind | None:
+    """Returns which kind of frame this is, or None when it is none."""
+    frame: Any = nw.from_native(source, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        return None
+    if frame.implementation.is_pandas_like():
+        return "pandas"
+    return "pyarrow" if frame.implementation.is_pyarrow() else "polars"
+
+
+def columns_of(frame: Any) -> list[str]:
+    """Returns the names of a frame's columns."""
+    return list(nw.from_native(frame, eager_only=True).columns)
+
+
+def select(frame: Any, columns: Mapping[str, str]) -> pl.DataFrame:
+    """Returns these columns of any frame as polars, named by their role."""
+    wrapped = nw.from_native(frame, eager_only=True)
+    return pl.DataFrame({role: _series(wrapped.get_column(name), role) for role, name in columns.items()})
+
+
+def _series(column: nw.Series[Any], what: str) -> pl.Series:
+    if not column.implementation.is_pandas_like():
+        return column.to_polars()
+    # pandas: without pyarrow, and in columns of objects, values go one by one.
+    dtype = column.dtype
+    if dtype.is_numeric() and str(column.to_native().dtype).islower():
+        return series_of(column.to_numpy(), what)
+    if dtype == nw.Object or find_spec("pyarrow") is None:
+        return series_of(column.to_list(), what)
+    return column.to_polars()
+
+
+def column(ids: Vocabulary, codes: NDArray[np.integer] | None = None) -> pl.Series:
+    """Returns the ids with these codes (all without) as a series; code -1 is missing."""
+    whole = text_series(ids.offsets, ids.values.astype(np.uint8, copy=False)) if ids.kind == "string" else pl.Series(ids.values)
+    if codes is None:
+        return whole
+    index = pl.Series(codes)
+    return whole.gather(index.set(index < 0, None) if len(codes) and codes.min() < 0 else index)
+
+
+def native(frame: pl.DataFrame, kind: FrameKind) -> Any:
+    """Returns a polars frame as the caller's own kind."""
+    if kind == "polars":
+        return frame
+    if kind == "pyarrow":
+        return frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+    if find_spec("pyarrow") is None:
+        import pandas as pd
+
+        return pd.DataFrame(frame.to_dict(as_series=False))
+    out = frame.to_pandas()
+    for name, series in zip(frame.columns, frame.iter_columns(), strict=True):
+        if series.dtype == pl.Int64 and series.null_count():  # an id is never a float
+            out[name] = series.to_pandas(use_pyarrow_extension_array=True).astype("Int64")
+    return out

@@ -1,0 +1,70 @@
+"""Files written whole or not at all: aside, then renamed."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import polars as pl
+
+from quorate.errors import InputError, QuorateError, listed
+
+WRITERS: Final[Mapping[str, Callable[[pl.DataFrame, Path], object]]] = {
+    ".csv": lambda frame, path: frame.write_csv(path),
+    ".tsv": lambda frame, path: frame.write_csv(path, separator="\t"),
+    ".jsonl": lambda frame, path: frame.write_ndjson(path),
+    ".ndjson": lambda frame, path: frame.write_ndjson(path),
+    ".parquet": lambda frame, path: frame.write_parquet(path),
+    ".pq": lambda frame, path: frame.write_parquet(path),
+}
+
+
+def check_target(path: Path) -> None:
+    """Raises when a frame cannot be written there, so that it is known before long work."""
+    if path.suffix.lower() not in WRITERS:
+        raise InputError(f"cannot write {path}: the suffix {path.suffix!r} names no known format; known are {listed(WRITERS)}")
+    if path.is_dir():
+        raise InputError(f"cannot write {path}: it is a folder")
+    if not path.parent.is_dir():
+        raise InputError(f"cannot write {path}: the folder {path.parent} does not exist; make it first")
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(f"cannot write {path}: no permission in the folder {path.parent}")
+
+
+def write_frame(frame: pl.DataFrame, path: Path) -> None:
+    """Writes a frame in the format its suffix names; a failure or Ctrl-C leaves what was there before."""
+    check_target(path)
+    write_aside(path, lambda aside: WRITERS[path.suffix.lower()](frame, aside))
+
+
+def write_stream(frame: pl.DataFrame, stream: BinaryIO) -> None:
+    """Writes a frame as CSV to a stream, piece by piece; a reader that has left raises BrokenPipeError."""
+    stream.write(frame.clear().write_csv().encode())
+    for piece in frame.iter_slices(1 << 16):
+        stream.write(piece.write_csv(include_header=False).encode())
+    stream.flush()
+
+
+def write_aside(path: Path, write: Callable[[Path], object]) -> None:
+    """Calls `write` with a path beside the target, then renames it onto the target."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
+    os.close(handle)
+    aside = Path(name)
+    try:
+        write(aside)
+        aside.chmod(0o666 & ~_umask())
+        aside.replace(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise QuorateError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    """Returns the process's file mode mask, which can only be read by setting it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,233 @@
+"""The definition of every pass, in readable NumPy: the oracle of the fast kernels, and the fallback without them.
+
+Everything is in logarithms (30,000 votes on one task must not underflow) and in float64. A task's score starts
+at the log prior, and its votes are added one after the other in their stored order: a sum in a fixed order has
+the same last bit everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+TIE = 1e-9  # scores this close (relative to the best, absolute below 1) are tied
+
+
+class Sums(NamedTuple):
+    """The scalars of a pass over one shard."""
+
+    log_likelihood: float
+    classification: float
+    changed: int
+    impossible: int
+
+
+def em_pass(
+    task_ptr: NDArray[np.int64],  # IN [tasks + 1] absolute positions in `row`
+    row: NDArray[np.uint32],  # IN [all votes]
+    table: Floats,  # IN [rows, K] log pi
+    log_prior: Floats,  # IN [K]
+    task_key: NDArray[np.uint64],  # IN [tasks] see tie_keys
+    label_hash: NDArray[np.uint64],  # IN [K]
+    *,
+    hard: bool,
+    by_prior: bool,  # ties go to the larger prior first
+    labels: NDArray[np.int32],  # IN/OUT [tasks] previous label in, this pass's out
+    confidence: Floats | None = None,  # OUT [tasks]
+    tie: NDArray[np.bool_] | None = None,  # OUT [tasks]
+    posterior: Floats | None = None,  # OUT [tasks, K]
+    counts: Floats | None = None,  # OUT [rows, K] added to
+    class_counts: Floats | None = None,  # OUT [K] added to
+) -> Sums:
+    """Returns the sums of one E-step (the paper's equations 1, 2 and 11) with the recount that feeds the M-step."""
+    scores, impossible = task_scores(task_ptr, row, table, log_prior)
+    winner, tied = pick(scores, task_key, label_hash, favour=log_prior if by_prior else None)
+
+    best = scores.max(axis=1, initial=-np.inf, keepdims=True)
+    weight = np.exp(scores - best)
+    total = weight.sum(axis=1, keepdims=True)
+    probability = weight / total
+
+    changed = int((winner != labels).sum())
+    labels[:] = winner
+    picked = np.arange(len(winner)), winner
+    if confidence is not None:
+        confidence[:] = probability[picked]
+    if tie is not None:
+        tie[:] = tied
+    if posterior is not None:
+        posterior[:] = probability
+    if counts is not None and class_counts is not None:
+        if hard:
+            recount_hard(task_ptr, row, winner, counts, class_counts)
+        else:
+            recount_soft(task_ptr, row, probability, counts, class_counts)
+    likelihood = -np.inf if impossible else float((best + np.log(total)).sum())
+    return Sums(likelihood, float(scores[picked].sum()), changed, impossible)
+
+
+def majority(
+    task_ptr: NDArray[np.int64],  # IN [tasks + 1]
+    row: NDArray[np.uint32],  # IN [all votes]
+    row_label: NDArray[np.int32],  # IN [rows]
+    task_key: NDArray[np.uint64],  # IN [tasks]
+    label_hash: NDArray[np.uint64],  # IN [K]
+    *,
+    favour: Floats | None,  # IN [K] ties go to the largest of these first
+    soft: bool,  # count by vote shares, not by the winner
+    labels: NDArray[np.int32],  # OUT [tasks]
+    confidence: Floats | None = None,  # OUT [tasks] the winner's share of the votes
+    tie: NDArray[np.bool_] | None = None,  # OUT [tasks]
+    posterior: Floats | None = None,  # OUT [tasks, K] vote shares
+    counts: Floats | None = None,  # OUT [rows, K] added to
+    class_counts: Floats | None = None,  # OUT [K] added to
+) -> None:
+    """Majority vote on every task: the most frequent label, ties by the rule of `pick`."""
+    length = np.diff(task_ptr)
+    tasks, k = len(length), len(label_hash)
+    given = row_label[row[task_ptr[0] : task_ptr[-1]]]
+    ballots = np.repeat(np.arange(tasks), length) * k + given
+    shares = np.bincount(ballots, minlength=tasks * k).reshape(tasks, k) / length[:, None]
+    winner, tied = pick(shares, task_key, label_hash, favour)
+    labels[:] = winner
+    if confidence is not None:
+        confidence[:] = shares[np.arange(tasks), winner]
+    if tie is not None:
+        tie[:] = tied
+    if posterior is not None:
+        posterior[:] = shares
+    if counts is not None and class_counts is not None:
+        if soft:
+            recount_soft(task_ptr, row, shares, counts, class_counts)
+        else:
+            recount_hard(task_ptr, row, winner, counts, class_counts)
+
+
+def task_scores(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], table: Floats, log_prior: Floats) -> tuple[Floats, int]:
+    """Returns log p_c + sum of log pi over each task's votes, [tasks, K], and the number of impossible tasks.
+
+    A task is impossible when every label has probability 0. Then the limit of smoothing to 0 decides: the
+    labels with the fewest impossible votes, and among them the finite part.
+    """
+    scores = _sum_votes(task_ptr, row, table, log_prior)
+    stuck = np.flatnonzero(np.isneginf(scores).all(axis=1)) if scores.shape[1] else np.zeros(0, np.int64)
+    if len(stuck):
+        never = np.isneginf(table)
+        ptr, some = _select(task_ptr, row, stuck)
+        misses = _sum_votes(ptr, some, never.astype(np.float64), np.zeros_like(log_prior))
+        finite = _sum_votes(ptr, some, np.where(never, 0.0, table), log_prior)
+        misses[np.isneginf(finite)] = np.inf  # a label with prior 0 stays out
+        fewest = misses.min(axis=1, keepdims=True)
+        scores[stuck] = np.where(misses == fewest, finite, -np.inf)
+    return scores, len(stuck)
+
+
+def pick(
+    scores: Floats, task_key: NDArray[np.uint64], label_hash: NDArray[np.uint64], favour: Floats | None = None
+) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """Returns the winner of each task, [tasks], and whether it had to be picked among tied labels, [tasks].
+
+    The winner of a tie is the tied label with the largest hash of (seed, task id, label): fair on average, and
+    the same in every pass, row order and engine.
+    """
+    if not scores.size:
+        return np.zeros(len(scores), np.int32), np.zeros(len(scores), np.bool_)
+    best = scores.max(axis=1, keepdims=True)
+    candidate = scores >= best - TIE * np.maximum(1.0, np.abs(best))
+    winner = candidate.argmax(axis=1)
+    tied = candidate.sum(axis=1) > 1
+    where = np.flatnonzero(tied)
+    candidate = candidate[where]
+    if favour is not None:
+        weight = np.where(candidate, favour, -np.inf)
+        candidate &= weight == weight.max(axis=1, keepdims=True)
+    key = mix(task_key[where, None] ^ label_hash)
+    key[~candidate] = 0
+    winner[where] = key.argmax(axis=1)
+    return winner.astype(np.int32), tied
+
+
+def recount_hard(
+    task_ptr: NDArray[np.int64],
+    row: NDArray[np.uint32],
+    labels: NDArray[np.int32],
+    counts: Floats,
+    class_counts: Floats,
+) -> None:
+    """Adds one per vote to counts[row, label of its task] and one per task to class_counts[label]."""
+    rows, k = counts.shape
+    label = np.repeat(labels.astype(np.int64), np.diff(task_ptr))
+    cell = row[task_ptr[0] : task_ptr[-1]].astype(np.int64) * k + label
+    counts += np.bincount(cell, minlength=rows * k).reshape(rows, k)
+    class_counts += np.bincount(labels, minlength=k)
+
+
+def recount_soft(
+    task_ptr: NDArray[np.int64], row: NDArray[np.uint32], posterior: Floats, counts: Floats, class_counts: Floats
+) -> None:
+    """Adds the posterior of its task to counts[row] for every vote, and every posterior to class_counts."""
+    rows, k = counts.shape
+    some = row[task_ptr[0] : task_ptr[-1]]
+    task = np.repeat(np.arange(len(posterior)), np.diff(task_ptr))
+    for c in range(k):
+        counts[:, c] += np.bincount(some, weights=posterior[task, c], minlength=rows)
+    class_counts += posterior.sum(axis=0)
+
+
+def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Returns the 64-bit FNV-1a hash of each text, [n], finished by `mix`: a stable name for an id.
+
+    >>> hash_texts(np.array([0, 1]), np.frombuffer(b"a", np.uint8)).tolist()
+    [9413272369427828315]
+    """
+    hashed = np.full(len(offsets) - 1, 0xCBF29CE484222325, np.uint64)
+    for place, still in _by_position(np.diff(offsets)):
+        hashed[still] ^= data[offsets[still] + place]
+        hashed[still] *= np.uint64(0x100000001B3)
+    return mix(hashed)
+
+
+def tie_keys(task_hash: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
+    """Returns the hash of (seed, task), [tasks]; `mix(key ^ label_hash)` is that of (seed, task, label)."""
+    salt = mix(np.array([seed % 2**64], np.uint64))
+    return mix(task_hash ^ salt)
+
+
+def mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Returns the bits of x well stirred (the finaliser of splitmix64)."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def _sum_votes(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], table: Floats, start: Floats) -> Floats:
+    """Returns start + the table's lines of each task's votes, added in stored order, [tasks, K]."""
+    scores = np.repeat(start[None, :], len(task_ptr) - 1, axis=0)
+    for place, still in _by_position(np.diff(task_ptr)):
+        scores[still] += table[row[task_ptr[still] + place]]
+    return scores
+
+
+def _by_position(length: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Yields (place, the sequences long enough to have that place), longest sequences first."""
+    order = np.argsort(-length, kind="stable")
+    longer_than = len(length) - np.cumsum(np.bincount(length, minlength=1)) if len(length) else np.zeros(0, np.int64)
+    for place, still in enumerate(longer_than.tolist()):
+        if still:
+            yield place, order[:still]
+
+
+def _select(
+    task_ptr: NDArray[np.int64], row: NDArray[np.uint32], tasks: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    """Returns (task_ptr, row) of these tasks alone."""
+    length = np.diff(task_ptr)[tasks]
+    ptr = np.zeros(len(tasks) + 1, np.int64)
+    np.cumsum(length, out=ptr[1:])
+    where = np.repeat(task_ptr[tasks] - ptr[:-1], length) + np.arange(ptr[-1])
+    return ptr, row[where]

@@ -1,0 +1,57 @@
+"""What every model is: frozen settings that fit votes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import ClassVar
+
+from quorate import settings
+from quorate.em import Progress
+from quorate.engines.base import Engine, Session
+from quorate.engines.registry import resolve
+from quorate.fit import Fit
+from quorate.io.read import Source, as_votes
+from quorate.result import Result
+from quorate.settings import Choice, Number, Rules
+from quorate.votes import Votes
+
+COMMON: Rules = {"seed": Number(whole=True), "ties": Choice(("hash", "prior"))}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """Settings, checked on the way in; `fit` leaves them as they are and returns a `Result`."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    rules: ClassVar[Rules] = COMMON
+    learns: ClassVar[bool] = True  # whether it estimates parameters beyond the labels
+
+    seed: int = 0
+    ties: str = "hash"
+
+    def __post_init__(self) -> None:
+        settings.check(asdict(self), self.rules)
+
+    @classmethod
+    def options(cls) -> Mapping[str, object]:
+        """Returns the options this model takes, with their defaults."""
+        return {f.name: f.default for f in fields(cls)}
+
+    def fit(
+        self,
+        votes: Votes | Source,
+        *,
+        engine: str | Engine = "auto",
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> Result:
+        """Returns the labels, the workers and the rest, decoded; `progress` is called after every iteration."""
+        place = resolve(engine, threads)
+        known = as_votes(votes)
+        session = place.load(known, seed=self.seed, ties=self.ties)
+        return Result(known, self._fit(known, session, progress), session, self.name, asdict(self))
+
+    def _fit(self, votes: Votes, session: Session, progress: Progress | None) -> Fit:
+        raise TypeError(f"{type(self).__name__} names settings but no way to fit them")

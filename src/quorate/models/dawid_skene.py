@@ -1,0 +1,107 @@
+"""Dawid-Skene, its hard version Fast Dawid-Skene, and the Hybrid that begins as one and ends as the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from quorate import em
+from quorate.em import Progress
+from quorate.engines.base import Session
+from quorate.fit import Fit
+from quorate.models.base import COMMON, Model
+from quorate.models.confusion import estimate
+from quorate.params import Parameters
+from quorate.settings import Choice, Number, Rules
+from quorate.statistics import Statistics
+from quorate.votes import Votes
+
+FAMILY: Rules = {
+    **COMMON,
+    "tol": Number(least=0),
+    "max_iter": Number(least=1, whole=True),
+    "smoothing": Number(least=0),
+    "stop": Choice(("priors", "labels")),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DawidSkene(Model):
+    """Dawid and Skene 1979: soft EM (the paper's equations 9 to 11), started from vote shares.
+
+    >>> import quorate as qr
+    >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
+    >>> qr.DawidSkene().fit(votes).labels["label"].to_list()
+    ['cat', 'dog']
+    """
+
+    name: ClassVar[str] = "ds"
+    title: ClassVar[str] = "Dawid-Skene"
+    rules: ClassVar[Rules] = FAMILY
+    starts_hard: ClassVar[bool] = False
+
+    tol: float = 1e-4
+    max_iter: int = 100
+    smoothing: float = 0.0
+    stop: str = "priors"
+
+    def next_is_hard(self, was_hard: bool, change: float) -> bool:
+        """Returns whether the next E-step is hard: as the first one was."""
+        return self.starts_hard
+
+    def _fit(self, votes: Votes, session: Session, progress: Progress | None) -> Fit:
+        return em.run(session, _Plugged(self, votes), progress)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FastDawidSkene(DawidSkene):
+    """The paper's Algorithm 1: hard EM (equations 2 to 4), started from majority vote.
+
+    >>> import quorate as qr
+    >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
+    >>> qr.FastDawidSkene().fit(votes).labels["label"].to_list()
+    ['cat', 'dog']
+    """
+
+    name: ClassVar[str] = "fds"
+    title: ClassVar[str] = "Fast Dawid-Skene"
+    starts_hard: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hybrid(DawidSkene):
+    """The paper's Algorithm 3: soft until the priors move by at most `switch`, hard from then on.
+
+    >>> import quorate as qr
+    >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
+    >>> qr.Hybrid().fit(votes).labels["label"].to_list()
+    ['cat', 'dog']
+    """
+
+    name: ClassVar[str] = "hybrid"
+    title: ClassVar[str] = "Hybrid"
+    rules: ClassVar[Rules] = {**FAMILY, "switch": Number(least=0)}
+
+    switch: float = 0.005
+
+    def next_is_hard(self, was_hard: bool, change: float) -> bool:
+        """Returns whether the next E-step is hard: once the priors have settled, for good."""
+        return was_hard or change <= self.switch
+
+
+class _Plugged:
+    """A model's settings together with the rows of the votes at hand: what the loop asks for."""
+
+    def __init__(self, model: DawidSkene, votes: Votes) -> None:
+        self.name = model.name
+        self.tol = model.tol
+        self.max_iter = model.max_iter
+        self.stop = model.stop
+        self.starts_hard = model.starts_hard
+        self.next_is_hard = model.next_is_hard
+        self._smoothing = model.smoothing
+        self._votes = votes
+
+    def m_step(self, statistics: Statistics) -> Parameters:
+        """Returns p_c and log pi of these statistics."""
+        return estimate(self._votes, statistics, self._smoothing)

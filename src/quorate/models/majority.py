@@ -1,0 +1,33 @@
+"""Majority vote: every vote counts the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from quorate.em import Progress
+from quorate.engines.base import Session
+from quorate.fit import Fit
+from quorate.models.base import Model
+from quorate.models.confusion import estimate
+from quorate.votes import Votes
+
+
+@dataclass(frozen=True, kw_only=True)
+class MajorityVote(Model):
+    """The most frequent label of each task; its confidence is its share of the votes.
+
+    Workers' confusions are counted against the winners, so that they can be looked at all the same.
+
+    >>> import quorate as qr
+    >>> qr.MajorityVote().fit([("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog")]).labels.row(0)
+    ('t1', 'cat', 0.6666666666666666, 3, False)
+    """
+
+    name: ClassVar[str] = "mv"
+    title: ClassVar[str] = "majority vote"
+    learns: ClassVar[bool] = False
+
+    def _fit(self, votes: Votes, session: Session, progress: Progress | None) -> Fit:
+        outcome, statistics = session.majority()
+        return Fit(outcome, estimate(votes, statistics))

@@ -1,0 +1,176 @@
+"""A fit decoded for people: frames of labels, probabilities, workers and confusions, in the caller's own kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from quorate.engines.base import Session
+from quorate.errors import InputError, shown
+from quorate.fit import Fit, TraceRow
+from quorate.io import frames
+from quorate.vocabulary import text_of
+from quorate.votes import Votes
+
+CHUNK = 1 << 20  # tasks looked at at once, so that copies stay small
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Result:
+    """What `fit` and `aggregate` return. Frames are made when first asked for, and kept.
+
+    >>> import quorate as qr
+    >>> result = qr.aggregate([(1, "ann", "cat"), (1, "bob", "cat"), (1, "eve", "dog"), (2, "ann", "dog")], model="mv")
+    >>> result
+    Result(mv: 2 tasks, 3 workers, 2 labels from 4 votes)
+    >>> result.labels.rows()
+    [(1, 'cat', 0.6666666666666666, 3, False), (2, 'dog', 1.0, 1, False)]
+    """
+
+    votes: Votes
+    fit: Fit
+    session: Session
+    model: str  # its name
+    settings: Mapping[str, object]
+
+    def __repr__(self) -> str:
+        v = self.votes
+        passes = f", {self.iterations} iterations" if self.iterations else ""
+        return f"Result({self.model}: {v.n_tasks} tasks, {v.n_workers} workers, {v.n_labels} labels from {len(v)} votes{passes})"
+
+    @cached_property
+    def labels(self) -> Any:
+        """Task, label, confidence (posterior probability of the label), votes, tie; abstained-only tasks last, without label."""
+        return self._native(self.labels_frame())
+
+    @cached_property
+    def probabilities(self) -> Any:
+        """Task and one column per label: the probability that it is the true one (for mv the vote share)."""
+        return self._native(self.probabilities_frame())
+
+    @cached_property
+    def workers(self) -> Any:
+        """Worker, votes, accuracy (expected share of right votes), agreement (share of votes equal to the label)."""
+        return self._native(self.workers_frame())
+
+    @cached_property
+    def priors(self) -> Any:
+        """Label and prior, p_c: the share of tasks expected to have it."""
+        return self._native(pl.DataFrame({"label": frames.column(self.votes.labels), "prior": self.fit.params.priors}))
+
+    @cached_property
+    def trace(self) -> Any:
+        """A line per iteration: phase, change of the priors, likelihoods, labels changed, seconds."""
+        schema = dict.fromkeys(TraceRow.__dataclass_fields__, pl.Float64) | {
+            "iteration": pl.Int64,
+            "phase": pl.String,
+            "labels_changed": pl.Int64,
+        }
+        return self._native(pl.DataFrame([asdict(row) for row in self.fit.trace], schema=schema))
+
+    @property
+    def iterations(self) -> int:
+        """The number of iterations, each an M-step and an E-step; 0 for majority vote."""
+        return self.fit.iterations
+
+    @property
+    def converged(self) -> bool:
+        """Whether the stopping rule was met before the iterations ran out."""
+        return self.fit.converged
+
+    @property
+    def log_likelihood(self) -> float:
+        """The marginal log-likelihood at the end, for hard models too; NaN for majority vote."""
+        return self.fit.outcome.log_likelihood
+
+    def confusion(self, worker: object) -> Any:
+        """Returns pi_cl of one worker: a row per true label, a column per given label.
+
+        >>> import quorate as qr
+        >>> result = qr.aggregate([(1, "ann", "cat"), (1, "bob", "cat"), (1, "eve", "dog"), (2, "ann", "dog")], model="mv")
+        >>> result.confusion("eve").rows()
+        [('cat', 0.0, 1.0), ('dog', 0.0, 0.0)]
+        """
+        matrix = self.confusion_matrix(worker)
+        names = self.votes.labels.texts()
+        columns = {_apart(name, "true"): matrix[:, given] for given, name in enumerate(names)}
+        return self._native(pl.DataFrame({"true": frames.column(self.votes.labels), **columns}))
+
+    def confusion_matrix(self, worker: object) -> NDArray[np.float64]:
+        """Returns pi_cl of one worker, [K true, K given]; zeros where the worker never met the true label."""
+        code = int(self.votes.workers.codes([worker])[0])
+        if code < 0:
+            raise InputError(f"worker {shown(worker)} has no votes here; there are {self.votes.n_workers} workers")
+        params = self.fit.params
+        rows = slice(self.votes.worker_ptr[code], self.votes.worker_ptr[code + 1])
+        matrix = np.repeat(params.absent_cell(code)[:, None], self.votes.n_labels, axis=1)
+        matrix[:, self.votes.row_label[rows]] = np.exp(params.table[rows]).T
+        return matrix
+
+    def labels_frame(self) -> pl.DataFrame:
+        """Returns `labels` as a polars frame, whatever the caller's kind."""
+        outcome, votes = self.fit.outcome, self.votes
+        voted = pl.DataFrame(
+            {
+                "task": frames.column(votes.tasks),
+                "label": frames.column(votes.labels, outcome.labels),
+                "confidence": outcome.confidence,
+                "votes": np.diff(votes.task_ptr),
+                "tie": outcome.tie,
+            }
+        )
+        if not len(votes.unvoted):
+            return voted
+        ids = frames.column(votes.unvoted)
+        left = pl.DataFrame({"task": ids}).with_columns(
+            label=pl.lit(None, voted.schema["label"]), confidence=pl.lit(None, pl.Float64), votes=pl.lit(0, pl.Int64), tie=False
+        )
+        return pl.concat([voted, left])
+
+    def probabilities_frame(self) -> pl.DataFrame:
+        """Returns `probabilities` as a polars frame, whatever the caller's kind."""
+        learned = self.iterations > 0
+        matrix = self.session.posterior(self.fit.params) if learned else self.session.shares()
+        names = self.votes.labels.texts()
+        columns = {_apart(name, "task"): matrix[:, code] for code, name in enumerate(names)}
+        return pl.DataFrame({"task": frames.column(self.votes.tasks), **columns})
+
+    def workers_frame(self) -> pl.DataFrame:
+        """Returns `workers` as a polars frame, whatever the caller's kind."""
+        votes = self._by_worker(self.votes.votes_per_row())
+        return pl.DataFrame(
+            {
+                "worker": frames.column(self.votes.workers),
+                "votes": votes,
+                "accuracy": self._by_worker(self.fit.outcome.right) / votes,
+                "agreement": self._by_worker(self._agreeing()) / votes,
+            }
+        )
+
+    def _agreeing(self) -> NDArray[np.int64]:
+        """Returns the votes of each row that equal the label of their task, [rows]."""
+        v, out = self.votes, np.zeros(self.votes.n_rows, np.int64)
+        for start in range(0, v.n_tasks, CHUNK):
+            ptr = v.task_ptr[start : start + CHUNK + 1]
+            row = v.row[ptr[0] : ptr[-1]]
+            chosen = np.repeat(self.fit.outcome.labels[start : start + CHUNK], np.diff(ptr))
+            out += np.bincount(row[v.row_label[row] == chosen], minlength=v.n_rows)
+        return out
+
+    def _by_worker(self, by_row: NDArray[Any]) -> NDArray[Any]:
+        starts = self.votes.worker_ptr[:-1]
+        return np.add.reduceat(by_row, starts) if len(starts) else by_row
+
+    def _native(self, frame: pl.DataFrame) -> Any:
+        return frames.native(frame, self.votes.frame_kind)
+
+
+def _apart(label: str, taken: str) -> str:
+    """Returns a label's column name, kept apart from the id column."""
+    return text_of(label) if label != taken else f"label {label}"

@@ -1,0 +1,47 @@
+"""Settings checked against a table: one line of rules per option, one message for what is wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from quorate.errors import OptionError, shown, unknown
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number of at least `least`, whole where asked."""
+
+    least: float = -math.inf
+    whole: bool = False
+
+    def check(self, name: str, value: object) -> None:
+        """Raises unless the value is such a number."""
+        kinds = int if self.whole else (int, float)
+        fine = isinstance(value, kinds) and not isinstance(value, bool) and math.isfinite(value) and value >= self.least
+        if not fine:
+            what = "a whole number" if self.whole else "a number"
+            bound = f" of at least {self.least:g}" if self.least > -math.inf else ""
+            raise OptionError(f"{name} is {shown(value)}: give {what}{bound}")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of a few names."""
+
+    names: tuple[str, ...]
+
+    def check(self, name: str, value: object) -> None:
+        """Raises unless the value is one of the names."""
+        if value not in self.names:
+            raise unknown(name, value, self.names)
+
+
+Rules = Mapping[str, Number | Choice]
+
+
+def check(settings: Mapping[str, object], rules: Rules) -> None:
+    """Raises an `OptionError` for the first setting that breaks its rule."""
+    for name, rule in rules.items():
+        rule.check(name, settings[name])

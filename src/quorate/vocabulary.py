@@ -1,0 +1,154 @@
+"""Ids and their codes: which task, worker or label stands behind each integer.
+
+An id *is* its text: `7` and `"7"` name the same task. The type (text, whole number, true/false) is only
+remembered so that callers get back what they gave. Texts lie in two flat arrays, as Arrow lays them out, so
+that millions of ids cost no Python object.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quorate.errors import InputError, shown
+
+Kind = Literal["string", "integer", "boolean"]
+Id = str | int | bool
+
+KIND_OF_TYPE: Final[dict[type, Kind]] = {str: "string", int: "integer", bool: "boolean"}
+LARGEST: Final = 2**63 - 1
+
+
+class Vocabulary:
+    """An immutable list of distinct ids; an id's code is its place in the list.
+
+    >>> v = Vocabulary.of(["cat", "dog"])
+    >>> v[1], v.codes(["dog", "cow"]).tolist(), len(v)
+    ('dog', [1, -1], 2)
+    """
+
+    kind: Kind
+    values: NDArray[np.generic]  # string: uint8, the bytes of all texts; integer: int64; boolean: bool
+    offsets: NDArray[np.int64]  # string: [n + 1], where each text begins; else empty
+
+    def __init__(self, kind: Kind, values: NDArray[np.generic], offsets: NDArray[np.int64] | None = None) -> None:
+        self.kind = kind
+        self.values = values
+        self.offsets = np.zeros(0, np.int64) if offsets is None else offsets
+        self.values.flags.writeable = False
+        self.offsets.flags.writeable = False
+
+    @classmethod
+    def of(cls, ids: Iterable[object], what: str = "id") -> Vocabulary:
+        """Returns the vocabulary of these ids in this order; mixed types and repeats are refused.
+
+        >>> Vocabulary.of([3, 1]).kind
+        'integer'
+        """
+        given = [i.item() if isinstance(i, np.generic) else i for i in ids]
+        kind = common_kind(given, what)
+        texts = [text_of(i) for i in given]
+        if len(set(texts)) < len(texts):
+            twice = next(t for n, t in enumerate(texts) if t in texts[:n])
+            raise InputError(f"{what} {shown(twice)} is listed twice: list each one once")
+        if kind == "string":
+            return cls.of_texts(texts)
+        return cls(kind, np.array(given, dtype=np.int64 if kind == "integer" else np.bool_))
+
+    @classmethod
+    def of_texts(cls, texts: Sequence[str]) -> Vocabulary:
+        """Returns a string vocabulary of texts known to be distinct."""
+        encoded = [t.encode("utf-8") for t in texts]
+        offsets = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum([len(b) for b in encoded], out=offsets[1:])
+        return cls("string", np.frombuffer(b"".join(encoded), np.uint8), offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1 if self.kind == "string" else len(self.values)
+
+    def __getitem__(self, code: int) -> Id:
+        if self.kind != "string":
+            item: Id = self.values[code].item()
+            return item
+        n = len(self)
+        if not -n <= code < n:
+            raise IndexError(code)
+        start, end = self.offsets[code % n], self.offsets[code % n + 1]
+        return self.values[start:end].tobytes().decode("utf-8")
+
+    def __repr__(self) -> str:
+        some = [self[i] for i in range(min(3, len(self)))]
+        return f"Vocabulary({len(self)} {self.kind} ids{': ' if some else ''}{', '.join(shown(s, 20) for s in some)})"
+
+    def ids(self) -> list[Id]:
+        """Returns every id, in code order, as Python objects (for labels and for people, not for millions)."""
+        if self.kind != "string":
+            listed: list[Id] = self.values.tolist()
+            return listed
+        whole, cuts = self.values.tobytes(), self.offsets.tolist()
+        return [whole[a:b].decode("utf-8") for a, b in itertools.pairwise(cuts)]
+
+    def texts(self) -> list[str]:
+        """Returns the text of every id, in code order."""
+        return [text_of(i) for i in self.ids()]
+
+    def codes(self, ids: Iterable[object]) -> NDArray[np.int64]:
+        """Returns the code of each id, compared by text; -1 where it is unknown."""
+        index = self._index
+        return np.array([index.get(text_of(i), -1) for i in ids], np.int64)
+
+    def take(self, codes: NDArray[np.integer]) -> Vocabulary:
+        """Returns the vocabulary of the ids with these codes, in this order."""
+        if self.kind != "string":
+            return Vocabulary(self.kind, self.values[codes])
+        starts = self.offsets[:-1][codes]
+        lengths = self.offsets[1:][codes] - starts
+        offsets = np.zeros(len(codes) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        # Byte i of the new text lies at (start of its id) + (place within its id).
+        where = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
+        return Vocabulary("string", self.values[where], offsets)
+
+    def text_buffers(self) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        """Returns (offsets [n + 1], bytes) of the texts of all ids, whatever their kind."""
+        if self.kind == "string":
+            return self.offsets, self.values.astype(np.uint8, copy=False)
+        plain = np.where(self.values, b"true", b"false").astype("S5") if self.kind == "boolean" else self.values.astype("S20")
+        wide = plain.view(np.uint8).reshape(len(plain), plain.itemsize)
+        offsets = np.zeros(len(plain) + 1, np.int64)
+        np.cumsum((wide != 0).sum(axis=1), out=offsets[1:])
+        return offsets, wide[wide != 0]
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {t: code for code, t in enumerate(self.texts())}
+
+
+def text_of(value: object) -> str:
+    """Returns the text that identifies an id: decimal digits for numbers, true and false for booleans.
+
+    >>> text_of(7), text_of(True), text_of("a b")
+    ('7', 'true', 'a b')
+    """
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    return str(value)
+
+
+def common_kind(values: Sequence[object], what: str) -> Kind:
+    """Returns the one kind of all values; the first one of another type is named in the error."""
+    kinds: set[type] = set(map(type, values))
+    if len(kinds) > 1 or not kinds <= KIND_OF_TYPE.keys():
+        first = next((t for v in values if (t := type(v)) in KIND_OF_TYPE), None)
+        row, bad = next((n, v) for n, v in enumerate(values) if type(v) is not first)
+        rest = f"the ids before are of type {first.__name__}" if first and row else "ids are text, whole numbers or booleans"
+        raise InputError(f"{what} in row {row + 1} is {shown(bad)} of type {type(bad).__name__}: {rest}; use one type throughout")
+    kind = KIND_OF_TYPE[kinds.pop()] if kinds else "string"
+    if kind == "integer" and any(abs(v) > LARGEST for v in values):  # type: ignore[arg-type]
+        raise InputError(f"a {what} lies beyond 64 bits: give such ids as text")
+    return kind

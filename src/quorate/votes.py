@@ -1,0 +1,81 @@
+"""Votes as arrays: for every task the rows, (worker, given label) pairs, that were cast on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quorate.vocabulary import Vocabulary
+
+FrameKind = Literal["polars", "pandas", "pyarrow"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Votes:
+    """All votes, sorted by task (in order of first appearance), within a task by row.
+
+    A *row* is a pair (worker, given label) that occurs in the data. Rows are sorted by worker, then label, so
+    `row_label[worker_ptr[w]:worker_ptr[w + 1]]` are the labels that worker `w` has given at all.
+
+    >>> import quorate as qr
+    >>> votes = qr.read([("t1", "ann", "cat"), ("t1", "bob", "dog"), ("t2", "ann", "cat")])
+    >>> votes
+    Votes(3 votes, 2 tasks, 2 workers, 2 labels, 2 rows)
+    >>> votes.task_ptr.tolist(), votes.row.tolist()
+    ([0, 2, 3], [0, 1, 0])
+    """
+
+    task_ptr: NDArray[np.int64]  # [tasks + 1] where each task's votes begin
+    row: NDArray[np.uint32]  # [votes] the row of each vote
+    worker_ptr: NDArray[np.int64]  # [workers + 1] where each worker's rows begin
+    row_label: NDArray[np.int32]  # [rows] the label given
+    tasks: Vocabulary
+    workers: Vocabulary
+    labels: Vocabulary
+    unvoted: Vocabulary  # tasks whose every vote was an abstention
+    abstentions: int = 0
+    frame_kind: FrameKind = "polars"  # the caller's own kind of frame; results come back in it
+
+    def __post_init__(self) -> None:
+        for array in (self.task_ptr, self.row, self.worker_ptr, self.row_label):
+            array.flags.writeable = False
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def __repr__(self) -> str:
+        return (
+            f"Votes({len(self)} votes, {self.n_tasks} tasks, {self.n_workers} workers, "
+            f"{self.n_labels} labels, {self.n_rows} rows)"
+        )
+
+    @property
+    def n_tasks(self) -> int:
+        """The number of tasks that have votes."""
+        return len(self.task_ptr) - 1
+
+    @property
+    def n_workers(self) -> int:
+        """The number of workers that have votes."""
+        return len(self.worker_ptr) - 1
+
+    @property
+    def n_labels(self) -> int:
+        """The number of labels (K), declared or seen."""
+        return len(self.labels)
+
+    @property
+    def n_rows(self) -> int:
+        """The number of (worker, given label) pairs that occur."""
+        return len(self.row_label)
+
+    def row_worker(self) -> NDArray[np.int64]:
+        """Returns the worker of each row, [rows]."""
+        return np.repeat(np.arange(self.n_workers), np.diff(self.worker_ptr))
+
+    def votes_per_row(self) -> NDArray[np.int64]:
+        """Returns how many votes each row holds, [rows]."""
+        return np.bincount(self.row, minlength=self.n_rows)

@@ -1,0 +1,33 @@
+import sys
+
+import pytest
+
+from quorate.cli.main import main
+
+
+@pytest.fixture
+def quorate(monkeypatch, capsysbinary):
+    """quorate(*arguments) -> (exit code, stdout, stderr), in this process."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["quorate", *map(str, arguments)])
+        try:
+            main()
+            code = 0
+        except SystemExit as leaving:
+            code = leaving.code or 0
+        out, err = capsysbinary.readouterr()
+        return code, out.decode(), err.decode()
+
+    return run
+
+
+@pytest.fixture
+def votes_csv(tmp_path):
+    """A small file of votes with truth beside it; returns the path of the votes."""
+    import quorate as qr
+
+    crowd = qr.simulate(tasks=40, workers=6, labels=3, votes_per_task=3, seed=4)
+    crowd.votes.write_csv(tmp_path / "votes.csv")
+    crowd.truth.write_csv(tmp_path / "truth.csv")
+    return tmp_path / "votes.csv"

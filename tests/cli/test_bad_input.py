@@ -1,0 +1,120 @@
+"""Bad input: one line that names the place and the remedy, exit code 1, no partial output."""
+
+import os
+
+import pytest
+
+
+def cases(folder, votes):
+    """(name, arguments, what the line must say)"""
+    (folder / "empty.csv").write_text("")
+    (folder / "nolabel.csv").write_text("task,worker\na,b\n")
+    (folder / "two.csv").write_text("task,worker,label,answer\na,b,c,d\n")
+    (folder / "latin.csv").write_bytes("task,worker,label\na,b,c\na,é,c\n".encode("latin-1"))
+    (folder / "ragged.csv").write_text("task,worker,label\na,b,c\na,b,c,d,e\n")
+    (folder / "votes.xyz").write_text("task,worker,label\n")
+    (folder / "broken.jsonl").write_text('{"task": 1, "worker": 2, "label": 3}\n{"task": \n')
+    good = folder / "good.parquet"
+    import polars as pl
+
+    pl.read_csv(votes).write_parquet(good)
+    (folder / "cut.parquet").write_bytes(good.read_bytes()[:-30])
+    (folder / "secret.csv").write_text("task,worker,label\na,b,c\n")
+    return [
+        ("missing file", ["nope.csv"], "cannot read nope.csv: No such file"),
+        ("folder", ["folder.csv"], "folder.csv is a folder"),
+        ("empty file", ["empty.csv"], "empty.csv is empty: a header line"),
+        ("no label column", ["nolabel.csv"], "nolabel.csv: no column looks like the label; say which with label=… (--label"),
+        ("two candidates", ["two.csv"], "the label could be any of label, answer"),
+        ("no such column", ["votes.csv", "--task", "nope"], "there is no column 'nope' for the task; the columns are: task"),
+        ("undeclared label", ["votes.csv", "--labels", "l0,l1"], "is not among the declared labels: l0, l1"),
+        ("truncated parquet", ["cut.parquet"], "cannot read cut.parquet"),
+        ("invalid UTF-8", ["latin.csv"], "latin.csv: line 3 is not valid UTF-8"),
+        ("ragged line", ["ragged.csv"], "cannot read ragged.csv"),
+        ("broken json", ["broken.jsonl"], "cannot read broken.jsonl"),
+        ("unknown suffix", ["votes.xyz"], "the suffix '.xyz' names no known format; known are .csv"),
+        ("negative smoothing", ["votes.csv", "--smoothing", "-1"], "smoothing is -1.0: give a number of at least 0"),
+        ("zero threads", ["votes.csv", "--threads", "0"], "threads is 0: give a whole number of at least 1"),
+        ("unknown model", ["votes.csv", "--model", "fsd"], "unknown model 'fsd': did you mean 'fds'?"),
+        ("unknown engine", ["votes.csv", "--engine", "cpuu"], "unknown engine 'cpuu'"),
+        ("no output folder", ["votes.csv", "-o", "no/labels.csv"], "the folder no does not exist; make it first"),
+        ("output is a folder", ["votes.csv", "-o", "folder.csv"], "cannot write folder.csv: it is a folder"),
+        ("output suffix", ["votes.csv", "-o", "labels.doc"], "the suffix '.doc' names no known format"),
+        ("truth missing", ["votes.csv", "--truth", "no.csv"], "cannot read no.csv"),
+        ("truth without label", ["votes.csv", "--truth", "votes.csv"], "more than one label"),
+    ]
+
+
+NAMES = [
+    "missing file", "folder", "empty file", "no label column", "two candidates", "no such column", "undeclared label",
+    "truncated parquet", "invalid UTF-8", "ragged line", "broken json", "unknown suffix", "negative smoothing", "zero threads",
+    "unknown model", "unknown engine", "no output folder", "output is a folder", "output suffix", "truth missing",
+    "truth without label",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bad_input(name, quorate, votes_csv, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder.csv").mkdir()
+    table = {case: (arguments, message) for case, arguments, message in cases(tmp_path, votes_csv)}
+    assert list(table) == NAMES
+    arguments, message = table[name]
+    before = sorted(p.name for p in tmp_path.iterdir())
+    out_file = [] if "-o" in arguments else ["-o", "out.csv"]
+    code, out, err = quorate("aggregate", *arguments, *out_file)
+    assert code == 1
+    assert out == ""
+    assert err.startswith("quorate: ")
+    assert err.count("\n") == 1, err
+    assert message in err
+    assert sorted(p.name for p in tmp_path.iterdir()) == before, "nothing may be left behind"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_no_permission(quorate, votes_csv, tmp_path):
+    (tmp_path / "locked").mkdir(mode=0o500)
+    code, _, err = quorate("aggregate", votes_csv, "-o", tmp_path / "locked" / "l.csv")
+    assert code == 1
+    assert "no permission" in err
+
+
+def test_full_disk(quorate, votes_csv, tmp_path, monkeypatch):
+    import polars as pl
+
+    def full(self, path, **kw):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pl.DataFrame, "write_csv", full)
+    code, _, err = quorate("aggregate", votes_csv, "-o", tmp_path / "l.csv", "--quiet")
+    assert code == 1
+    assert "No space left on device" in err
+    assert {p.name for p in tmp_path.iterdir()} == {"votes.csv", "truth.csv"}
+
+
+def test_memory_is_foreseen(quorate, votes_csv, monkeypatch):
+    from quorate.engines import memory
+
+    monkeypatch.setattr(memory, "available", lambda: 1000)
+    code, _, err = quorate("aggregate", votes_csv)
+    assert code == 1
+    assert "this fit needs about" in err
+    monkeypatch.setattr(memory, "require", lambda *_: None)
+
+
+def test_out_of_memory_is_one_line(quorate, votes_csv, monkeypatch):
+    import quorate.aggregation as aggregation
+
+    def greedy(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr(aggregation, "as_votes", greedy)
+    code, _, err = quorate("aggregate", votes_csv)
+    assert (code, err.count("\n")) == (1, 1)
+
+
+def test_evaluate_and_demo(quorate, votes_csv):
+    code, _, err = quorate("evaluate", "nope.csv", "--truth", votes_csv)
+    assert (code, err.count("\n")) == (1, 1)
+    code, _, err = quorate("demo", "--keep", votes_csv)
+    assert (code, err.count("\n")) == (1, 1)

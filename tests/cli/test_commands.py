@@ -1,0 +1,168 @@
+"""The commands, as people run them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import polars as pl
+import pytest
+
+import quorate as qr
+
+
+def test_labels_go_to_stdout_as_csv_and_talk_to_stderr(quorate, votes_csv):
+    code, out, err = quorate("aggregate", votes_csv)
+    assert code == 0
+    assert pl.read_csv(out.encode()).equals(qr.aggregate(votes_csv).labels)
+    assert "iterations" in err
+
+
+def test_quiet_is_quiet(quorate, votes_csv, tmp_path):
+    assert quorate("aggregate", votes_csv, "--quiet", "-o", tmp_path / "l.csv") == (0, "", "")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
+def test_files_are_written_in_the_format_of_their_suffix(quorate, votes_csv, tmp_path, suffix):
+    names = {name: tmp_path / f"{name}.{suffix}" for name in ("labels", "workers", "probs")}
+    code, out, _ = quorate(
+        "aggregate", votes_csv, "--model", "ds", "-o", names["labels"], "--workers", names["workers"], "--probabilities", names["probs"]
+    )  # fmt: skip
+    assert (code, out) == (0, "")
+    read = {
+        "csv": pl.read_csv,
+        "tsv": lambda p: pl.read_csv(p, separator="\t"),
+        "jsonl": pl.read_ndjson,
+        "parquet": pl.read_parquet,
+    }[suffix]
+    result = qr.aggregate(votes_csv, model="ds")
+    assert read(names["labels"])["label"].to_list() == result.labels["label"].to_list()
+    assert read(names["workers"])["accuracy"].to_list() == pytest.approx(result.workers["accuracy"].to_list())
+    assert read(names["probs"]).columns == result.probabilities.columns
+    left = {p.name for p in tmp_path.iterdir()} - {p.name for p in names.values()}
+    assert left == {"votes.csv", "truth.csv"}, "nothing else is left behind"
+
+
+def test_options_reach_the_library(quorate, votes_csv):
+    _, out, _ = quorate(
+        "aggregate", votes_csv, "--json", "--model", "hybrid", "--seed", 3, "--smoothing", 0.1, "--tol", 1e-6, "--max-iter", 50,
+        "--switch", 0.01, "--labels", "l2,l1,l0", "--truth", votes_csv.with_name("truth.csv"), "--threads", 1, "--engine", "reference",
+    )  # fmt: skip
+    document = json.loads(out)
+    result = qr.aggregate(
+        votes_csv, model="hybrid", seed=3, smoothing=0.1, tol=1e-6, max_iter=50, switch=0.01, labels=["l2", "l1", "l0"]
+    )
+    assert list(document["priors"]) == ["l2", "l1", "l0"]
+    assert document["iterations"] == result.iterations
+    assert document["log_likelihood"] == pytest.approx(result.log_likelihood)
+    assert document["result"] == result.labels.to_dicts()
+    assert document["evaluation"]["accuracy"] == qr.evaluate(result, votes_csv.with_name("truth.csv")).accuracy
+
+
+def test_columns_can_be_named(quorate, tmp_path):
+    (tmp_path / "v.csv").write_text("a,b,c\nt,w,x\n")
+    code, out, _ = quorate("aggregate", tmp_path / "v.csv", "--task", "a", "--worker", "b", "--label", "c", "--model", "mv")
+    assert (code, out.splitlines()[1]) == (0, "t,x,1.0,1,false")
+
+
+def test_warnings_are_one_line(quorate, votes_csv):
+    code, _, err = quorate("aggregate", votes_csv, "--model", "ds", "--max-iter", 1, "--quiet")
+    assert code == 0
+    assert err.startswith("quorate: warning: ds did not converge in 1 iterations")
+    assert err.count("\n") == 1
+
+
+def test_evaluate(quorate, votes_csv, tmp_path):
+    quorate("aggregate", votes_csv, "-o", tmp_path / "l.csv")
+    truth = votes_csv.with_name("truth.csv")
+    expected = qr.evaluate(tmp_path / "l.csv", truth)
+    code, out, _ = quorate("evaluate", tmp_path / "l.csv", "--truth", truth)
+    assert code == 0
+    assert f"accuracy {expected.accuracy:.4f}" in out
+    assert "left out: 0 labels without truth" in out
+    assert json.loads(quorate("evaluate", tmp_path / "l.csv", "--truth", truth, "--json")[1]) == expected.summary()
+    assert float(quorate("evaluate", tmp_path / "l.csv", "--truth", truth, "--quiet")[1]) == expected.accuracy
+
+
+def test_demo_shows_every_model_and_three_workers(quorate, tmp_path):
+    code, out, _ = quorate("demo", "--keep", tmp_path / "demo")
+    assert code == 0
+    for word in ("mv", "ds", "fds", "hybrid", "expert", "spammer", "mixes-up", "true \\ said"):
+        assert word in out
+    assert quorate("aggregate", tmp_path / "demo" / "votes.csv", "--quiet")[0] == 0
+    assert quorate("demo")[0] == 0
+
+
+def test_version_help_and_usage(quorate):
+    assert quorate("--version")[1].strip() == qr.__version__
+    assert "aggregate" in quorate("--help")[1]
+    assert quorate("aggregate")[0] == 2
+    assert quorate("nonsense")[0] == 2
+
+
+def terminal(command, cwd):
+    """Runs a command on a terminal of its own; returns what it shows."""
+    import pty
+
+    parent, child = pty.openpty()
+    process = subprocess.Popen(command, stdout=child, stderr=child, stdin=subprocess.DEVNULL, cwd=cwd)
+    os.close(child)
+    shown = b""
+    while True:
+        try:
+            block = os.read(parent, 4096)
+        except OSError:
+            break
+        if not block:
+            break
+        shown += block
+    process.wait()
+    os.close(parent)
+    return process.returncode, shown.decode()
+
+
+def test_on_a_terminal_a_preview_is_shown(votes_csv):
+    command = [sys.executable, "-c", "from quorate.cli.main import main; main()", "aggregate", str(votes_csv)]
+    code, shown = terminal(command, votes_csv.parent)
+    assert code == 0
+    assert "and 20 more: write them all with -o labels.csv" in shown
+
+
+def test_ctrl_c_leaves_nothing_half_written(votes_csv, tmp_path):
+    """Interrupted in the middle of writing: the old file stands, and nothing lies beside it."""
+    target = tmp_path / "labels.csv"
+    target.write_text("old")
+    slow = (
+        "import sys, time, polars as pl\n"
+        "real = pl.DataFrame.write_csv\n"
+        "def write(self, path, **kw):\n"
+        "    real(self, path, **kw); print('writing', flush=True); time.sleep(30)\n"
+        "pl.DataFrame.write_csv = write\n"
+        "from quorate.cli.main import main; main()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", slow, "aggregate", str(votes_csv), "-o", str(target)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout.readline() == b"writing\n"
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert b"Traceback" not in err
+    assert target.read_text() == "old"
+    assert {p.name for p in tmp_path.iterdir()} == {"votes.csv", "truth.csv", "labels.csv"}
+
+
+def test_a_reader_that_leaves_is_no_error(votes_csv):
+    main = "import sys; from quorate.cli.main import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", main, "aggregate", str(votes_csv), "--quiet"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    process.stdout.close()
+    assert b"Traceback" not in process.stderr.read()
+    process.wait()
+    process.stderr.close()

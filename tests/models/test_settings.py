@@ -1,0 +1,85 @@
+"""Models are frozen settings; options are checked; stopping and ties follow their rules."""
+
+import dataclasses
+
+import pytest
+
+import quorate as qr
+
+VOTES = qr.simulate(tasks=80, workers=8, labels=3, votes_per_task=2, skill=0.5, seed=2).votes
+
+
+def test_models_are_frozen():
+    model = qr.FastDawidSkene(tol=0.01)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        model.tol = 1.0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"smoothing": -1}, "smoothing is -1: give a number of at least 0"),
+        ({"smoothing": float("nan")}, "smoothing is nan"),
+        ({"tol": "x"}, "tol is 'x': give a number"),
+        ({"max_iter": 0}, "max_iter is 0: give a whole number of at least 1"),
+        ({"max_iter": 2.5}, "max_iter is 2.5"),
+        ({"seed": True}, "seed is True"),
+        ({"stop": "label"}, "unknown stop 'label': did you mean 'labels'"),
+        ({"ties": "coin"}, "unknown ties 'coin'"),
+        ({"model": "fsd"}, "unknown model 'fsd': did you mean 'fds'"),
+        ({"model": "mv", "smoothing": 1.0}, "model 'mv' takes only: seed, ties"),
+        ({"model": qr.DawidSkene(), "tol": 0.1}, "give tol to DawidSkene"),
+        ({"engine": "gpu9"}, "unknown engine 'gpu9'"),
+        ({"threads": 0}, "threads is 0: give a whole number of at least 1"),
+        ({"duplicates": "some"}, "duplicates is 'some': choose one of all, last, first, error"),
+        ({"labels": "ab"}, "labels is 'ab': give a list"),
+    ],
+)
+def test_bad_options_are_named(options, message):
+    with pytest.raises(qr.OptionError, match=message.replace("(", r"\(")):
+        qr.aggregate(VOTES, **options)
+
+
+def test_options_of_reading_need_reading():
+    with pytest.raises(qr.OptionError, match="read already"):
+        qr.aggregate(qr.read(VOTES), labels=["a"])
+
+
+def test_model_object_and_name_agree():
+    by_name = qr.aggregate(VOTES, model="hybrid", switch=0.05).labels
+    assert by_name.equals(qr.Hybrid(switch=0.05).fit(VOTES).labels)
+    assert by_name.equals(qr.aggregate(VOTES, model=qr.Hybrid(switch=0.05)).labels)
+
+
+def test_running_out_of_iterations_warns_and_is_told():
+    with pytest.warns(qr.NotConverged, match="did not converge in 2 iterations"):
+        result = qr.aggregate(VOTES, model="ds", max_iter=2)
+    assert not result.converged
+    assert result.iterations == 2
+
+
+def test_stop_when_no_label_changes():
+    result = qr.aggregate(VOTES, model="fds", stop="labels")
+    assert result.trace["labels_changed"].to_list()[-1] == 0
+    assert (result.trace["labels_changed"].to_list()[:-1] or [1])[-1] > 0
+
+
+def test_seed_decides_ties_and_nothing_else():
+    votes = [(t, w, label) for t in range(60) for w, label in (("a", "x"), ("b", "y"))]
+    one, two = (qr.aggregate(votes, model="mv", seed=s).labels for s in (0, 1))
+    assert one["tie"].all()
+    assert one["label"].to_list() != two["label"].to_list()
+    assert 10 < (one["label"] == "x").sum() < 50, "the hash is fair"
+
+
+def test_ties_by_prior_go_to_the_more_frequent_label():
+    votes = [("t", "a", "x"), ("t", "b", "y"), ("u", "a", "y"), ("v", "c", "y")]
+    for model in ("mv", "fds"):
+        result = qr.aggregate(votes, model=model, ties="prior")
+        assert dict(result.labels.select("task", "label").iter_rows())["t"] == "y"
+
+
+def test_progress_is_called_after_every_iteration():
+    seen = []
+    result = qr.aggregate(VOTES, model="ds", progress=seen.append)
+    assert [row.iteration for row in seen] == list(range(1, result.iterations + 1))

@@ -1,0 +1,70 @@
+"""What an import costs, and which way imports point."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import quorate
+
+SOURCE = Path(quorate.__file__).parent
+HEAVY = {"polars", "narwhals", "pandas", "pyarrow", "typer", "click", "rich"}
+
+
+def loaded(code):
+    """Top-level modules loaded by running this code in a fresh interpreter."""
+    script = f"import sys\n{code}\nimport json; print(json.dumps(sorted({{m.split('.')[0] for m in sys.modules}})))"
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    return set(json.loads(out.splitlines()[-1]))
+
+
+def test_import_quorate_loads_nothing_heavy():
+    assert not loaded("import quorate") & HEAVY
+    assert not loaded("import quorate; quorate.Votes, quorate.Vocabulary") & HEAVY
+
+
+def test_tuples_need_neither_pandas_nor_pyarrow():
+    code = "import quorate as qr; qr.aggregate([('t', 'w', 'x')]).labels"
+    assert not loaded(code) & {"pandas", "pyarrow", "typer", "rich"}
+
+
+def test_help_loads_no_data_library():
+    code = "sys.argv = ['quorate', '--help']\nfrom quorate.cli.main import main\ntry: main()\nexcept SystemExit: pass"
+    assert not loaded(code) & {"polars", "narwhals", "pandas", "pyarrow"}
+
+
+OPTIONAL = {"pandas": {"io/frames.py"}, "pyarrow": set()}
+
+
+@pytest.mark.parametrize("library", OPTIONAL)
+def test_each_optional_library_has_one_home(library):
+    homes = set()
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            if any(n.split(".")[0] == library for n in names):
+                homes.add(path.relative_to(SOURCE).as_posix())
+    assert homes == OPTIONAL[library]
+
+
+def test_every_public_name_is_there_and_documented():
+    for name in quorate.__all__:
+        assert getattr(quorate, name).__doc__, name
+    assert set(quorate.__all__) == set(quorate._HOMES)
+    assert set(quorate.__all__) < set(dir(quorate))
+    with pytest.raises(AttributeError, match="no attribute 'nope'"):
+        quorate.nope  # noqa: B018
+
+
+def test_no_public_name_hides_a_module():
+    modules = {p.stem for p in SOURCE.iterdir()}
+    assert not modules & set(quorate.__all__)
+
+
+def test_files_stay_small():
+    long = {p.name: n for p in SOURCE.rglob("*.py") if (n := len(p.read_text().splitlines())) > 400}
+    assert not long

@@ -1,0 +1,73 @@
+import dataclasses
+
+import numpy as np
+import polars as pl
+import pytest
+
+import quorate as qr
+
+CROWD = qr.simulate(tasks=150, workers=12, labels=3, votes_per_task=4, seed=6)
+RESULT = qr.aggregate(CROWD.votes, model="ds")
+
+
+def test_it_is_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        RESULT.model = "mv"
+
+
+def test_workers_are_measured_by_their_own_votes():
+    labels = dict(RESULT.labels.select("task", "label").iter_rows())
+    frame = CROWD.votes.with_columns(
+        agrees=pl.Series([labels[t] == c for t, c in CROWD.votes.select("task", "label").iter_rows()])
+    )
+    expected = frame.group_by("worker").agg(pl.len().alias("votes"), pl.col("agrees").mean()).sort("worker")
+    workers = RESULT.workers.sort("worker")
+    assert workers["votes"].to_list() == expected["votes"].to_list()
+    assert workers["agreement"].to_list() == pytest.approx(expected["agrees"].to_list())
+    probability = {row["task"]: row for row in RESULT.probabilities.to_dicts()}
+    right = frame.with_columns(p=pl.Series([probability[t][c] for t, c in frame.select("task", "label").iter_rows()]))
+    accuracy = right.group_by("worker").agg(pl.col("p").mean()).sort("worker")["p"].to_list()
+    assert workers["accuracy"].to_list() == pytest.approx(accuracy)
+
+
+def test_confusions_come_near_those_the_votes_were_drawn_from():
+    crowd = qr.simulate(tasks=3000, workers=10, labels=3, votes_per_task=5, skill=0.8, seed=1)
+    result = qr.aggregate(crowd.votes, model="ds")
+    for n, worker in enumerate(crowd.worker_names):
+        assert np.abs(result.confusion_matrix(worker) - crowd.confusions[n]).max() < 0.1
+
+
+def test_confusion_rows_sum_to_one_and_unknown_workers_are_named():
+    frame = RESULT.confusion("w3")
+    assert frame.columns == ["true", "l0", "l1", "l2"]
+    assert frame.drop("true").sum_horizontal().to_list() == pytest.approx([1, 1, 1])
+    with pytest.raises(qr.InputError, match="worker 'nobody' has no votes here"):
+        RESULT.confusion("nobody")
+
+
+def test_smoothing_fills_the_cells_of_labels_never_given():
+    result = qr.aggregate([("t", "w", "x"), ("u", "v", "y")], model="fds", smoothing=1.0)
+    assert (result.confusion_matrix("w") > 0).all()
+    assert result.confusion_matrix("w").sum(axis=1) == pytest.approx([1, 1])
+
+
+def test_a_label_may_be_called_task():
+    assert qr.aggregate([("t", "w", "task")], model="mv").probabilities.columns == ["task", "label task"]
+
+
+def test_trace_tells_every_iteration():
+    trace = RESULT.trace
+    assert trace.columns == [
+        "iteration", "phase", "change", "log_likelihood", "classification", "objective", "labels_changed", "seconds",
+    ]  # fmt: skip
+    assert trace["iteration"].to_list() == list(range(1, RESULT.iterations + 1))
+    assert trace["log_likelihood"][-1] == pytest.approx(RESULT.log_likelihood)
+    assert qr.aggregate(CROWD.votes, model="mv").trace.is_empty()
+
+
+def test_votes_are_immutable_and_say_what_they_are():
+    with pytest.raises(ValueError, match="read-only"):
+        RESULT.votes.row[0] = 1
+    assert repr(RESULT.votes) == "Votes(600 votes, 150 tasks, 12 workers, 3 labels, 36 rows)"
+    assert repr(RESULT).startswith("Result(ds: 150 tasks, 12 workers, 3 labels from 600 votes, ")
+    assert RESULT.votes.row_worker().tolist() == sorted(RESULT.votes.row_worker().tolist())
