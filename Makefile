@@ -26,7 +26,7 @@ demo: $(READY)  ## a small crowd, every model on it, a few telling workers
 	@$(BIN)/quorate demo
 
 test: lint  ## lint, types, layers, tests, doctests, coverage
-	$(BIN)/python -m pytest --cov --cov-report=term README.md docs src tests
+	$(BIN)/python -m pytest --cov --cov-report=term
 
 lint: $(READY)  ## style, types and layers
 	$(BIN)/ruff check .
@@ -38,7 +38,7 @@ bench: $(READY)  ## speed, as ratios in one run
 	$(BIN)/python benchmarks/start.py
 
 docs: $(READY)  ## run every example of README and docs, and check their links
-	$(BIN)/python -m pytest README.md docs tests/test_docs.py
+	$(BIN)/python -m pytest tests/test_docs.py
 
 clean:  ## remove what the targets made
 	rm -rf $(VENV) build .coverage .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

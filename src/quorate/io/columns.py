@@ -15,7 +15,7 @@ USUAL: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         role: frozenset(names.split())
         for role, names in {
             "task": "task question item unit example instance object document sample subject hit datapoint",
-            "worker": "worker annotator rater user judge labeler labeller participant coder reviewer voter observer grader assessor",
+            "worker": "worker annotator rater user judge labeler labeller participant coder reviewer voter grader assessor",
             "label": "label answer choice vote annotation response rating judgment judgement category class option",
             "truth": "label truth gold answer trueanswer truelabel goldlabel groundtruth target class category",
         }.items()

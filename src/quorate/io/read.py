@@ -38,7 +38,7 @@ def read(
 
     >>> import quorate as qr
     >>> qr.read({"question": [1, 1, 2], "annotator": ["ann", "bob", "ann"], "answer": ["yes", "no", "yes"]})
-    Votes(3 votes, 2 tasks, 2 workers, 2 labels, 3 rows)
+    Votes(3 votes, 2 tasks, 2 workers, 2 labels, 2 rows)
     """
     frame, kind, is_text = table(source, {"task": task, "worker": worker, "label": label})
     encoder = Encoder(labels=labels, duplicates=duplicates, narrow=is_text)

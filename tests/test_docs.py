@@ -1,0 +1,79 @@
+"""Every example of README and docs is run; every link and Makefile target they name is there."""
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted((ROOT / "docs").rglob("*.md"))
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def blocks(page, language):
+    return [body for kind, body in FENCE.findall(page.read_text()) if kind == language]
+
+
+def examples(page):
+    """The page's python and console blocks in order: (language, body)."""
+    return [(kind, body) for kind, body in FENCE.findall(page.read_text()) if kind in ("python", "console")]
+
+
+def run_python(body, names, where):
+    test = doctest.DocTestParser().get_doctest(body, names, str(where), str(where), 0)
+    assert test.examples, f"{where}: a python block without >>> shows nothing"
+    runner = doctest.DocTestRunner(optionflags=FLAGS, verbose=False)
+    report = []
+    runner.run(test, out=report.append, clear_globs=False)
+    names.update(test.globs)
+    assert runner.summarize(verbose=False).failed == 0, "".join(report)
+
+
+def run_console(body, folder, where):
+    env = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "100", "NO_COLOR": "1"}
+    for command, expected in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n?)*)", body, re.MULTILINE):
+        done = subprocess.run(["bash", "-c", command], cwd=folder, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{where}: {command}\n{done.stderr}"
+        shown = done.stdout + done.stderr
+        if expected.strip():
+            assert doctest.OutputChecker().check_output(expected, shown, FLAGS), f"{where}: {command}\n{shown}"
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if examples(p)], ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_examples_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for language, body in examples(page):
+        if language == "python":
+            run_python(body, names, page.name)
+        else:
+            run_console(body, tmp_path, page.name)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_make_targets_exist(page):
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for block in blocks(page, "bash"):
+        assert set(re.findall(r"\bmake ([a-z-]+)", block)) <= targets
+
+
+def test_make_alone_lists_every_target():
+    shown = subprocess.run(["make", "-s"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for target in ("setup", "demo", "test", "lint", "bench", "docs", "clean"):
+        assert f"make {target}" in shown
+
+
+def test_decisions_are_numbered_without_gaps():
+    numbers = [int(p.name[:3]) for p in sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))]
+    assert numbers == list(range(1, len(numbers) + 1))
