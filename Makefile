@@ -5,6 +5,9 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
+# Installs a Debian package where that is allowed, and says what to install where it is not.
+apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq $(1); } || { echo "please install $(1), then run make again"; exit 1; }
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint bench docs clean
 
@@ -15,7 +18,7 @@ setup: $(READY)  ## make the virtual environment and install quorate into it
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "quorate needs Python 3.11 or newer; this is $$($(PYTHON) -V)"; exit 1; }
-	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "Python has no venv: apt-get install python3-venv"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || $(call apt,python3-venv)
 	@echo "setting up $(VENV) (once)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]' 2>&1 | grep -v '^WARNING: Location' || true

@@ -9,7 +9,7 @@ from quorate.models.registry import MODELS
 
 PLACES = {
     **{name: name for name in ENGINES},
-    "reference, tiny shards": LocalEngine(shard_votes=5),
+    "reference, small shards": LocalEngine(shard_votes=60),
 }
 
 
