@@ -9,13 +9,13 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from quorate.aggregation import aggregate
-    from quorate.errors import InputError, MissingLabels, NotConverged, OptionError, QuorateError
+    from quorate.errors import InputError, MissingLabels, NotCompiled, NotConverged, OptionError, QuorateError
     from quorate.evaluation import Evaluation, evaluate
     from quorate.io.read import read
     from quorate.models.dawid_skene import DawidSkene, FastDawidSkene, Hybrid
     from quorate.models.majority import MajorityVote
     from quorate.result import Result
-    from quorate.simulation import Simulation, simulate
+    from quorate.simulation.simulate import Simulation, simulate
     from quorate.vocabulary import Vocabulary
     from quorate.votes import Votes
 
@@ -24,6 +24,7 @@ _HOMES = {
     "aggregate": "aggregation",
     "InputError": "errors",
     "MissingLabels": "errors",
+    "NotCompiled": "errors",
     "NotConverged": "errors",
     "OptionError": "errors",
     "QuorateError": "errors",
@@ -35,8 +36,8 @@ _HOMES = {
     "Hybrid": "models.dawid_skene",
     "MajorityVote": "models.majority",
     "Result": "result",
-    "Simulation": "simulation",
-    "simulate": "simulation",
+    "Simulation": "simulation.simulate",
+    "simulate": "simulation.simulate",
     "Vocabulary": "vocabulary",
     "Votes": "votes",
 }
@@ -49,6 +50,7 @@ __all__ = [
     "InputError",
     "MajorityVote",
     "MissingLabels",
+    "NotCompiled",
     "NotConverged",
     "OptionError",
     "QuorateError",

@@ -7,7 +7,8 @@ from inspect import signature
 
 from quorate.em import Progress
 from quorate.engines.base import Engine
-from quorate.io.read import Source, as_votes
+from quorate.io.read import as_votes
+from quorate.io.sources import Source
 from quorate.models.base import Model
 from quorate.models.registry import make
 from quorate.result import Result

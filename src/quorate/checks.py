@@ -19,10 +19,11 @@ from quorate.engines.base import Engine
 from quorate.engines.local import LocalEngine
 from quorate.errors import MissingLabels, NotConverged
 from quorate.evaluation import evaluate
-from quorate.io.read import Source, read
+from quorate.io.read import read
+from quorate.io.sources import Source
 from quorate.models.registry import MODELS
 from quorate.result import Result
-from quorate.simulation import simulate
+from quorate.simulation.simulate import simulate
 
 NEAR: Final = 1e-6  # posteriors of two engines differ by less than this
 Check = Callable[[str, str | Engine], None]

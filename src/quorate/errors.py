@@ -25,6 +25,10 @@ class MissingLabels(UserWarning):
     """Votes without a label were dropped as abstentions."""
 
 
+class NotCompiled(UserWarning):
+    """The compiled core is not there; the reference kernels do its work, more slowly."""
+
+
 def listed(values: Iterable[object], limit: int = 12) -> str:
     """Returns the values joined by commas, cut after `limit` with a count of the rest.
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from quorate.errors import InputError, shown
 from quorate.io import frames
 from quorate.io.ids import prepared
-from quorate.io.read import Source, table
+from quorate.io.read import read_frame
+from quorate.io.sources import Source
 from quorate.result import Result
 from quorate.vocabulary import text_of
 from quorate.votes import FrameKind
@@ -117,7 +118,7 @@ def _pairs(source: Result | Source, what: str, task: str | None, label: str | No
         frame, kind = pl.DataFrame({"task": list(map(text_of, source)), "label": list(map(text_of, source.values()))}), "polars"
     else:
         role = "truth" if what == "truth" else "label"
-        frame, kind, _ = table(source, {"task": task, role: label})
+        frame, kind = read_frame(source, {"task": task, role: label})
         frame = frame.rename({role: "label"})
     frame = frame.select(_text(frame["task"], "task"), _text(frame["label"], "label")).drop_nulls("label")
     frame = frame.unique(maintain_order=True)

@@ -15,6 +15,7 @@ from quorate.engines.base import Session
 from quorate.errors import InputError, shown
 from quorate.fit import Fit, TraceRow
 from quorate.io import frames
+from quorate.io.ids import column
 from quorate.vocabulary import text_of
 from quorate.votes import Votes
 
@@ -62,7 +63,7 @@ class Result:
     @cached_property
     def priors(self) -> Any:
         """Label and prior, p_c: the share of tasks expected to have it."""
-        return self._native(pl.DataFrame({"label": frames.column(self.votes.labels), "prior": self.fit.params.priors}))
+        return self._native(pl.DataFrame({"label": column(self.votes.labels), "prior": self.fit.params.priors}))
 
     @cached_property
     def trace(self) -> Any:
@@ -100,7 +101,7 @@ class Result:
         matrix = self.confusion_matrix(worker)
         names = self.votes.labels.texts()
         columns = {_apart(name, "true"): matrix[:, given] for given, name in enumerate(names)}
-        return self._native(pl.DataFrame({"true": frames.column(self.votes.labels), **columns}))
+        return self._native(pl.DataFrame({"true": column(self.votes.labels), **columns}))
 
     def confusion_matrix(self, worker: object) -> NDArray[np.float64]:
         """Returns pi_cl of one worker, [K true, K given]; zeros where the worker never met the true label."""
@@ -118,8 +119,8 @@ class Result:
         outcome, votes = self.fit.outcome, self.votes
         voted = pl.DataFrame(
             {
-                "task": frames.column(votes.tasks),
-                "label": frames.column(votes.labels, outcome.labels),
+                "task": column(votes.tasks),
+                "label": column(votes.labels, outcome.labels),
                 "confidence": outcome.confidence,
                 "votes": np.diff(votes.task_ptr),
                 "tie": outcome.tie,
@@ -127,7 +128,7 @@ class Result:
         )
         if not len(votes.unvoted):
             return voted
-        ids = frames.column(votes.unvoted)
+        ids = column(votes.unvoted)
         left = pl.DataFrame({"task": ids}).with_columns(
             label=pl.lit(None, voted.schema["label"]), confidence=pl.lit(None, pl.Float64), votes=pl.lit(0, pl.Int64), tie=False
         )
@@ -139,14 +140,14 @@ class Result:
         matrix = self.session.posterior(self.fit.params) if learned else self.session.shares()
         names = self.votes.labels.texts()
         columns = {_apart(name, "task"): matrix[:, code] for code, name in enumerate(names)}
-        return pl.DataFrame({"task": frames.column(self.votes.tasks), **columns})
+        return pl.DataFrame({"task": column(self.votes.tasks), **columns})
 
     def workers_frame(self) -> pl.DataFrame:
         """Returns `workers` as a polars frame, whatever the caller's kind."""
         votes = self._by_worker(self.votes.votes_per_row())
         return pl.DataFrame(
             {
-                "worker": frames.column(self.votes.workers),
+                "worker": column(self.votes.workers),
                 "votes": votes,
                 "accuracy": self._by_worker(self.fit.outcome.right) / votes,
                 "agreement": self._by_worker(self._agreeing()) / votes,

@@ -11,18 +11,22 @@ from quorate.errors import OptionError, shown, unknown
 
 @dataclass(frozen=True)
 class Number:
-    """A number of at least `least`, whole where asked."""
+    """A number between `least` and `most`, whole where asked."""
 
     least: float = -math.inf
+    most: float = math.inf
     whole: bool = False
 
     def check(self, name: str, value: object) -> None:
         """Raises unless the value is such a number."""
         kinds = int if self.whole else (int, float)
-        fine = isinstance(value, kinds) and not isinstance(value, bool) and math.isfinite(value) and value >= self.least
+        fine = (
+            isinstance(value, kinds) and not isinstance(value, bool) and math.isfinite(value) and self.least <= value <= self.most
+        )
         if not fine:
             what = "a whole number" if self.whole else "a number"
             bound = f" of at least {self.least:g}" if self.least > -math.inf else ""
+            bound += f" and at most {self.most:g}" if self.most < math.inf else ""
             raise OptionError(f"{name} is {shown(value)}: give {what}{bound}")
 
 

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 class Statistics:
     """Counts of votes by true label, as soft (posterior) or hard (one label) weights.
 
-    They add: the statistics of two shards of votes are the sum of theirs.
+    They add: the statistics of two shards of votes are the sum of theirs. The arrays belong to the session that
+    counted, which may go on counting in them: they are good until its next step.
     """
 
-    counts: NDArray[np.float64]  # [rows, K] votes of a row whose task has this true label
-    class_counts: NDArray[np.float64]  # [K] tasks with this true label
+    counts: NDArray[np.float64] | NDArray[np.int64]  # [rows, K] votes of a row whose task has this true label
+    class_counts: NDArray[np.float64] | NDArray[np.int64]  # [K] tasks with this true label
     log_likelihood: float = float("nan")  # sum of log p(votes of a task), marginal over the true label
     classification: float = float("nan")  # C2 of the paper: sum of log p(votes, chosen label)
     changed: int = 0  # tasks whose label is another than before the pass

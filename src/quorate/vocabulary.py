@@ -140,14 +140,16 @@ def text_of(value: object) -> str:
     return str(value)
 
 
-def common_kind(values: Sequence[object], what: str) -> Kind:
+def common_kind(values: Sequence[object], what: str, first_row: int = 0) -> Kind:
     """Returns the one kind of all values; the first one of another type is named in the error."""
     kinds: set[type] = set(map(type, values))
     if len(kinds) > 1 or not kinds <= KIND_OF_TYPE.keys():
         first = next((t for v in values if (t := type(v)) in KIND_OF_TYPE), None)
         row, bad = next((n, v) for n, v in enumerate(values) if type(v) is not first)
         rest = f"the ids before are of type {first.__name__}" if first and row else "ids are text, whole numbers or booleans"
-        raise InputError(f"{what} in row {row + 1} is {shown(bad)} of type {type(bad).__name__}: {rest}; use one type throughout")
+        raise InputError(
+            f"{what} in row {first_row + row + 1} is {shown(bad)} of type {type(bad).__name__}: {rest}; use one type throughout"
+        )
     kind = KIND_OF_TYPE[kinds.pop()] if kinds else "string"
     if kind == "integer" and any(abs(v) > LARGEST for v in values):  # type: ignore[arg-type]
         raise InputError(f"a {what} lies beyond 64 bits: give such ids as text")

@@ -160,7 +160,7 @@ def test_missing_numbers_in_pandas_stay_whole_numbers():
         ({"task": [1], "worker": [1], "label": [1], "answer": [1]}, "the label could be any of label, answer"),
         ({"task": [1, 2], "worker": [1], "label": [1]}, "different lengths"),
         ({"task": "abc", "worker": [1], "label": [1]}, "give a sequence of ids"),
-        (42, "cannot read votes from 42"),
+        (42, "cannot read from 42"),
         (pl.DataFrame({"task": [[1]], "worker": [1], "label": [1]}), r"the task column holds List"),
         (pl.DataFrame({"task": [2**63], "worker": [1], "label": [1]}, schema_overrides={"task": pl.UInt64}), "beyond 64 bits"),
         (pd.DataFrame({"task": ["a", 1], "worker": [1, 2], "label": [1, 2]}), "task in row 2 is 1 of type int"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -45,6 +45,14 @@ def progress(console: Console, what: str) -> Iterator[Progress]:
             bar.update(running, description=f"{what}: iteration {row.iteration} ({row.phase}){change}")
 
         yield report
+
+
+@contextmanager
+def counter(console: Console, total: float) -> Iterator[Callable[[str, int], None]]:
+    """Yields a callback that counts finished rows of what is being written, on a terminal only."""
+    with Bar(console=console, transient=True, disable=not console.is_terminal or console.quiet) as bar:
+        running = bar.add_task("", total=total)
+        yield lambda name, rows: bar.update(running, description=name, advance=rows)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], left: int = 1) -> Table:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from quorate.result import Result
-    from quorate.simulation import Simulation
+    from quorate.simulation.simulate import Simulation
 
 LABELS = ("fine", "rude", "hateful", "spam")
 TELLING = {
@@ -78,7 +78,7 @@ def _crowd(seed: int) -> Simulation:
     """Returns a crowd of thirty: ordinary moderators, and the three telling ones."""
     import numpy as np
 
-    from quorate.simulation import simulate
+    from quorate.simulation.simulate import simulate
 
     rng = np.random.default_rng(seed)
     ordinary = [_ordinary(rng) for _ in range(17)]

@@ -20,8 +20,17 @@ class Session(Protocol):
         """Returns the statistics of majority vote: by winner (hard) or by vote shares (soft)."""
         ...
 
-    def step(self, params: Parameters, *, hard: bool) -> Statistics:
-        """Returns the statistics of one pass: an E-step under `params`, and the recount."""
+    def step(self, params: Parameters, *, hard: bool, likelihood: bool = True) -> Statistics:
+        """Returns the statistics of one pass: an E-step under `params`, and the recount.
+
+        Without `likelihood` a hard pass may leave the log-likelihood NaN, where that is faster.
+        """
+        ...
+
+    def confusion_table(
+        self, counts: NDArray[np.float64] | NDArray[np.int64], smoothing: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Returns log pi, [rows, K], and the votes of each worker by true label, [workers, K]."""
         ...
 
     def finish(self, params: Parameters) -> Outcome:

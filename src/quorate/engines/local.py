@@ -17,10 +17,15 @@ from quorate.params import Parameters
 from quorate.statistics import Statistics
 from quorate.votes import Votes
 
+Tally = tuple[Any, Any]  # counts [rows, K] and class counts [K]: int64 when hard, float64 when soft
+
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """Runs a kernel module over shards of about `shard_votes` votes each; a task is never split."""
+    """Runs a kernel module over shards of about `shard_votes` votes each; a task is never split.
+
+    The reference works shard by shard to bound its memory; the compiled kernels shard for their threads themselves.
+    """
 
     name: str = "reference"
     kernels: ModuleType = reference
@@ -29,7 +34,7 @@ class LocalEngine:
 
     def load(self, votes: Votes, *, seed: int, ties: str) -> LocalSession:
         """Returns a session over these votes; too little memory is foreseen and said."""
-        require(votes, self.shard_votes)
+        require(votes, self.shard_votes, self.threads)
         return LocalSession(self, votes, seed=seed, by_prior=ties == "prior")
 
 
@@ -44,24 +49,36 @@ class LocalSession:
         self._task_key = reference.tie_keys(kernels.hash_texts(*votes.tasks.text_buffers()), seed)
         self._label_hash = kernels.hash_texts(*votes.labels.text_buffers())
         self._labels = np.zeros(votes.n_tasks, np.int32)
+        self._tally: Tally | None = None  # the counts of the current labels, while these are hard
 
     def start(self, *, hard: bool) -> Statistics:
         """Returns the statistics of majority vote: by winner (hard) or by vote shares (soft)."""
-        counts, class_counts = self._zeros()
+        tally = self._empty(hard)
         for shard in self._shards():
-            self._majority(shard, soft=not hard, counts=counts, class_counts=class_counts)
-        return Statistics(counts, class_counts)
+            self._majority(shard, soft=not hard, counts=tally[0], class_counts=tally[1])
+        self._tally = tally if hard else None
+        return Statistics(*tally)
 
-    def step(self, params: Parameters, *, hard: bool) -> Statistics:
+    def step(self, params: Parameters, *, hard: bool, likelihood: bool = True) -> Statistics:
         """Returns the statistics of one pass: an E-step under `params`, and the recount."""
-        counts, class_counts = self._zeros()
-        sums = [self._pass(shard, params, hard=hard, counts=counts, class_counts=class_counts) for shard in self._shards()]
-        return Statistics(counts, class_counts, *_total(sums))
+        delta = hard and self._tally is not None  # then only tasks whose label changes touch the counts
+        tally = self._tally if delta and self._tally is not None else self._empty(hard)
+        options = {"hard": hard, "delta": delta, "likelihood": likelihood}
+        sums = [self._pass(shard, params, counts=tally[0], class_counts=tally[1], **options) for shard in self._shards()]
+        self._tally = tally if hard else None
+        return Statistics(tally[0], tally[1], *_total(sums))
+
+    def confusion_table(self, counts: Any, smoothing: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Returns log pi, [rows, K], and the votes of each worker by true label, [workers, K]."""
+        out: tuple[NDArray[np.float64], NDArray[np.float64]] = self._engine.kernels.confusion_table(
+            counts, self._votes.worker_ptr, smoothing, threads=self._engine.threads
+        )
+        return out
 
     def finish(self, params: Parameters) -> Outcome:
         """Returns what the E-step under `params` says of every task."""
         confidence, tie = np.empty(self._votes.n_tasks), np.empty(self._votes.n_tasks, np.bool_)
-        counts, class_counts = self._zeros()
+        counts, class_counts = self._empty(hard=False)
         sums = [
             self._pass(
                 shard,
@@ -74,12 +91,13 @@ class LocalSession:
             )
             for shard in self._shards()
         ]
+        self._tally = None
         return self._outcome(confidence, tie, counts, _total(sums).log_likelihood)
 
     def majority(self) -> tuple[Outcome, Statistics]:
         """Returns what majority vote says of every task (a vote is right when it agrees), and its winners' statistics."""
         confidence, tie = np.empty(self._votes.n_tasks), np.empty(self._votes.n_tasks, np.bool_)
-        counts, class_counts = self._zeros()
+        counts, class_counts = self._empty(hard=True)
         for shard in self._shards():
             self._majority(
                 shard,
@@ -126,6 +144,7 @@ class LocalSession:
             self._label_hash,
             by_prior=self._by_prior,
             labels=self._labels[shard],
+            threads=self._engine.threads,
             **out,
         )
 
@@ -138,6 +157,7 @@ class LocalSession:
             self._label_hash,
             favour=self._vote_share() if self._by_prior else None,
             labels=self._labels[shard],
+            threads=self._engine.threads,
             **out,
         )
 
@@ -146,14 +166,12 @@ class LocalSession:
         weights = self._votes.votes_per_row()
         return np.bincount(self._votes.row_label, weights, minlength=self._votes.n_labels).astype(np.float64)
 
-    def _zeros(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        k = self._votes.n_labels
-        return np.zeros((self._votes.n_rows, k)), np.zeros(k)
+    def _empty(self, hard: bool) -> Tally:
+        k, kind = self._votes.n_labels, np.int64 if hard else np.float64
+        return np.zeros((self._votes.n_rows, k), kind), np.zeros(k, kind)
 
-    def _outcome(
-        self, confidence: NDArray[np.float64], tie: NDArray[np.bool_], counts: NDArray[np.float64], likelihood: float
-    ) -> Outcome:
-        right = counts[np.arange(self._votes.n_rows), self._votes.row_label]
+    def _outcome(self, confidence: NDArray[np.float64], tie: NDArray[np.bool_], counts: Any, likelihood: float) -> Outcome:
+        right = counts[np.arange(self._votes.n_rows), self._votes.row_label].astype(np.float64)
         return Outcome(self._labels.copy(), confidence, tie, right, likelihood)
 
 

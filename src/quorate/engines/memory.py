@@ -9,10 +9,10 @@ from quorate.errors import QuorateError
 from quorate.votes import Votes
 
 
-def estimate(votes: Votes, shard_votes: int) -> int:
+def estimate(votes: Votes, shard_votes: int, threads: int = 1) -> int:
     """Returns the bytes a fit takes beside the votes: tables, counts, and the work of one shard."""
     cells = votes.n_rows * votes.n_labels
-    tables = 4 * 8 * cells  # table, counts, the previous ones and the M-step's own copy
+    tables = (3 + threads) * 8 * cells  # table, its aligned copy, counts, and a tally for every thread
     tasks = votes.n_tasks * (8 + 4 + 8 + 1)  # tie key, label, confidence, tie
     shard = 4 * 8 * min(shard_votes, len(votes)) * (votes.n_labels + 1)
     return tables + tasks + shard
@@ -28,9 +28,9 @@ def available() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def require(votes: Votes, shard_votes: int) -> None:
+def require(votes: Votes, shard_votes: int, threads: int = 1) -> None:
     """Raises when the estimate does not fit, naming it and the remedy."""
-    need, have = estimate(votes, shard_votes), available()
+    need, have = estimate(votes, shard_votes, threads), available()
     if need > have:
         raise QuorateError(
             f"this fit needs about {gib(need)} ({votes.n_rows} rows x {votes.n_labels} labels), but {gib(have)} are free: "

@@ -1,78 +1,84 @@
-"""Codes to `Votes`: duplicates resolved, rows numbered, votes sorted by task and row."""
+"""Codes to the arrays of `Votes`: rows numbered, votes sorted by task and row."""
 
 from __future__ import annotations
+
+from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quorate.errors import InputError, shown
+from quorate.io.coder import MISSING, Coded
 from quorate.vocabulary import Vocabulary
-from quorate.votes import FrameKind, Votes
 
-Codes = NDArray[np.integer]
+Codes = NDArray[np.uint32]
+
+
+class Arrays(NamedTuple):
+    """The arrays of `Votes`; a task or a worker may have no vote."""
+
+    task_ptr: NDArray[np.int64]
+    row: NDArray[np.uint32]
+    worker_ptr: NDArray[np.int64]
+    row_label: NDArray[np.int32]
 
 
 def assemble(
-    task: Codes,  # [votes] codes in input order
-    worker: Codes,  # [votes]
-    label: Codes,  # [votes]
-    *,
-    tasks: Vocabulary,
-    workers: Vocabulary,
-    labels: Vocabulary,
-    duplicates: str = "all",
-    abstentions: int = 0,
-    frame_kind: FrameKind = "polars",
-) -> Votes:
-    """Returns the votes of these codes; tasks and workers left without a vote are set apart."""
-    keep = _resolve(task, worker, duplicates, tasks, workers)
-    if keep is not None:
-        task, worker, label = task[keep], worker[keep], label[keep]
-    per_task = np.bincount(task, minlength=len(tasks))
-    tasks, unvoted, task = _voted(task, per_task, tasks)
-    workers, _, worker = _voted(worker, np.bincount(worker, minlength=len(workers)), workers)
-
-    pair = worker.astype(np.int64) * max(len(labels), 1) + label
-    rows, row = np.unique(pair, return_inverse=True)
-    row_worker, row_label = np.divmod(rows, max(len(labels), 1))
-    order = np.lexsort((row, task))
-    task_ptr = np.zeros(len(tasks) + 1, np.int64)
-    np.cumsum(per_task[per_task > 0], out=task_ptr[1:])
-    return Votes(
-        task_ptr=task_ptr,
-        row=row[order].astype(np.uint32),
-        worker_ptr=np.searchsorted(row_worker, np.arange(len(workers) + 1)).astype(np.int64),
-        row_label=row_label.astype(np.int32),
-        tasks=tasks,
-        workers=workers,
-        labels=labels,
-        unvoted=unvoted,
-        abstentions=abstentions,
-        frame_kind=frame_kind,
+    codes: dict[str, Codes],  # role -> [votes], in input order; a MISSING label is no vote
+    n_tasks: int,
+    worker_rank: Codes,  # [workers] the place of each worker's code in the final order
+    label_rank: Codes,  # [labels] likewise
+    n_labels: int,
+) -> Arrays:
+    """Returns the votes of these codes: the definition, in NumPy."""
+    given = codes["label"] != MISSING
+    task = codes["task"][given].astype(np.int64)
+    worker = worker_rank[codes["worker"][given]].astype(np.int64)
+    label = label_rank[codes["label"][given]].astype(np.int64)
+    rows, row = np.unique(worker * max(n_labels, 1) + label, return_inverse=True)
+    row_worker, row_label = np.divmod(rows, max(n_labels, 1))
+    task_ptr = np.zeros(n_tasks + 1, np.int64)
+    np.cumsum(np.bincount(task, minlength=n_tasks), out=task_ptr[1:])
+    return Arrays(
+        task_ptr,
+        row[np.lexsort((row, task))].astype(np.uint32),
+        np.searchsorted(row_worker, np.arange(len(worker_rank) + 1)).astype(np.int64),
+        row_label.astype(np.int32),
     )
 
 
-def _voted(codes: Codes, votes: NDArray[np.int64], ids: Vocabulary) -> tuple[Vocabulary, Vocabulary, Codes]:
-    """Returns the ids with votes, those without, and the codes renumbered to the former."""
-    if votes.all():
-        return ids, ids.take(np.zeros(0, np.int64)), codes
-    has = votes > 0
-    return ids.take(np.flatnonzero(has)), ids.take(np.flatnonzero(~has)), (np.cumsum(has) - 1)[codes]
+def assemble_compiled(
+    core: ModuleType, codes: dict[str, Codes], n_tasks: int, worker_rank: Codes, label_rank: Codes, n_labels: int, threads: int
+) -> Arrays:
+    """Returns what `assemble` does, by counting sort over threads; the worker's and label's codes are used up."""
+    row = codes["worker"]
+    task_ptr, n_votes, worker_ptr, row_label = core.assemble(
+        codes["task"], row, codes["label"], n_tasks, worker_rank, label_rank, n_labels, threads
+    )
+    return Arrays(task_ptr, row[:n_votes], worker_ptr, row_label)
 
 
-def _resolve(task: Codes, worker: Codes, duplicates: str, tasks: Vocabulary, workers: Vocabulary) -> NDArray[np.int64] | None:
-    """Returns which votes to keep, or None for all of them."""
-    if duplicates == "all" or not len(task):
-        return None
-    pair = task.astype(np.int64) * len(workers) + worker
+def drop_duplicates(coded: Coded, duplicates: str) -> None:
+    """Marks as MISSING the votes of a worker on a task that do not count: all but the last, or the first."""
+    given = np.flatnonzero(coded.codes["label"] != MISSING)
+    task, worker = coded.codes["task"][given], coded.codes["worker"][given]
+    pair = task.astype(np.int64) * max(len(coded.ids["worker"]), 1) + worker
     if duplicates == "last":
-        _, from_end = np.unique(pair[::-1], return_index=True)
-        return np.sort(len(pair) - 1 - from_end)
+        pair, given = pair[::-1], given[::-1]
     distinct, first = np.unique(pair, return_index=True)
-    if duplicates == "error" and len(distinct) < len(pair):
-        again = np.setdiff1d(np.arange(len(pair)), first)[0]
-        raise InputError(
-            f"worker {shown(workers[int(worker[again])])} voted more than once on task {shown(tasks[int(task[again])])}: "
-            "choose duplicates='all', 'last' or 'first'"
-        )
-    return np.sort(first)
+    if len(distinct) == len(pair):
+        return
+    again = np.ones(len(pair), np.bool_)
+    again[first] = False
+    if duplicates == "error":
+        vote = int(given[np.argmax(again)])
+        _refuse(coded.ids["task"], coded.ids["worker"], coded.codes["task"][vote], coded.codes["worker"][vote])
+    coded.codes["label"][given[again]] = MISSING
+
+
+def _refuse(tasks: Vocabulary, workers: Vocabulary, task: np.uint32, worker: np.uint32) -> None:
+    raise InputError(
+        f"worker {shown(workers[int(worker)])} voted more than once on task {shown(tasks[int(task)])}: "
+        "choose duplicates='all', 'last' or 'first'"
+    )

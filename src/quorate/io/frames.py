@@ -7,12 +7,9 @@ from importlib.util import find_spec
 from typing import Any
 
 import narwhals as nw
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from quorate.io.ids import series_of, text_series
-from quorate.vocabulary import Vocabulary
+from quorate.io.ids import series_of
 from quorate.votes import FrameKind
 
 
@@ -47,15 +44,6 @@ def _series(column: nw.Series[Any], what: str) -> pl.Series:
     if dtype == nw.Object or find_spec("pyarrow") is None:
         return series_of(column.to_list(), what)
     return column.to_polars()
-
-
-def column(ids: Vocabulary, codes: NDArray[np.integer] | None = None) -> pl.Series:
-    """Returns the ids with these codes (all without) as a series; code -1 is missing."""
-    whole = text_series(ids.offsets, ids.values.astype(np.uint8, copy=False)) if ids.kind == "string" else pl.Series(ids.values)
-    if codes is None:
-        return whole
-    index = pl.Series(codes)
-    return whole.gather(index.set(index < 0, None) if len(codes) and codes.min() < 0 else index)
 
 
 def native(frame: pl.DataFrame, kind: FrameKind) -> Any:

@@ -1,23 +1,23 @@
-"""Columns of ids as polars series: text, whole numbers or booleans, and nothing else."""
+"""Columns of ids as polars series and as vocabularies: text, whole numbers or booleans, and nothing else."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from quorate.errors import InputError, shown
+from quorate.kernels.core import compiled
 from quorate.vocabulary import LARGEST, Vocabulary, common_kind
 
-CHUNK = 1 << 20  # texts handled at once, so that copies stay small
-DTYPE = {"string": pl.String(), "integer": pl.Int64(), "boolean": pl.Boolean()}
+CHUNK: Final = 1 << 20  # texts handled at once, so that copies stay small
+DTYPE: Final = {"string": pl.String(), "integer": pl.Int64(), "boolean": pl.Boolean()}
 
 
-def series_of(values: object, what: str) -> pl.Series:
+def series_of(values: object, what: str, first_row: int = 0) -> pl.Series:
     """Returns Python values, an array or any column as a series; mixed types are refused, naming the row.
 
     >>> series_of(["a", None], "label").to_list()
@@ -31,25 +31,25 @@ def series_of(values: object, what: str) -> pl.Series:
         raise InputError(f"the {what} column is {shown(values)}: give a sequence of ids")
     given = [_plain(v) for v in values]
     present = [v for v in given if v is not None]
-    if present and all(type(v) in (int, float) for v in present) and any(type(v) is float for v in present):
+    if any(type(v) is float for v in present) and all(type(v) in (int, float) for v in present):
         return pl.Series(given, dtype=pl.Float64, strict=False)
-    # The row is named in the caller's numbering, so kinds are looked for among all values.
-    kind = common_kind(present, what) if len(present) == len(given) else _kind_with_missing(given, what)
+    filler = present[0] if present else ""  # missing values are of any type
+    kind = common_kind([filler if v is None else v for v in given], what, first_row)
     try:
         return pl.Series(given, dtype=DTYPE[kind])
     except (UnicodeEncodeError, TypeError) as error:
         raise InputError(f"the {what} column cannot be read as text: {error}") from error
 
 
-def prepared(series: pl.Series, what: str, first_row: int = 0) -> pl.Series:
+def prepared(series: pl.Series, what: str, first_row: int = 0, *, keep_categories: bool = False) -> pl.Series:
     """Returns the series as String, Int64 or Boolean; whole numbers stored as floats become numbers again."""
     dtype = series.dtype
-    if dtype in (pl.String, pl.Int64, pl.Boolean):
+    if dtype in (pl.String, pl.Int64, pl.Boolean) or (keep_categories and dtype in (pl.Categorical, pl.Enum)):
         return series
-    if dtype in (pl.Categorical, pl.Enum) or dtype == pl.Null:
+    if dtype in (pl.Categorical, pl.Enum, pl.Null):
         return series.cast(pl.String)
     if dtype == pl.Object:
-        return prepared(series_of(series.to_list(), what), what, first_row)
+        return prepared(series_of(series.to_list(), what, first_row), what, first_row)
     if dtype.is_integer():
         largest = series.max()
         if isinstance(largest, int) and largest > LARGEST:
@@ -71,40 +71,67 @@ def vocabulary(series: pl.Series) -> Vocabulary:
     return Vocabulary("boolean" if series.dtype == pl.Boolean else "integer", values)
 
 
+def column(ids: Vocabulary, codes: NDArray[np.integer] | None = None) -> pl.Series:
+    """Returns the ids with these codes (all without) as a series; code -1 is missing."""
+    whole = text_series(*ids.text_buffers()) if ids.kind == "string" else pl.Series(ids.values)
+    if codes is None:
+        return whole
+    index = pl.Series(codes)
+    return whole.gather(index.set(index < 0, None) if len(codes) and codes.min() < 0 else index)
+
+
+def sort_order(ids: Vocabulary) -> NDArray[np.uint32]:
+    """Returns the codes in the order of their ids: numbers by value, texts by their bytes."""
+    return column(ids).arg_sort().to_numpy()
+
+
+def narrowed(ids: Vocabulary) -> Vocabulary:
+    """Returns texts as whole numbers when that loses nothing ("7", but not "007").
+
+    >>> narrowed(Vocabulary.of(["7", "12"])).ids(), narrowed(Vocabulary.of(["7", "012"])).ids()
+    ([7, 12], ['7', '012'])
+    """
+    if ids.kind != "string" or not len(ids):
+        return ids
+    core = compiled()
+    if core is not None:
+        values = core.whole_numbers(*ids.text_buffers())
+        return ids if values is None else Vocabulary("integer", values)
+    series = column(ids)
+    numbers = series.cast(pl.Int64, strict=False)
+    plain = numbers.null_count() == 0 and (numbers.cast(pl.String) == series).all()
+    return vocabulary(numbers) if plain else ids
+
+
 def text_series(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> pl.Series:
     """Returns the texts in two flat arrays as a series, without a Python object per text.
 
     >>> text_series(np.array([0, 1, 1, 3]), np.frombuffer(b"abc", np.uint8)).to_list()
     ['a', '', 'bc']
     """
+    core = compiled()
+    if core is not None:
+        return pl.Series(core.TextArray(offsets, data))
+    return split_series(offsets, data)
+
+
+def split_series(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> pl.Series:
+    """Returns what `text_series` does without the compiled core: texts joined by a character none has, and split again."""
     seen = np.bincount(data, minlength=128)
     free = next((c for c in range(1, 128) if not seen[c]), None)
     if free is None:  # every ASCII character occurs: no separator is left
         whole, cuts = data.tobytes(), offsets.tolist()
-        return pl.Series([whole[a:b].decode() for a, b in itertools.pairwise(cuts)], dtype=pl.String)
+        return pl.Series([whole[a:b].decode() for a, b in zip(cuts, cuts[1:], strict=False)], dtype=pl.String)
     parts = [_split(offsets[n : n + CHUNK + 1], data, free) for n in range(0, len(offsets) - 1, CHUNK)]
     return pl.concat(parts) if parts else pl.Series([], dtype=pl.String)
 
 
 def _split(offsets: NDArray[np.int64], data: NDArray[np.uint8], separator: int) -> pl.Series:
-    """Returns the texts between these offsets: joined by a character that none of them has, and split again."""
     base, n = int(offsets[0]), len(offsets) - 1
     spread = np.full(int(offsets[-1]) - base + n - 1, separator, np.uint8)
     where = np.arange(int(offsets[-1]) - base) + np.repeat(np.arange(n), np.diff(offsets))
     spread[where] = data[base : int(offsets[-1])]
     return pl.Series([spread.tobytes().decode()]).str.split(chr(separator)).explode()
-
-
-def narrowed(series: pl.Series) -> pl.Series:
-    """Returns distinct texts as whole numbers when that loses nothing ("7", but not "007").
-
-    >>> narrowed(pl.Series(["7", "12"])).to_list(), narrowed(pl.Series(["7", "012"])).to_list()
-    ([7, 12], ['7', '012'])
-    """
-    if series.dtype != pl.String or not len(series):
-        return series
-    numbers = series.cast(pl.Int64, strict=False)
-    return numbers if numbers.null_count() == 0 and (numbers.cast(pl.String) == series).all() else series
 
 
 def _whole(series: pl.Series, what: str, first_row: int) -> pl.Series:
@@ -127,9 +154,3 @@ def _plain(value: Any) -> object:
         return str(value)
     missing = value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
     return None if missing else value
-
-
-def _kind_with_missing(given: Sequence[object], what: str) -> Any:
-    """Returns the common kind of the values that are there; missing ones take any type."""
-    filler = next((v for v in given if v is not None), "")
-    return common_kind([filler if v is None else v for v in given], what)

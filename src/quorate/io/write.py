@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import polars as pl
+from polars.io.plugins import register_io_source
 
 from quorate.errors import InputError, QuorateError, listed
 
@@ -19,6 +21,14 @@ WRITERS: Final[Mapping[str, Callable[[pl.DataFrame, Path], object]]] = {
     ".ndjson": lambda frame, path: frame.write_ndjson(path),
     ".parquet": lambda frame, path: frame.write_parquet(path),
     ".pq": lambda frame, path: frame.write_parquet(path),
+}
+SINKS: Final[Mapping[str, Callable[[pl.LazyFrame, Path], object]]] = {
+    ".csv": lambda frame, path: frame.sink_csv(path),
+    ".tsv": lambda frame, path: frame.sink_csv(path, separator="\t"),
+    ".jsonl": lambda frame, path: frame.sink_ndjson(path),
+    ".ndjson": lambda frame, path: frame.sink_ndjson(path),
+    ".parquet": lambda frame, path: frame.sink_parquet(path),
+    ".pq": lambda frame, path: frame.sink_parquet(path),
 }
 
 
@@ -38,6 +48,30 @@ def write_frame(frame: pl.DataFrame, path: Path) -> None:
     """Writes a frame in the format its suffix names; a failure or Ctrl-C leaves what was there before."""
     check_target(path)
     write_aside(path, lambda aside: WRITERS[path.suffix.lower()](frame, aside))
+
+
+def write_batches(batches: Iterable[pl.DataFrame], path: Path, progress: Callable[[int], object] | None = None) -> None:
+    """Writes frames one after the other into one file, in the memory of a few of them."""
+    check_target(path)
+
+    def write(aside: Path) -> None:
+        coming = iter(batches)
+        first = next(coming, None)
+        if first is None:
+            WRITERS[path.suffix.lower()](pl.DataFrame(), aside)
+            return
+        counted = _reported(chain([first], coming), progress)
+        source = register_io_source(lambda *_: counted, schema=first.schema, validate_schema=False)
+        SINKS[path.suffix.lower()](source, aside)
+
+    write_aside(path, write)
+
+
+def _reported(batches: Iterable[pl.DataFrame], progress: Callable[[int], object] | None) -> Iterator[pl.DataFrame]:
+    for batch in batches:
+        if progress is not None:
+            progress(len(batch))
+        yield batch
 
 
 def write_stream(frame: pl.DataFrame, stream: BinaryIO) -> None:

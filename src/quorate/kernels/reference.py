@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Counts = NDArray[np.float64] | NDArray[np.int64]
 
 TIE = 1e-9  # scores this close (relative to the best, absolute below 1) are tied
 
@@ -37,12 +38,15 @@ def em_pass(
     *,
     hard: bool,
     by_prior: bool,  # ties go to the larger prior first
+    delta: bool = False,  # hard: the counts hold the previous labels; only tasks that changed touch them
+    likelihood: bool = True,  # whether the log-likelihood is wanted; a faster twin may leave it NaN in hard passes
+    threads: int = 1,  # for faster twins
     labels: NDArray[np.int32],  # IN/OUT [tasks] previous label in, this pass's out
     confidence: Floats | None = None,  # OUT [tasks]
     tie: NDArray[np.bool_] | None = None,  # OUT [tasks]
     posterior: Floats | None = None,  # OUT [tasks, K]
-    counts: Floats | None = None,  # OUT [rows, K] added to
-    class_counts: Floats | None = None,  # OUT [K] added to
+    counts: Counts | None = None,  # OUT [rows, K] added to
+    class_counts: Counts | None = None,  # OUT [K] added to
 ) -> Sums:
     """Returns the sums of one E-step (the paper's equations 1, 2 and 11) with the recount that feeds the M-step."""
     scores, impossible = task_scores(task_ptr, row, table, log_prior)
@@ -53,7 +57,8 @@ def em_pass(
     total = weight.sum(axis=1, keepdims=True)
     probability = weight / total
 
-    changed = int((winner != labels).sum())
+    changed = np.flatnonzero(winner != labels)
+    before = labels[changed]
     labels[:] = winner
     picked = np.arange(len(winner)), winner
     if confidence is not None:
@@ -63,12 +68,16 @@ def em_pass(
     if posterior is not None:
         posterior[:] = probability
     if counts is not None and class_counts is not None:
-        if hard:
+        if hard and delta:
+            ptr, some = _select(task_ptr, row, changed)
+            recount_hard(ptr, some, before, counts, class_counts, -1)
+            recount_hard(ptr, some, winner[changed], counts, class_counts)
+        elif hard:
             recount_hard(task_ptr, row, winner, counts, class_counts)
         else:
             recount_soft(task_ptr, row, probability, counts, class_counts)
-    likelihood = -np.inf if impossible else float((best + np.log(total)).sum())
-    return Sums(likelihood, float(scores[picked].sum()), changed, impossible)
+    log_likelihood = -np.inf if impossible else float((best + np.log(total)).sum())
+    return Sums(log_likelihood, float(scores[picked].sum()), len(changed), impossible)
 
 
 def majority(
@@ -80,12 +89,13 @@ def majority(
     *,
     favour: Floats | None,  # IN [K] ties go to the largest of these first
     soft: bool,  # count by vote shares, not by the winner
+    threads: int = 1,  # for faster twins
     labels: NDArray[np.int32],  # OUT [tasks]
     confidence: Floats | None = None,  # OUT [tasks] the winner's share of the votes
     tie: NDArray[np.bool_] | None = None,  # OUT [tasks]
     posterior: Floats | None = None,  # OUT [tasks, K] vote shares
-    counts: Floats | None = None,  # OUT [rows, K] added to
-    class_counts: Floats | None = None,  # OUT [K] added to
+    counts: Counts | None = None,  # OUT [rows, K] added to
+    class_counts: Counts | None = None,  # OUT [K] added to
 ) -> None:
     """Majority vote on every task: the most frequent label, ties by the rule of `pick`."""
     length = np.diff(task_ptr)
@@ -156,19 +166,20 @@ def recount_hard(
     task_ptr: NDArray[np.int64],
     row: NDArray[np.uint32],
     labels: NDArray[np.int32],
-    counts: Floats,
-    class_counts: Floats,
+    counts: Counts,
+    class_counts: Counts,
+    times: int = 1,
 ) -> None:
-    """Adds one per vote to counts[row, label of its task] and one per task to class_counts[label]."""
+    """Adds one per vote to counts[row, label of its task] and one per task to class_counts[label], `times` over."""
     rows, k = counts.shape
     label = np.repeat(labels.astype(np.int64), np.diff(task_ptr))
     cell = row[task_ptr[0] : task_ptr[-1]].astype(np.int64) * k + label
-    counts += np.bincount(cell, minlength=rows * k).reshape(rows, k)
-    class_counts += np.bincount(labels, minlength=k)
+    counts += times * np.bincount(cell, minlength=rows * k).reshape(rows, k)
+    class_counts += times * np.bincount(labels, minlength=k)
 
 
 def recount_soft(
-    task_ptr: NDArray[np.int64], row: NDArray[np.uint32], posterior: Floats, counts: Floats, class_counts: Floats
+    task_ptr: NDArray[np.int64], row: NDArray[np.uint32], posterior: Floats, counts: Counts, class_counts: Counts
 ) -> None:
     """Adds the posterior of its task to counts[row] for every vote, and every posterior to class_counts."""
     rows, k = counts.shape
@@ -177,6 +188,26 @@ def recount_soft(
     for c in range(k):
         counts[:, c] += np.bincount(some, weights=posterior[task, c], minlength=rows)
     class_counts += posterior.sum(axis=0)
+
+
+def confusion_table(
+    counts: Counts,  # IN [rows, K]
+    worker_ptr: NDArray[np.int64],  # IN [workers + 1]
+    smoothing: float,
+    threads: int = 1,  # for faster twins
+) -> tuple[Floats, Floats]:
+    """Returns log pi, [rows, K], and the votes of each worker by true label, [workers, K] (equations 3 and 9).
+
+    A worker who never met true label c has pi = 0 for every answer under c, unless smoothed.
+    """
+    k = counts.shape[1]
+    starts = worker_ptr[:-1]
+    totals = np.add.reduceat(counts, starts, axis=0).astype(np.float64) if len(starts) else np.zeros((0, k))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        table = np.log(counts + smoothing)
+        table -= np.repeat(np.log(totals + k * smoothing), np.diff(worker_ptr), axis=0)
+    table[np.isnan(table)] = -np.inf  # 0 / 0
+    return table, totals
 
 
 def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray[np.uint64]:

@@ -11,7 +11,8 @@ from quorate.em import Progress
 from quorate.engines.base import Engine, Session
 from quorate.engines.registry import resolve
 from quorate.fit import Fit
-from quorate.io.read import Source, as_votes
+from quorate.io.read import as_votes
+from quorate.io.sources import Source
 from quorate.result import Result
 from quorate.settings import Choice, Number, Rules
 from quorate.votes import Votes

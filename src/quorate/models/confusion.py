@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from quorate.engines.base import Session
 from quorate.params import Parameters
 from quorate.statistics import Statistics
 from quorate.votes import Votes
 
 
-def estimate(votes: Votes, statistics: Statistics, smoothing: float = 0.0) -> Parameters:
-    """Returns the parameters that maximise the (penalised) likelihood of these statistics.
-
-    A worker who never met true label c has pi = 0 for every answer under c, unless smoothed.
-    """
-    k = votes.n_labels
-    counts = statistics.counts
-    starts = votes.worker_ptr[:-1]
-    totals = np.add.reduceat(counts, starts, axis=0) if len(starts) else np.zeros((0, k))
-    rows_of_worker = np.diff(votes.worker_ptr)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        table = np.log(counts + smoothing)
-        norm = np.log(totals + k * smoothing)
-        table -= np.repeat(norm, rows_of_worker, axis=0)
-    table[np.isnan(table)] = -np.inf  # 0 / 0
+def estimate(session: Session, votes: Votes, statistics: Statistics, smoothing: float = 0.0) -> Parameters:
+    """Returns the parameters that maximise the (penalised) likelihood of these statistics."""
+    table, totals = session.confusion_table(statistics.counts, smoothing)
     priors = statistics.class_counts / max(statistics.class_counts.sum(), 1.0)
     penalty = 0.0
     if smoothing > 0.0:
-        absent = np.log(smoothing) - norm  # cells of labels that a worker never gave
-        penalty = smoothing * float(table.sum() + (absent * (k - rows_of_worker)[:, None]).sum())
+        k = votes.n_labels
+        absent = np.log(smoothing) - np.log(totals + k * smoothing)  # cells of labels that a worker never gave
+        cells = (k - np.diff(votes.worker_ptr))[:, None]
+        penalty = smoothing * float(table.sum() + (absent * cells).sum())
     return Parameters(priors, table, totals, smoothing, penalty)

@@ -50,7 +50,7 @@ class DawidSkene(Model):
         return self.starts_hard
 
     def _fit(self, votes: Votes, session: Session, progress: Progress | None) -> Fit:
-        return em.run(session, _Plugged(self, votes), progress)
+        return em.run(session, _Plugged(self, session, votes), progress)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,9 +90,9 @@ class Hybrid(DawidSkene):
 
 
 class _Plugged:
-    """A model's settings together with the rows of the votes at hand: what the loop asks for."""
+    """A model's settings together with the votes at hand: what the loop asks for."""
 
-    def __init__(self, model: DawidSkene, votes: Votes) -> None:
+    def __init__(self, model: DawidSkene, session: Session, votes: Votes) -> None:
         self.name = model.name
         self.tol = model.tol
         self.max_iter = model.max_iter
@@ -100,8 +100,9 @@ class _Plugged:
         self.starts_hard = model.starts_hard
         self.next_is_hard = model.next_is_hard
         self._smoothing = model.smoothing
+        self._session = session
         self._votes = votes
 
     def m_step(self, statistics: Statistics) -> Parameters:
         """Returns p_c and log pi of these statistics."""
-        return estimate(self._votes, statistics, self._smoothing)
+        return estimate(self._session, self._votes, statistics, self._smoothing)

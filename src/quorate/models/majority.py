@@ -30,4 +30,4 @@ class MajorityVote(Model):
 
     def _fit(self, votes: Votes, session: Session, progress: Progress | None) -> Fit:
         outcome, statistics = session.majority()
-        return Fit(outcome, estimate(votes, statistics))
+        return Fit(outcome, estimate(session, votes, statistics))

@@ -1,0 +1,141 @@
+"""Any source of a table: files, patterns, standard input, frames, Arrow, iterators of batches, tuples, dicts."""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import polars as pl
+
+from quorate.errors import InputError, listed, shown
+from quorate.io import files, frames
+from quorate.io.columns import find
+from quorate.io.files import Wanted
+from quorate.io.ids import series_of
+from quorate.votes import FrameKind
+
+# A path or several, a pattern, "-", a frame, anything Arrow, an iterator of batches, tuples, or a dict of columns.
+Source: TypeAlias = str | os.PathLike[str] | Mapping[str, object] | Iterable[object] | Any
+
+ACCEPTED: Final = (
+    "a path, a pattern or '-' for standard input, a frame of pandas, polars or pyarrow, anything with the Arrow "
+    "interface, an iterator of record batches, tuples, or a dict of columns"
+)
+CHUNK: Final = 1 << 18  # tuples turned into a batch at once
+
+
+@dataclass(frozen=True)
+class Table:
+    """A source opened: batches with a column per wanted role, in the source's order."""
+
+    batches: Iterator[pl.DataFrame]
+    frame_kind: FrameKind = "polars"  # what results should come back as
+    is_text: bool = False  # whether ids are as written in a text file
+
+
+def open_table(source: Source, wanted: Wanted) -> Table:
+    """Returns a source opened for reading the wanted roles; nothing is read but what is needed to know its kind."""
+    if isinstance(source, str | os.PathLike):
+        return _open_files([os.fspath(source)], wanted)
+    if isinstance(source, list | tuple) and source and all(isinstance(s, str | os.PathLike) for s in source):
+        return _open_files([os.fspath(s) for s in source], wanted)
+    if isinstance(source, Mapping):
+        return Table(iter([_from_columns(source, wanted)]))
+    kind = frames.kind_of(source)
+    if kind is not None:
+        return Table(_from_frames([source], wanted, f"the {kind} frame"), kind)
+    if type(source).__module__.partition(".")[0] == "datasets":  # Hugging Face: batches as Arrow tables
+        dataset: Any = source
+        return Table(_from_frames(dataset.with_format("arrow").iter(batch_size=CHUNK), wanted, "the dataset"))
+    if hasattr(source, "__arrow_c_stream__") and not isinstance(source, Iterator):
+        return Table(_from_frames([pl.DataFrame(source)], wanted, "the Arrow table"), _kind_of_producer(source))
+    if isinstance(source, Iterable):
+        return _open_items(iter(source), wanted)
+    raise InputError(f"cannot read from {shown(source)}: give {ACCEPTED}")
+
+
+def _open_files(names: list[str], wanted: Wanted) -> Table:
+    if names == ["-"]:
+        return Table(_from_stdin(wanted), is_text=True)
+    paths = list(chain.from_iterable(map(_matches, names)))
+    forms = [files.format_of(path) for path in paths]
+    is_text = {form.is_text for form in forms}
+    if len(is_text) > 1:
+        raise InputError(f"{listed(paths)}: text files and typed files cannot be read together; read them in two calls")
+    return Table(chain.from_iterable(files.batches(path, wanted) for path in paths), is_text=is_text.pop())
+
+
+def _matches(name: str) -> list[Path]:
+    """Returns the files a name or a pattern stands for, in the order of their names."""
+    if not glob.has_magic(name) or Path(name).exists():
+        return [Path(name)]
+    found = [Path(p) for p in sorted(glob.glob(name, recursive=True)) if Path(p).is_file()]
+    if not found:
+        raise InputError(f"no file matches {name}")
+    return found
+
+
+def _from_stdin(wanted: Wanted) -> Iterator[pl.DataFrame]:
+    """Yields the batches of standard input, kept on disk meanwhile: a pipe cannot be read twice, and need not fit in memory."""
+    with tempfile.TemporaryDirectory(prefix="quorate-") as folder:
+        path = Path(folder) / "stdin"
+        with path.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
+        yield from files.batches(path, wanted, files.sniffed(path), name="standard input")
+
+
+def _from_columns(source: Mapping[str, object], wanted: Wanted) -> pl.DataFrame:
+    columns = find(list(source), wanted, "the dict")
+    series = {role: series_of(source[name], role) for role, name in columns.items()}
+    lengths = {columns[role]: len(column) for role, column in series.items()}
+    if len(set(lengths.values())) > 1:
+        raise InputError(f"the columns have different lengths: {lengths}")
+    return pl.DataFrame(series)
+
+
+def _from_frames(source: Iterable[Any], wanted: Wanted, where: str) -> Iterator[pl.DataFrame]:
+    for batch in source:
+        frame = batch if frames.kind_of(batch) is not None else pl.DataFrame(batch)
+        yield frames.select(frame, find(frames.columns_of(frame), wanted, where))
+
+
+def _open_items(items: Iterator[Any], wanted: Wanted) -> Table:
+    """Returns the table of an iterator: of record batches or frames, or of tuples."""
+    first = next(items, None)
+    if first is None:
+        return Table(iter([_from_columns({role: [] for role in wanted}, dict.fromkeys(wanted))]))
+    whole = chain([first], items)
+    kind = frames.kind_of(first)
+    if kind is not None or hasattr(first, "__arrow_c_array__") or hasattr(first, "__arrow_c_stream__"):
+        return Table(_from_frames(whole, wanted, "the batch"), kind or _kind_of_producer(first))
+    return Table(_from_tuples(whole, tuple(wanted)))
+
+
+def _from_tuples(source: Iterable[object], roles: tuple[str, ...]) -> Iterator[pl.DataFrame]:
+    columns: list[list[object]] = [[] for _ in roles]
+    for number, item in enumerate(source, 1):
+        if not isinstance(item, tuple | list) or len(item) != len(roles):
+            raise InputError(f"item {number} is {shown(item)}: give tuples ({', '.join(roles)})")
+        for column, value in zip(columns, item, strict=True):
+            column.append(value)
+        if number % CHUNK == 0:
+            yield _frame(columns, roles, number - CHUNK)
+            columns = [[] for _ in roles]
+    yield _frame(columns, roles, number - len(columns[0]))
+
+
+def _frame(columns: list[list[object]], roles: tuple[str, ...], first_row: int) -> pl.DataFrame:
+    return pl.DataFrame({role: series_of(column, role, first_row) for role, column in zip(roles, columns, strict=True)})
+
+
+def _kind_of_producer(source: object) -> FrameKind:
+    """Returns the kind of frame that fits a producer of Arrow data: pyarrow's own for its batches, else polars."""
+    return "pyarrow" if type(source).__module__.partition(".")[0] == "pyarrow" else "polars"

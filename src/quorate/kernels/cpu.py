@@ -1,0 +1,50 @@
+"""The compiled twins of the reference kernels: the same arguments, the same results, over threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quorate.errors import QuorateError
+from quorate.kernels.core import compiled
+from quorate.kernels.reference import Floats, Sums
+
+
+def em_pass(*votes_and_model: Any, hard: bool, delta: bool = False, likelihood: bool = True, **out: Any) -> Sums:
+    """Returns what `reference.em_pass` does."""
+    core = _core()
+    if hard:
+        sums = core.hard_pass(*votes_and_model, delta=delta, likelihood=likelihood, **out)
+    else:
+        sums = core.soft_pass(*votes_and_model, **out)
+    return Sums(*sums[:4])
+
+
+def majority(*votes: Any, soft: bool, **out: Any) -> None:
+    """Does what `reference.majority` does."""
+    core = _core()
+    (core.majority_soft if soft else core.majority_hard)(*votes, **out)
+
+
+def confusion_table(counts: Any, worker_ptr: NDArray[np.int64], smoothing: float, threads: int = 1) -> tuple[Floats, Floats]:
+    """Returns what `reference.confusion_table` does."""
+    table = np.empty(counts.shape)
+    totals = np.empty((len(worker_ptr) - 1, counts.shape[1]))
+    _core().confusion_table(counts, worker_ptr, smoothing, table, totals, threads=threads)
+    return table, totals
+
+
+def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Returns what `reference.hash_texts` does."""
+    hashes = np.empty(len(offsets) - 1, np.uint64)
+    _core().hash_texts(offsets, data, hashes)
+    return hashes
+
+
+def _core() -> Any:
+    core = compiled()
+    if core is None:
+        raise QuorateError("the compiled core was not built: choose engine='reference', or reinstall with a C++17 compiler")
+    return core

@@ -1,0 +1,1 @@
+"""Votes drawn from known confusions: crowds whose truth and whose workers are known."""

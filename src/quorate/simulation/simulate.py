@@ -1,0 +1,175 @@
+"""Simulated votes for callers: as frames, or streamed into files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from quorate.errors import InputError
+from quorate.io.write import check_target, write_batches, write_frame
+from quorate.simulation.crowd import Crowd, Spec, gather
+from quorate.simulation.draw import BLOCK, blocks, draw, truth
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """A simulated crowd. Votes are drawn when asked for: as one frame, in batches, or straight into files."""
+
+    spec: Spec
+    crowd: Crowd
+    worker_names: tuple[str, ...]
+    label_names: tuple[str, ...]
+
+    @property
+    def confusions(self) -> NDArray[np.float64]:
+        """The confusion each worker answers by, [workers, K true, K given]."""
+        return self.crowd.confusions
+
+    @cached_property
+    def votes(self) -> pl.DataFrame:
+        """Task, worker, label: every vote, grouped by task."""
+        return pl.concat(
+            list(self.vote_batches()) or [pl.DataFrame(schema=dict.fromkeys(("task", "worker", "label"), pl.String))]
+        )
+
+    @cached_property
+    def truth(self) -> pl.DataFrame:
+        """Task and true label."""
+        return pl.concat(list(self.truth_batches()) or [pl.DataFrame(schema=dict.fromkeys(("task", "label"), pl.String))])
+
+    @cached_property
+    def workers(self) -> pl.DataFrame:
+        """Worker, kind (ordinary, spammer, adversary, colluder), copies (whose answers it gives), accuracy by label mix."""
+        weights = np.asarray(self.spec.label_weights or [1.0] * self.spec.labels)
+        accuracy = np.einsum("wkk,k->w", self.confusions, weights / weights.sum())
+        names = pl.Series(self.worker_names, dtype=pl.String)
+        return pl.DataFrame(
+            {"worker": names, "kind": self.crowd.kinds, "copies": names.gather(self.crowd.leaders), "accuracy": accuracy}
+        )
+
+    def vote_batches(self) -> Iterator[pl.DataFrame]:
+        """Yields the votes block by block; memory is that of one block."""
+        workers, labels = (pl.Series(n, dtype=pl.String) for n in (self.worker_names, self.label_names))
+        for block in range(blocks(self.spec)):
+            drawn = draw(self.spec, self.crowd, block)
+            yield pl.DataFrame(
+                {"task": _task_names(drawn.task), "worker": workers.gather(drawn.worker), "label": labels.gather(drawn.label)}
+            )
+
+    def truth_batches(self) -> Iterator[pl.DataFrame]:
+        """Yields task and true label, block by block."""
+        labels = pl.Series(self.label_names, dtype=pl.String)
+        for block in range(blocks(self.spec)):
+            true = truth(self.spec, block)
+            yield pl.DataFrame({"task": _task_names(np.arange(len(true)) + block * BLOCK), "label": labels.gather(true)})
+
+    def confusion_batches(self) -> Iterator[pl.DataFrame]:
+        """Yields worker, true, given, probability, some thousand workers at a time."""
+        k = self.spec.labels
+        labels = pl.Series(self.label_names, dtype=pl.String)
+        true, given = np.divmod(np.arange(k * k), k)
+        step = max(1, (1 << 20) // (k * k))
+        for start in range(0, self.spec.workers, step):
+            some = np.arange(start, min(start + step, self.spec.workers))
+            names = pl.Series(self.worker_names[start : start + step], dtype=pl.String)
+            yield pl.DataFrame(
+                {
+                    "worker": names.gather(np.repeat(some - start, k * k)),
+                    "true": labels.gather(np.tile(true, len(some))),
+                    "given": labels.gather(np.tile(given, len(some))),
+                    "probability": self.confusions[some].ravel(),
+                }
+            )
+
+    def write(self, folder: Path, suffix: str = "csv", progress: Callable[[str, int], None] | None = None) -> None:
+        """Writes votes, truth, workers and confusions into a folder, each whole or not at all."""
+        if not folder.is_dir():
+            raise InputError(f"cannot write into {folder}: there is no such folder; make it first")
+        targets = {name: folder / f"{name}.{suffix}" for name in ("votes", "truth", "confusions", "workers")}
+        for target in targets.values():
+            check_target(target)
+        streams = {"votes": self.vote_batches(), "truth": self.truth_batches(), "confusions": self.confusion_batches()}
+        for name, batches in streams.items():
+            write_batches(batches, targets[name], None if progress is None else _counted(progress, name))
+        write_frame(self.workers, targets["workers"])
+
+
+def simulate(
+    *,
+    tasks: int = 1000,
+    workers: int = 50,
+    labels: int = 3,
+    votes_per_task: int | tuple[int, int] = 5,
+    skill: float = 0.75,
+    skill_spread: float = 0.13,
+    spammers: float = 0.0,
+    adversaries: float = 0.0,
+    colluders: float = 0.0,
+    ring: int = 4,
+    power: float = 0.0,
+    repeats: float = 0.0,
+    label_weights: Sequence[float] | None = None,
+    confusions: NDArray[np.float64] | None = None,
+    worker_names: Sequence[str] | None = None,
+    label_names: Sequence[str] | None = None,
+    seed: int = 0,
+) -> Simulation:
+    """Returns a crowd with known confusions and its votes on tasks with known truth.
+
+    - `votes_per_task`: a number, or (least, most) to draw from.
+    - `skill`, `skill_spread`: mean and standard deviation of the probability of a right answer.
+    - `spammers`, `adversaries`, `colluders`: shares of the workers. Spammers answer without looking; adversaries
+      name a wrong label whenever they can; colluders sit in rings of `ring` workers who all copy one of them.
+    - `power`: 0 asks everybody equally; p gives the n-th busiest worker a share of votes like 1 / n^p.
+    - `repeats`: the share of votes that their worker casts a second time, perhaps otherwise.
+    - `label_weights`: how frequent each label is.
+    - `confusions`, [workers, K true, K given], gives the workers instead of drawing them.
+
+    The same settings and seed give the same votes on every machine.
+
+    >>> import quorate as qr
+    >>> crowd = qr.simulate(tasks=100, workers=10, seed=1)
+    >>> crowd.votes.columns, len(crowd.votes)
+    (['task', 'worker', 'label'], 500)
+    >>> qr.evaluate(qr.aggregate(crowd.votes), crowd.truth).accuracy > 0.9
+    True
+    """
+    if confusions is not None:
+        workers, labels = confusions.shape[:2]
+    spec = Spec(
+        tasks=tasks,
+        workers=workers,
+        labels=labels,
+        votes_per_task=votes_per_task,
+        skill=skill,
+        skill_spread=skill_spread,
+        spammers=spammers,
+        adversaries=adversaries,
+        colluders=colluders,
+        ring=ring,
+        power=power,
+        repeats=repeats,
+        label_weights=label_weights,
+        seed=seed,
+    )
+    return Simulation(
+        spec,
+        gather(spec, confusions),
+        tuple(worker_names or (f"w{n}" for n in range(workers))),
+        tuple(label_names or (f"l{n}" for n in range(labels))),
+    )
+
+
+def _task_names(codes: NDArray[np.int64]) -> pl.Series:
+    return "t" + pl.Series(codes).cast(pl.String)
+
+
+def _counted(progress: Callable[[str, int], None], name: str) -> Callable[[int], Any]:
+    return lambda rows: progress(name, rows)
