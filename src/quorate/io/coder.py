@@ -99,10 +99,14 @@ class CompiledCoder:
                 require_same(role, self._kinds.setdefault(role, kind), kind)
                 if role not in self._dictionaries:
                     self._dictionaries[role] = self._core.TextDictionary() if kind == "string" else self._core.IntDictionary()
-        tables = [self._dictionaries.get(role) or self._core.TextDictionary() for role in ROLES]
+        # A column of nothing but missing labels needs a dictionary, too; it stays empty.
+        tables = [self._dictionaries[role] if role in self._dictionaries else self._core.TextDictionary() for role in ROLES]
         columns = list(range(len(ROLES)))
-        while (part := stream.next()) is not None:
-            self._core.encode(part, columns, tables, [self._codes[role] for role in ROLES], self._threads)
+        try:
+            while (part := stream.next()) is not None:
+                self._core.encode(part, columns, tables, [self._codes[role] for role in ROLES], self._threads)
+        except ValueError as error:  # more ids than codes
+            raise InputError(f"too much for one table of votes: {error}") from error
 
     def finish(self) -> Coded:
         """Returns everything taken so far, and forgets it."""

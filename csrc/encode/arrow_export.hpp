@@ -1,0 +1,15 @@
+// Texts handed to any consumer (polars, pyarrow, ...) as an Arrow array of large_utf8, without a copy.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "arrow_abi.hpp"
+
+namespace quorate {
+
+// `let_go` is called once, when the consumer releases the array, on whatever thread that happens.
+void export_texts(const int64_t* offsets, const char* data, size_t n, std::function<void()> let_go,  // IN
+                  ArrowSchema* schema, ArrowArray* array);                                           // OUT
+
+}  // namespace quorate

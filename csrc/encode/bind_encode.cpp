@@ -1,0 +1,215 @@
+// The Python face of the encoder: Arrow streams in, NumPy arrays out. No logic lives here.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <variant>
+
+#include "../bind.hpp"
+#include "arrow_export.hpp"
+#include "arrow_stream.hpp"
+#include "column_encode.hpp"
+#include "group_by_task.hpp"
+#include "row_numbers.hpp"
+#include "threads.hpp"
+#include "whole_numbers.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace quorate {
+namespace {
+
+template <class T>
+using Array = nb::ndarray<nb::numpy, T, nb::ndim<1>, nb::c_contig>;
+template <class T>
+using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using InOut = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// Returns a NumPy array that owns the buffer. Bytes are held as char and shown as uint8.
+template <class Shown, class T>
+Array<Shown> owned(Growing<T>&& buffer) {
+    static_assert(sizeof(Shown) == sizeof(T));
+    auto* kept = new Growing<T>(std::move(buffer));
+    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<Growing<T>*>(p); });
+    return Array<Shown>(kept->data(), {kept->size()}, owner);
+}
+
+const char* name_of(Kind kind) {
+    switch (kind) {
+        case Kind::text: return "string";
+        case Kind::integer: return "integer";
+        case Kind::boolean: return "boolean";
+        case Kind::real: return "float";
+        case Kind::null: return "null";
+        default: return "other";
+    }
+}
+
+std::unique_ptr<Stream> open_stream(nb::object capsule) {
+    auto* stream = static_cast<ArrowArrayStream*>(PyCapsule_GetPointer(capsule.ptr(), "arrow_array_stream"));
+    if (!stream) nb::raise_python_error();
+    return std::make_unique<Stream>(stream);
+}
+
+using AnyDictionary = std::variant<TextDictionary*, IntDictionary*>;
+
+// Encodes the columns of one batch, each with its own dictionary onto the end of its own codes; columns go to threads.
+// A dictionary serves one call at a time: callers with threads of their own keep them apart.
+std::vector<std::pair<int64_t, int64_t>> encode_batch(const Batch& batch, const std::vector<size_t>& fields,
+                                                      const std::vector<AnyDictionary>& dictionaries,
+                                                      const std::vector<Growing<uint32_t>*>& codes, int threads) {
+    if (fields.size() != dictionaries.size() || fields.size() != codes.size())
+        throw std::invalid_argument("give a dictionary and codes for every field");
+    std::vector<size_t> before;
+    for (const auto* column : codes) before.push_back(column->size());
+    std::vector<Missing> missing(fields.size());
+    std::atomic<size_t> todo{0};
+    try {
+        in_threads(std::clamp(threads, 1, static_cast<int>(std::max<size_t>(fields.size(), 1))), [&](int) {
+            for (size_t i; (i = todo.fetch_add(1)) < fields.size();) {
+                const Column column = batch.column(fields[i]);
+                uint32_t* out = codes[i]->extend(column.length);
+                missing[i] = std::visit([&](auto* d) { return encode(*d, column, out); }, dictionaries[i]);
+            }
+        });
+    } catch (...) {
+        for (size_t i = 0; i < codes.size(); ++i) codes[i]->resize(before[i]);  // of a refused batch nothing stays
+        throw;
+    }
+    std::vector<std::pair<int64_t, int64_t>> result;
+    for (const Missing& m : missing) result.emplace_back(m.count, m.first);
+    return result;
+}
+
+// The rows of the votes take the place of the workers' codes, and the labels' codes serve as scratch: at ten million
+// votes every array that need not be touched afresh counts.
+nb::tuple assemble(In<uint32_t> task, InOut<uint32_t> worker, InOut<uint32_t> label, size_t tasks,
+                   In<uint32_t> worker_rank, In<uint32_t> label_rank, size_t labels, int threads) {
+    const size_t votes = task.shape(0), workers = worker_rank.shape(0);
+    if (worker.shape(0) != votes || label.shape(0) != votes) throw std::invalid_argument("codes of different lengths");
+    threads = std::max(threads, 1);
+    Growing<int64_t> task_ptr(tasks + 1), worker_ptr(workers + 1);
+    Growing<int32_t> row_label;
+    size_t total;
+    {
+        nb::gil_scoped_release released;
+        number_rows(worker.data(), label.data(), votes, {worker_rank.data(), workers}, {label_rank.data(), labels},
+                    worker_ptr.data(), row_label, threads);
+        total = group_by_task(task.data(), worker.data(), label.data(), votes, tasks, task_ptr.data(), threads);
+    }
+    return nb::make_tuple(owned<int64_t>(std::move(task_ptr)), total, owned<int64_t>(std::move(worker_ptr)),
+                          owned<int32_t>(std::move(row_label)));
+}
+
+// An object that consumers of Arrow accept as an array of texts; it keeps the NumPy arrays alive.
+struct TextArray {
+    nb::object offsets, data;
+};
+
+nb::tuple export_array(const TextArray& texts) {
+    const auto offsets = nb::cast<In<int64_t>>(texts.offsets);
+    const auto data = nb::cast<In<uint8_t>>(texts.data);
+    auto* schema = new ArrowSchema{};
+    nb::capsule schema_capsule(schema, "arrow_schema", [](void* p) noexcept {
+        auto* s = static_cast<ArrowSchema*>(p);
+        if (s->release) s->release(s);
+        delete s;
+    });
+    auto* array = new ArrowArray{};
+    nb::capsule array_capsule(array, "arrow_array", [](void* p) noexcept {
+        auto* a = static_cast<ArrowArray*>(p);
+        if (a->release) a->release(a);
+        delete a;
+    });
+    PyObject *kept_offsets = nb::object(texts.offsets).release().ptr(), *kept_data = nb::object(texts.data).release().ptr();
+    const auto let_go = [kept_offsets, kept_data] {
+        if (!Py_IsInitialized()) return;  // the process ends: nothing is left to give back to
+        nb::gil_scoped_acquire held;
+        Py_DECREF(kept_offsets);
+        Py_DECREF(kept_data);
+    };
+    export_texts(offsets.data(), reinterpret_cast<const char*>(data.data()), offsets.shape(0) - 1, let_go, schema, array);
+    return nb::make_tuple(schema_capsule, array_capsule);
+}
+
+nb::object whole_numbers_of(In<int64_t> offsets, In<uint8_t> data) {
+    Growing<int64_t> numbers;
+    bool all;
+    {
+        nb::gil_scoped_release released;
+        all = whole_numbers(offsets.data(), reinterpret_cast<const char*>(data.data()), offsets.shape(0) - 1, numbers);
+    }
+    return all ? nb::cast(owned<int64_t>(std::move(numbers))) : nb::none();
+}
+
+}  // namespace
+
+void bind_encode(nb::module_& m) {
+    m.attr("NONE") = NONE;
+    nb::class_<Batch>(m, "Batch").def("__len__", &Batch::length);
+    nb::class_<Stream>(m, "Stream")
+        .def(nb::new_(&open_stream), "capsule"_a)
+        .def_prop_ro("names", [](const Stream& s) {
+            std::vector<std::string> names;
+            for (const Field& f : s.fields()) names.push_back(f.name);
+            return names;
+        })
+        .def_prop_ro("kinds", [](const Stream& s) {
+            std::vector<std::string> kinds;
+            for (const Field& f : s.fields()) kinds.push_back(name_of(f.kind));
+            return kinds;
+        })
+        .def_prop_ro("formats", [](const Stream& s) {
+            std::vector<std::string> formats;
+            for (const Field& f : s.fields()) formats.push_back(f.format);
+            return formats;
+        })
+        .def("next", &Stream::next, nb::call_guard<nb::gil_scoped_release>());
+    nb::class_<TextDictionary>(m, "TextDictionary")
+        .def(nb::init<>())
+        .def("__len__", &TextDictionary::size)
+        .def("text", [](const TextDictionary& d, size_t code) {
+            if (code >= d.size()) throw nb::index_error();
+            return nb::str(d.data().data() + d.offsets()[code], d.offsets()[code + 1] - d.offsets()[code]);
+        }, "code"_a)
+        .def("finish", [](TextDictionary& d) {
+            Growing<int64_t> offsets;
+            Growing<char> data;
+            d.finish(offsets, data);
+            return nb::make_tuple(owned<int64_t>(std::move(offsets)), owned<uint8_t>(std::move(data)));
+        });
+    nb::class_<IntDictionary>(m, "IntDictionary")
+        .def(nb::init<>())
+        .def("__len__", &IntDictionary::size)
+        .def("finish", [](IntDictionary& d) { return owned<int64_t>(d.finish()); });
+    nb::class_<Growing<uint32_t>>(m, "Codes")
+        .def(nb::init<>())
+        .def("__len__", &Growing<uint32_t>::size)
+        .def("finish", [](Growing<uint32_t>& codes) {
+            codes.shrink();
+            return owned<uint32_t>(std::move(codes));
+        });
+    nb::class_<TextArray>(m, "TextArray")
+        .def("__init__", [](TextArray* self, In<int64_t> offsets, In<uint8_t> data) {
+            if (offsets.shape(0) == 0) throw std::invalid_argument("offsets begin with 0");
+            new (self) TextArray{offsets.cast(), data.cast()};
+        }, "offsets"_a, "data"_a)
+        .def("__arrow_c_array__", [](const TextArray& texts, nb::object) { return export_array(texts); },
+             "requested_schema"_a = nb::none());
+    m.def("encode", &encode_batch, "batch"_a, "fields"_a, "dictionaries"_a, "codes"_a, "threads"_a = 1,
+          nb::call_guard<nb::gil_scoped_release>());
+    m.def("assemble", &assemble, "task"_a, "worker"_a, "label"_a, "tasks"_a, "worker_rank"_a, "label_rank"_a,
+          "labels"_a, "threads"_a = 1);
+    m.def("whole_numbers", &whole_numbers_of, "offsets"_a, "data"_a);
+}
+
+}  // namespace quorate

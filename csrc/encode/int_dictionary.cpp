@@ -1,0 +1,154 @@
+#include "int_dictionary.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+#include "arrow_ints.hpp"
+#include "prefetch.hpp"
+#include "text_key.hpp"
+
+namespace quorate {
+namespace {
+
+constexpr uint64_t SMALL = uint64_t{1} << 22;  // a range always worth an array: 16 MB
+constexpr uint64_t SPREAD = 4;                 // and so is one of at most this many places per number
+
+uint64_t width(int64_t low, int64_t high) { return static_cast<uint64_t>(high) - static_cast<uint64_t>(low); }
+uint64_t hash(int64_t value) { return fold(static_cast<uint64_t>(value) ^ ODD_A, ODD_B); }
+
+}  // namespace
+
+template <class Ints>
+void IntDictionary::encode(const Ints& ints, const uint8_t* validity, int64_t begin, int64_t n, uint32_t* codes) {
+    rows_ += static_cast<uint64_t>(n);
+    int64_t values[BLOCK];
+    uint32_t block_codes[BLOCK];
+    int where[BLOCK];
+    for (int64_t start = 0; start < n; start += BLOCK) {
+        const int64_t first = begin + start;
+        const int m = static_cast<int>(std::min<int64_t>(BLOCK, n - start));
+        if (!validity) {
+            for (int i = 0; i < m; ++i) values[i] = ints.at(first + i);
+            encode_block(values, m, codes + start);
+            continue;
+        }
+        int present = 0;
+        for (int i = 0; i < m; ++i) {
+            codes[start + i] = NONE;
+            if (!is_valid(validity, first + i)) continue;
+            where[present] = i;
+            values[present++] = ints.at(first + i);
+        }
+        encode_block(values, present, block_codes);
+        for (int i = 0; i < present; ++i) codes[start + where[i]] = block_codes[i];
+    }
+}
+
+void IntDictionary::encode_block(const int64_t* values, int m, uint32_t* codes) {
+    if (m == 0) return;
+    int64_t low = values[0], high = values[0];
+    for (int i = 1; i < m; ++i) {
+        low = std::min(low, values[i]);
+        high = std::max(high, values[i]);
+    }
+    cover(low, high);
+    if (is_dense_) {
+        for (int i = 0; i < m; ++i) {
+            uint32_t& code = dense_[width(base_, values[i])];
+            if (code == NONE) code = add(values[i]);
+            codes[i] = code;
+        }
+        return;
+    }
+    size_t slots[BLOCK];
+    for (int i = 0; i < m; ++i) {
+        slots[i] = hash(values[i]) & mask_;
+        prefetch(&slots_[slots[i]]);
+    }
+    for (int i = 0; i < m; ++i) {
+        size_t at = slots[i];
+        while (slots_[at].code != NONE && slots_[at].value != values[i]) at = (at + 1) & mask_;
+        if (slots_[at].code == NONE) slots_[at] = {values[i], add(values[i])};
+        codes[i] = slots_[at].code;
+    }
+}
+
+uint32_t IntDictionary::code(int64_t value) {
+    uint32_t code;
+    rows_ += 1;
+    encode_block(&value, 1, &code);
+    return code;
+}
+
+uint32_t IntDictionary::add(int64_t value) {
+    if (size() >= NONE - 1) throw std::length_error("more than four thousand million distinct ids");
+    values_.push(value);
+    return static_cast<uint32_t>(size() - 1);
+}
+
+void IntDictionary::cover(int64_t low, int64_t high) {
+    if (low_ <= high_) {
+        low = std::min(low, low_);
+        high = std::max(high, high_);
+    }
+    const bool is_wider = low_ > high_ || low < low_ || high > high_;
+    low_ = low;
+    high_ = high;
+    if (is_dense_) {
+        const bool fits = dense_.size() && low >= base_ && width(base_, high) < dense_.size();
+        if (!is_wider || fits) return;
+        if (width(low, high) < std::max(SMALL, SPREAD * rows_)) return make_dense(low, high);
+        is_dense_ = false;
+        dense_ = Growing<uint32_t>();
+        make_sparse(256);
+    }
+    if ((size() + BLOCK) * 3 <= (mask_ + 1) * 2) return;
+    // Many numbers have come: they may have filled their range by now.
+    if (width(low, high) < std::max(SMALL, SPREAD * size())) return make_dense(low, high);
+    make_sparse(mask_ + 1);
+}
+
+void IntDictionary::make_dense(int64_t low, int64_t high) {
+    // Half as much again towards larger numbers, so that ids that count upwards rarely come back here.
+    const uint64_t room = static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) - static_cast<uint64_t>(high);
+    const uint64_t needed = width(low, high) + 1;
+    dense_ = Growing<uint32_t>(needed + std::min(room, needed / 2));
+    std::fill_n(dense_.data(), dense_.size(), NONE);
+    base_ = low;
+    for (size_t code = 0; code < size(); ++code) dense_[width(base_, values_[code])] = static_cast<uint32_t>(code);
+    is_dense_ = true;
+    slots_ = Growing<Slot>();
+    mask_ = 0;
+}
+
+void IntDictionary::make_sparse(size_t capacity) {
+    while ((size() + BLOCK) * 3 > capacity * 2) capacity *= 2;
+    slots_ = Growing<Slot>(capacity);
+    for (size_t s = 0; s < capacity; ++s) slots_[s] = {0, NONE};
+    mask_ = capacity - 1;
+    for (size_t code = 0; code < size(); ++code) {
+        size_t at = hash(values_[code]) & mask_;
+        while (slots_[at].code != NONE) at = (at + 1) & mask_;
+        slots_[at] = {values_[code], static_cast<uint32_t>(code)};
+    }
+}
+
+Growing<int64_t> IntDictionary::finish() {
+    Growing<int64_t> values(std::move(values_));
+    values.shrink();
+    *this = IntDictionary();
+    return values;
+}
+
+template void IntDictionary::encode(const BitInts&, const uint8_t*, int64_t, int64_t, uint32_t*);
+template void IntDictionary::encode(const PlainInts<int8_t>&, const uint8_t*, int64_t, int64_t, uint32_t*);
+template void IntDictionary::encode(const PlainInts<uint8_t>&, const uint8_t*, int64_t, int64_t, uint32_t*);
+template void IntDictionary::encode(const PlainInts<int16_t>&, const uint8_t*, int64_t, int64_t, uint32_t*);
+template void IntDictionary::encode(const PlainInts<uint16_t>&, const uint8_t*, int64_t, int64_t, uint32_t*);
+template void IntDictionary::encode(const PlainInts<int32_t>&, const uint8_t*, int64_t, int64_t, uint32_t*);
+template void IntDictionary::encode(const PlainInts<uint32_t>&, const uint8_t*, int64_t, int64_t, uint32_t*);
+template void IntDictionary::encode(const PlainInts<int64_t>&, const uint8_t*, int64_t, int64_t, uint32_t*);
+template void IntDictionary::encode(const PlainInts<uint64_t>&, const uint8_t*, int64_t, int64_t, uint32_t*);
+
+}  // namespace quorate

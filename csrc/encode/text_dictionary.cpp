@@ -1,0 +1,94 @@
+#include "text_dictionary.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "arrow_text.hpp"
+#include "prefetch.hpp"
+
+namespace quorate {
+
+TextDictionary::TextDictionary() {
+    offsets_.push(0);
+    grow(BLOCK);
+}
+
+void TextDictionary::grow(size_t more) {
+    size_t capacity = std::max<size_t>(mask_ + 1, 256);
+    while ((size() + more) * 3 > capacity * 2) capacity *= 2;
+    if (size() + more >= NONE) throw std::length_error("more than four thousand million distinct ids");
+    Growing<Slot> old(std::move(slots_));
+    slots_ = Growing<Slot>(capacity);
+    for (size_t s = 0; s < capacity; ++s) slots_[s] = {0, 0, NONE};
+    mask_ = capacity - 1;
+    for (size_t s = 0; s < old.size(); ++s) {
+        if (old[s].code == NONE) continue;
+        size_t at = hash(old[s].key()) & mask_;
+        while (slots_[at].code != NONE) at = (at + 1) & mask_;
+        slots_[at] = old[s];
+    }
+}
+
+uint32_t TextDictionary::find_or_add(TextKey key, size_t at, Text text) {
+    for (; slots_[at].code != NONE; at = (at + 1) & mask_)
+        if (slots_[at].key() == key && (!is_long(key) || is_text(slots_[at].code, text))) return slots_[at].code;
+    const auto code = static_cast<uint32_t>(size());
+    // The arena first: should memory run out, the table knows nothing of the text yet.
+    std::copy_n(text.data, text.size, data_.extend(text.size));
+    offsets_.push(static_cast<int64_t>(data_.size()));
+    slots_[at] = {key.low, key.high, code};
+    return code;
+}
+
+template <class Texts>
+void TextDictionary::encode(const Texts& texts, const uint8_t* validity, int64_t begin, int64_t n, uint32_t* codes) {
+    TextKey keys[BLOCK];
+    size_t slots[BLOCK];
+    TextKey last{0, MISSING};  // a run of one short id is looked up once
+    uint32_t last_code = NONE;
+    for (int64_t start = 0; start < n; start += BLOCK) {
+        const int64_t first = begin + start;
+        const int m = static_cast<int>(std::min<int64_t>(BLOCK, n - start));
+        reserve(m);  // so that no slot moves within the block
+        bool any_long = false;
+        for (int i = 0; i < m; ++i) {
+            if (validity && !is_valid(validity, first + i)) {
+                keys[i] = {0, MISSING};
+                slots[i] = 0;
+                continue;
+            }
+            keys[i] = texts.key(first + i);
+            slots[i] = hash(keys[i]) & mask_;
+            prefetch(&slots_[slots[i]]);
+            any_long |= is_long(keys[i]);
+        }
+        if (any_long) {  // these are compared in the arena: two more places to fetch
+            for (int i = 0; i < m; ++i)
+                if (is_long(keys[i]) && slots_[slots[i]].code != NONE) prefetch(&offsets_[slots_[slots[i]].code]);
+            for (int i = 0; i < m; ++i)
+                if (is_long(keys[i]) && slots_[slots[i]].code != NONE)
+                    prefetch(data_.data() + offsets_[slots_[slots[i]].code]);
+        }
+        for (int i = 0; i < m; ++i) {
+            if (!(keys[i] == last) || is_long(last)) {
+                last = keys[i];
+                last_code = last.high == MISSING ? NONE : find_or_add(last, slots[i], texts.at(first + i));
+            }
+            codes[start + i] = last_code;
+        }
+    }
+}
+
+void TextDictionary::finish(Growing<int64_t>& offsets, Growing<char>& data) {
+    offsets = std::move(offsets_);
+    data = std::move(data_);
+    offsets.shrink();
+    data.shrink();
+    *this = TextDictionary();
+}
+
+template void TextDictionary::encode(const ViewTexts&, const uint8_t*, int64_t, int64_t, uint32_t*);
+template void TextDictionary::encode(const OffsetTexts<int32_t>&, const uint8_t*, int64_t, int64_t, uint32_t*);
+template void TextDictionary::encode(const OffsetTexts<int64_t>&, const uint8_t*, int64_t, int64_t, uint32_t*);
+
+}  // namespace quorate

@@ -1,0 +1,36 @@
+// Aligned memory for tables and tallies.
+#pragma once
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+namespace quorate {
+
+struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+};
+template <class T>
+using Aligned = std::unique_ptr<T[], Free>;
+
+// Uninitialised room for n numbers. Votes hit a table at random, so a large one asks the system for large pages: with
+// small ones nearly every vote would miss the translation cache as well.
+template <class T>
+Aligned<T> allocate(std::size_t n) {
+    constexpr std::size_t kLine = 64, kPage = std::size_t(1) << 21;
+    const std::size_t bytes = n * sizeof(T);
+    const std::size_t unit = bytes >= kPage / 2 ? kPage : kLine;
+    const std::size_t size = (bytes / unit + 1) * unit;
+    void* memory = std::aligned_alloc(unit, size);
+    if (!memory) throw std::bad_alloc();
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    if (unit == kPage) madvise(memory, size, MADV_HUGEPAGE);  // a wish: refusal does no harm
+#endif
+    return Aligned<T>(static_cast<T*>(memory));
+}
+
+}  // namespace quorate

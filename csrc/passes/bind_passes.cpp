@@ -1,0 +1,192 @@
+// The Python face of the kernels: checks shapes, lets go of the interpreter lock, passes raw pointers on.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+
+#include <optional>
+#include <string>
+
+#include "../bind.hpp"
+#include "confusion.hpp"
+#include "drive.hpp"
+#include "hash.hpp"
+#include "majority.hpp"
+
+namespace nb = nanobind;
+using namespace quorate;
+
+namespace {
+
+template <class T, int D>
+using In = nb::ndarray<const T, nb::ndim<D>, nb::c_contig, nb::device::cpu>;
+template <class T, int D>
+using Out = nb::ndarray<T, nb::ndim<D>, nb::c_contig, nb::device::cpu>;
+template <class T, int D>
+using Maybe = std::optional<Out<T, D>>;
+using Scalars = std::tuple<double, double, std::int64_t, std::int64_t, std::int64_t>;
+
+void need(bool fits, const char* name) {
+    if (fits) return;
+    throw nb::value_error((std::string(name) + " does not have the shape that the other arrays ask for").c_str());
+}
+
+template <class Array>
+auto pointer(const std::optional<Array>& array, std::size_t size, const char* name) -> decltype(array->data()) {
+    if (!array) return nullptr;
+    need(array->size() == size, name);
+    return array->data();
+}
+
+// What all passes have in common.
+Pass pass_over(const In<std::int64_t, 1>& task_ptr, const In<std::uint32_t, 1>& row, std::size_t rows,
+               const In<std::uint64_t, 1>& task_key, const In<std::uint64_t, 1>& label_hash,
+               const Out<std::int32_t, 1>& labels, const Maybe<double, 1>& confidence, const Maybe<bool, 1>& tie,
+               const Maybe<double, 2>& posterior) {
+    need(task_ptr.size() >= 1, "task_ptr");
+    Pass p;
+    const std::size_t tasks = task_ptr.size() - 1, k = label_hash.size();
+    need(task_ptr.data()[0] >= 0 && task_ptr.data()[tasks] <= std::int64_t(row.size()), "row");
+    need(task_key.size() == tasks, "task_key");
+    need(labels.size() == tasks, "labels");
+    p.task_ptr = task_ptr.data();
+    p.row = row.data();
+    p.tasks = std::int64_t(tasks);
+    p.rows = std::int64_t(rows);
+    p.k = int(k);
+    p.task_key = task_key.data();
+    p.label_hash = label_hash.data();
+    p.labels = labels.data();
+    p.confidence = pointer(confidence, tasks, "confidence");
+    p.tie = pointer(tie, tasks, "tie");
+    p.posterior = pointer(posterior, tasks * k, "posterior");
+    return p;
+}
+
+void with_model(Pass& p, const In<double, 2>& table, const In<double, 1>& log_prior, bool by_prior) {
+    need(table.shape(1) == std::size_t(p.k), "table");
+    need(log_prior.size() == std::size_t(p.k), "log_prior");
+    p.table = table.data();
+    p.log_prior = log_prior.data();
+    p.favour = by_prior ? p.log_prior : nullptr;
+}
+
+Scalars scalars(const Sums& s) {
+    return {s.log_likelihood, s.classification, s.changed, s.impossible, s.second_looks};
+}
+
+Scalars py_hard_pass(In<std::int64_t, 1> task_ptr, In<std::uint32_t, 1> row, In<double, 2> table,
+                     In<double, 1> log_prior, In<std::uint64_t, 1> task_key, In<std::uint64_t, 1> label_hash,
+                     bool by_prior, Out<std::int32_t, 1> labels, Maybe<double, 1> confidence, Maybe<bool, 1> tie,
+                     Maybe<double, 2> posterior, Maybe<std::int64_t, 2> counts, Maybe<std::int64_t, 1> class_counts,
+                     bool delta, bool likelihood, bool with_classification, int threads) {
+    Pass p = pass_over(task_ptr, row, table.shape(0), task_key, label_hash, labels, confidence, tie, posterior);
+    with_model(p, table, log_prior, by_prior);
+    std::int64_t* cells = pointer(counts, table.size(), "counts");
+    std::int64_t* classes = pointer(class_counts, std::size_t(p.k), "class_counts");
+    need(!cells == !classes, "class_counts");
+    p.recount = !cells ? Pass::Recount::none : delta ? Pass::Recount::delta : Pass::Recount::hard;
+    p.likelihood = likelihood;
+    if (p.tasks == 0 || p.k == 0) return scalars({});
+    nb::gil_scoped_release release;
+    return scalars(hard_pass(p, cells, classes, with_classification, threads));
+}
+
+Scalars py_soft_pass(In<std::int64_t, 1> task_ptr, In<std::uint32_t, 1> row, In<double, 2> table,
+                     In<double, 1> log_prior, In<std::uint64_t, 1> task_key, In<std::uint64_t, 1> label_hash,
+                     bool by_prior, Out<std::int32_t, 1> labels, Maybe<double, 1> confidence, Maybe<bool, 1> tie,
+                     Maybe<double, 2> posterior, Maybe<double, 2> counts, Maybe<double, 1> class_counts, int threads) {
+    Pass p = pass_over(task_ptr, row, table.shape(0), task_key, label_hash, labels, confidence, tie, posterior);
+    with_model(p, table, log_prior, by_prior);
+    double* cells = pointer(counts, table.size(), "counts");
+    double* classes = pointer(class_counts, std::size_t(p.k), "class_counts");
+    need(!cells == !classes, "class_counts");
+    if (p.tasks == 0 || p.k == 0) return scalars({});
+    nb::gil_scoped_release release;
+    return scalars(soft_pass(p, cells, classes, threads));
+}
+
+// Counts are int64 for hard, float64 for soft.
+template <class Cell>
+void py_majority(In<std::int64_t, 1> task_ptr, In<std::uint32_t, 1> row, In<std::int32_t, 1> row_label,
+                 In<std::uint64_t, 1> task_key, In<std::uint64_t, 1> label_hash, std::optional<In<double, 1>> favour,
+                 Out<std::int32_t, 1> labels, Maybe<double, 1> confidence, Maybe<bool, 1> tie,
+                 Maybe<double, 2> posterior, Maybe<Cell, 2> counts, Maybe<Cell, 1> class_counts, int threads) {
+    Pass p = pass_over(task_ptr, row, row_label.size(), task_key, label_hash, labels, confidence, tie, posterior);
+    Cell* cells = pointer(counts, row_label.size() * std::size_t(p.k), "counts");
+    Cell* classes = pointer(class_counts, std::size_t(p.k), "class_counts");
+    need(!cells == !classes, "class_counts");
+    if (favour) {
+        need(favour->size() == std::size_t(p.k), "favour");
+        p.favour = favour->data();
+    }
+    if (p.tasks == 0 || p.k == 0) return;
+    nb::gil_scoped_release release;
+    if constexpr (std::is_same_v<Cell, double>)
+        majority(p, row_label.data(), nullptr, nullptr, cells, classes, threads);
+    else
+        majority(p, row_label.data(), cells, classes, nullptr, nullptr, threads);
+}
+
+template <class Count>
+void py_confusion_table(In<Count, 2> counts, In<std::int64_t, 1> worker_ptr, double smoothing, Out<double, 2> table,
+                        Out<double, 2> totals, int threads) {
+    const std::size_t k = counts.shape(1), workers = worker_ptr.size() - 1;
+    need(worker_ptr.size() >= 1 && worker_ptr.data()[workers] == std::int64_t(counts.shape(0)), "worker_ptr");
+    need(table.size() == counts.size() && table.shape(1) == k, "table");
+    need(totals.size() == workers * k, "totals");
+    nb::gil_scoped_release release;
+    confusion_table(counts.data(), worker_ptr.data(), std::int64_t(workers), int(k), smoothing, table.data(),
+                    totals.data(), threads);
+}
+
+double py_classification(In<std::int64_t, 2> counts, In<std::int64_t, 1> class_counts, In<double, 2> table,
+                         In<double, 1> log_prior, int threads) {
+    need(counts.size() == table.size() && counts.shape(1) == table.shape(1), "counts");
+    need(class_counts.size() == table.shape(1) && log_prior.size() == table.shape(1), "class_counts");
+    nb::gil_scoped_release release;
+    return classification(counts.data(), class_counts.data(), table.data(), log_prior.data(),
+                          std::int64_t(table.shape(0)), int(table.shape(1)), threads);
+}
+
+void py_hash_texts(In<std::int64_t, 1> offsets, In<std::uint8_t, 1> data, Out<std::uint64_t, 1> hashes) {
+    need(offsets.size() == hashes.size() + 1, "hashes");
+    const std::int64_t* at = offsets.data();
+    need(at[0] >= 0 && at[hashes.size()] <= std::int64_t(data.size()), "data");
+    nb::gil_scoped_release release;
+    for (std::size_t i = 0; i < hashes.size(); ++i)
+        hashes.data()[i] = baseline::hash_text(data.data() + at[i], data.data() + at[i + 1]);
+}
+
+}  // namespace
+
+void quorate::bind_passes(nb::module_& m) {
+    using namespace nb::literals;
+    const auto none = nb::none();
+#define QUORATE_VOTES "task_ptr"_a.noconvert(), "row"_a.noconvert()
+#define QUORATE_TASKS "labels"_a.noconvert(), "confidence"_a.noconvert() = none, "tie"_a.noconvert() = none, \
+                      "posterior"_a.noconvert() = none
+#define QUORATE_COUNTS "counts"_a.noconvert() = none, "class_counts"_a.noconvert() = none
+    m.def("hard_pass", &py_hard_pass, QUORATE_VOTES, "table"_a.noconvert(), "log_prior"_a.noconvert(),
+          "task_key"_a.noconvert(), "label_hash"_a.noconvert(), nb::kw_only(), "by_prior"_a, QUORATE_TASKS,
+          QUORATE_COUNTS, "delta"_a = false, "likelihood"_a = true, "classification"_a = true, "threads"_a = 1);
+    m.def("soft_pass", &py_soft_pass, QUORATE_VOTES, "table"_a.noconvert(), "log_prior"_a.noconvert(),
+          "task_key"_a.noconvert(), "label_hash"_a.noconvert(), nb::kw_only(), "by_prior"_a, QUORATE_TASKS,
+          QUORATE_COUNTS, "threads"_a = 1);
+#define QUORATE_MAJORITY(NAME, CELL)                                                                               \
+    m.def(NAME, &py_majority<CELL>, QUORATE_VOTES, "row_label"_a.noconvert(), "task_key"_a.noconvert(),            \
+          "label_hash"_a.noconvert(), nb::kw_only(), "favour"_a.noconvert() = none, QUORATE_TASKS, QUORATE_COUNTS, \
+          "threads"_a = 1)
+    QUORATE_MAJORITY("majority_hard", std::int64_t);
+    QUORATE_MAJORITY("majority_soft", double);
+    m.def("confusion_table", &py_confusion_table<std::int64_t>, "counts"_a.noconvert(), "worker_ptr"_a.noconvert(),
+          "smoothing"_a, "table"_a.noconvert(), "totals"_a.noconvert(), "threads"_a = 1);
+    m.def("confusion_table", &py_confusion_table<double>, "counts"_a.noconvert(), "worker_ptr"_a.noconvert(),
+          "smoothing"_a, "table"_a.noconvert(), "totals"_a.noconvert(), "threads"_a = 1);
+    m.def("classification", &py_classification, "counts"_a.noconvert(), "class_counts"_a.noconvert(),
+          "table"_a.noconvert(), "log_prior"_a.noconvert(), "threads"_a = 1);
+    m.def("hash_texts", &py_hash_texts, "offsets"_a.noconvert(), "data"_a.noconvert(), "hashes"_a.noconvert());
+    m.def("use_kernels", [](int index) { use_kernels(kernels_by_index(index)); }, "index"_a);
+    m.def("kernels", [] { return std::string(kernels().name); });
+}

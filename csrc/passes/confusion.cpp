@@ -1,0 +1,61 @@
+#include "confusion.hpp"
+
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+#include "threads.hpp"
+
+namespace quorate {
+namespace {
+
+constexpr int kKnown = 4096;
+
+// log(count + s). Most hard counts are small whole numbers, whose logarithms are looked up.
+template <class Count>
+class LogCount {
+  public:
+    explicit LogCount(double smoothing) : smoothing_(smoothing) {
+        if constexpr (std::is_integral_v<Count>) {
+            known_.resize(kKnown);
+            for (int n = 0; n < kKnown; ++n) known_[std::size_t(n)] = std::log(n + smoothing);
+        }
+    }
+    double operator()(Count count) const {
+        if constexpr (std::is_integral_v<Count>)
+            if (count >= 0 && count < kKnown) return known_[std::size_t(count)];
+        return std::log(double(count) + smoothing_);
+    }
+
+  private:
+    double smoothing_;
+    std::vector<double> known_;
+};
+
+}  // namespace
+
+template <class Count>
+void confusion_table(const Count* counts, const std::int64_t* worker_ptr, std::int64_t workers, int k, double smoothing,
+                     double* table, double* totals, int threads) {
+    const LogCount<Count> log_count(smoothing);
+    constexpr double kNever = -std::numeric_limits<double>::infinity();
+    share_range(threads, workers, 256, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t w = begin; w < end; ++w) {
+            double* total = totals + w * k;
+            for (int c = 0; c < k; ++c) total[c] = 0.0;
+            for (std::int64_t r = worker_ptr[w]; r < worker_ptr[w + 1]; ++r)
+                for (int c = 0; c < k; ++c) total[c] += double(counts[r * k + c]);
+            for (int c = 0; c < k; ++c) {
+                const double all = total[c] + k * smoothing;
+                const double norm = std::log(all);
+                for (std::int64_t r = worker_ptr[w]; r < worker_ptr[w + 1]; ++r)
+                    table[r * k + c] = all > 0.0 ? log_count(counts[r * k + c]) - norm : kNever;
+            }
+        }
+    });
+}
+
+template void confusion_table(const std::int64_t*, const std::int64_t*, std::int64_t, int, double, double*, double*, int);
+template void confusion_table(const double*, const std::int64_t*, std::int64_t, int, double, double*, double*, int);
+
+}  // namespace quorate

@@ -1,0 +1,80 @@
+#include "drive.hpp"
+
+#include <limits>
+
+#include "crew.hpp"
+#include "prepare.hpp"
+
+namespace quorate {
+namespace {
+
+constexpr std::size_t kNarrowBytes = std::size_t(1) << 30;  // more, and the caller's table is read instead
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+Sums hard_pass(Pass p, std::int64_t* counts, std::int64_t* class_counts, bool with_classification, int threads) {
+    const Shards shards(p);
+    threads = shards.useful(threads);
+    const bool counted = p.recount != Pass::Recount::none;
+    const bool hurry = !p.likelihood && !p.confidence && !p.tie && !p.posterior && (counted || !with_classification);
+    const bool many = votes_of(p) >= p.rows;  // else copies cost more than they save
+    const std::size_t copy = std::size_t(p.rows) * std::size_t(p.k) * sizeof(float);
+    Prepared own;
+    const bool narrow = hurry && many && copy <= kNarrowBytes && prepare_narrow(p, own, threads);
+    if (!narrow && many && lanes_for(p.k)) prepare_lines(p, own, threads);
+
+    Crew crew(p, threads);
+    p.shared_hard = counts;
+    if (p.recount == Pass::Recount::hard) crew.give_tallies(p, p.k);
+    Sums sums = crew.run(p, shards, narrow ? kernels().scan : kernels().full);
+    if (counted) crew.add_up(p, p.k, counts, class_counts);
+
+    if (p.likelihood) {
+        if (sums.impossible) sums.log_likelihood = -kInfinity;
+        return sums;
+    }
+    sums.log_likelihood = kNan;
+    if (!with_classification) sums.classification = kNan;
+    else if (counted)
+        sums.classification = classification(counts, class_counts, p.table, p.log_prior, p.rows, p.k, threads);
+    return sums;
+}
+
+Sums soft_pass(Pass p, double* counts, double* class_counts, int threads) {
+    const Shards shards(p);
+    threads = shards.useful(threads);
+    Prepared own;
+    if (votes_of(p) >= p.rows && lanes_for(p.k)) prepare_lines(p, own, threads);
+    p.recount = counts ? Pass::Recount::soft : Pass::Recount::none;
+    p.shared_soft = counts;
+    const int stride = p.lanes ? p.lanes : p.k;
+    Crew crew(p, threads);
+    crew.give_tallies(p, stride);
+    Sums sums = crew.run(p, shards, kernels().full);
+    if (counts) crew.add_up(p, stride, counts, class_counts);
+    if (sums.impossible) sums.log_likelihood = -kInfinity;
+    return sums;
+}
+
+double classification(const std::int64_t* counts, const std::int64_t* class_counts, const double* table,
+                      const double* log_prior, std::int64_t rows, int k, int threads) {
+    const std::int64_t cells = rows * k;
+    std::vector<double> part(std::size_t((cells + kMergeCells - 1) / kMergeCells));
+    share_range(threads, cells, kMergeCells, [&](std::int64_t begin, std::int64_t end) {
+        double sum = 0.0;
+        for (std::int64_t i = begin; i < end; ++i) {
+            const double product = double(counts[i]) * table[i];
+            sum += product >= std::numeric_limits<double>::lowest() ? product : 0.0;  // neither 0 * -inf nor -inf
+        }
+        part[std::size_t(begin / kMergeCells)] = sum;
+    });
+    double sum = 0.0;
+    for (double x : part) sum += x;
+    for (int c = 0; c < k; ++c)
+        if (class_counts[c]) sum += double(class_counts[c]) * log_prior[c];
+    return sum;
+}
+
+}  // namespace quorate

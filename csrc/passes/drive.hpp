@@ -1,0 +1,20 @@
+// A pass over all tasks on several threads.
+#pragma once
+
+#include "pass.hpp"
+
+namespace quorate {
+
+// Hard: p.recount is none, hard or delta; counts IN/OUT [rows, k] and class_counts IN/OUT [k] are added to.
+// Without p.likelihood the log-likelihood is NaN, and C2 is that of everything in counts (where there are counts).
+Sums hard_pass(Pass p, std::int64_t* counts, std::int64_t* class_counts, bool classification, int threads);
+
+// Soft: counts IN/OUT [rows, k] and class_counts IN/OUT [k] are added to, or both null.
+Sums soft_pass(Pass p, double* counts, double* class_counts, int threads);
+
+// C2 from the counts: the sum of counts * table, and of class_counts * log_prior. What is impossible adds nothing, as in
+// the scores of impossible tasks.
+double classification(const std::int64_t* counts, const std::int64_t* class_counts, const double* table,
+                      const double* log_prior, std::int64_t rows, int k, int threads);
+
+}  // namespace quorate

@@ -1,0 +1,150 @@
+// A pass in float64 that gives everything: labels, ties, probabilities, likelihoods, and the recount of any kind.
+//
+// A block of tasks goes through one short loop after the other (score, decide, softmax, record), its scores staying in
+// the nearest cache: each loop has independent turns, so the processor works on many tasks at once.
+#pragma once
+
+#include "recount.hpp"
+#include "score.hpp"
+
+namespace quorate {
+namespace QUORATE_ISA {
+
+// L lanes of padded lines (up to 16 labels), or L = 0: any number of labels, from the caller's own table.
+template <int L>
+struct FullPass {
+    static constexpr int W = L ? L : 8;  // lanes of one step through a line
+    using V = Vec<double, W>;
+
+    const Pass& p;
+    Worker& w;
+    Sums& sums;
+    const int stride = L ? L : padded(p.k);
+    const bool softmax = p.likelihood || p.confidence || p.posterior || p.recount == Pass::Recount::soft;
+    Lengths lengths;
+
+    FullPass(const Pass& p_, Worker& w_, Sums& sums_) : p(p_), w(w_), sums(sums_) {}
+
+    void run(std::int64_t begin, std::int64_t end) {
+        int block = kBlockNumbers / stride;
+        block = block < 1 ? 1 : block > kBlockTasks ? kBlockTasks : block;
+        for (std::int64_t t = begin; t < end; t += block) {
+            const int tasks = int(end - t < block ? end - t : block);
+            score(t, tasks);
+            decide_all(t, tasks);
+            if (softmax) normalise(tasks);
+            record(t, tasks);
+        }
+    }
+
+    void score(std::int64_t first, int tasks) {
+        lengths.sort(p.task_ptr + first, p.row, tasks);
+        if constexpr (L > 0) {
+            lengths.each(ScoreRun<L>{p, p.task_ptr + first, w.scores});
+        } else {
+            for (int i = 0; i < tasks; ++i) score_wide(p, first + i, w.scores + std::int64_t(i) * stride);
+        }
+    }
+
+    // Winners; and scores relative to the best, ready for exp.
+    void decide_all(std::int64_t first, int tasks) {
+        double bests = 0.0, winning = 0.0;
+        std::int64_t changed = 0;
+        double* line = w.scores;
+        for (std::int64_t task = first; task < first + tasks; ++task, line += stride) {
+            V best = highest(line);
+            const Candidates found = candidates(line, tie_threshold(best.first()));
+            Decision d{found.first, false, false};
+            if (__builtin_expect(found.number != 1 || best.first() == kNever, 0)) {
+                d = decide(p, task, line);
+                sums.impossible += d.impossible;
+                if (d.impossible) best = highest(line);
+            }
+            bests += best.first();
+            winning += line[d.label];
+            for (int c = 0; c < stride; c += W) (V::load(line + c) - best).store(line + c);
+
+            const int before = p.labels[task];
+            if (before != d.label) {
+                ++changed;
+                p.labels[task] = d.label;
+                if (p.recount == Pass::Recount::delta) recount_delta(p, w, task, before, d.label);
+            }
+            if (p.tie) p.tie[task] = d.tied;
+        }
+        sums.log_likelihood += bests;
+        sums.classification += winning;
+        sums.changed += changed;
+    }
+
+    QUORATE_INLINE V highest(const double* line) const {
+        V best = V::load(line);
+        for (int c = W; c < stride; c += W) best = larger(best, V::load(line + c));
+        return spread_max(best);
+    }
+
+    struct Candidates {
+        int first, number;
+    };
+    QUORATE_INLINE Candidates candidates(const double* line, double threshold) const {
+        if constexpr (L > 0) {
+            const unsigned bits = at_least(V::load(line), V::all(threshold));
+            return {__builtin_ctz(bits | 1u << 31), bits && !(bits & (bits - 1)) ? 1 : 2};  // 1 or not: no more is asked
+        } else {
+            Candidates found{-1, 0};
+            for (int c = 0; c < stride; c += W) {
+                const unsigned bits = at_least(V::load(line + c), V::all(threshold));
+                if (!bits) continue;
+                if (found.number == 0) found.first = c + __builtin_ctz(bits);
+                found.number += bits & (bits - 1) ? 2 : 1;
+            }
+            return found;
+        }
+    }
+
+    // Scores to probabilities. The exponentials take eight numbers at a time, of whichever tasks.
+    void normalise(int tasks) {
+        double* const scores = w.scores;  // a local: stores of numbers cannot have changed it
+        double* const end = scores + std::int64_t(tasks) * stride;
+        using E = Vec<double, 8>;
+        for (double* x = scores; x < end; x += 8) exp_nonpositive(E::load(x)).store(x);
+        double product = 1.0;  // of the tasks' totals: one logarithm for many tasks
+        for (double* line = scores; line < end; line += stride) {
+            V total = V::load(line);
+            for (int c = W; c < stride; c += W) total = total + V::load(line + c);
+            total = spread_sum(total);
+            product *= total.first();
+            if (product > 1e250) {  // a total is at most k
+                sums.log_likelihood += std::log(product);
+                product = 1.0;
+            }
+            const V scale = V::all(1.0 / total.first());
+            for (int c = 0; c < stride; c += W) (V::load(line + c) * scale).store(line + c);
+        }
+        sums.log_likelihood += std::log(product);
+    }
+
+    void record(std::int64_t first, int tasks) {
+        for (int i = 0; i < tasks && (p.confidence || p.posterior); ++i) {
+            const double* line = w.scores + std::int64_t(i) * stride;
+            if (p.confidence) p.confidence[first + i] = line[p.labels[first + i]];
+            if (p.posterior) std::memcpy(p.posterior + (first + i) * p.k, line, std::size_t(p.k) * sizeof(double));
+        }
+        if (p.recount == Pass::Recount::hard) recount_hard(p, w, lengths, first, tasks);
+        if (p.recount == Pass::Recount::soft) recount(first, tasks);
+    }
+
+    void recount(std::int64_t first, int tasks) {
+        for (int c = 0; c < stride; c += W) {
+            V sum = V::load(w.class_counts + c);
+            for (int i = 0; i < tasks; ++i) sum = sum + V::load(w.scores + std::int64_t(i) * stride + c);
+            sum.store(w.class_counts + c);
+        }
+        if constexpr (L > 0)
+            if (w.soft) return lengths.each(RecountRun<L>{p, p.task_ptr + first, w.scores, w.soft});
+        for (int i = 0; i < tasks; ++i) recount_soft(p, w, first + i, w.scores + std::int64_t(i) * stride);
+    }
+};
+
+}  // namespace QUORATE_ISA
+}  // namespace quorate

@@ -1,0 +1,26 @@
+// Stable hashes: they name ids and settle ties alike in every pass, row order, engine and machine.
+#pragma once
+
+#include <cstdint>
+
+#include "isa.hpp"
+
+namespace quorate {
+namespace QUORATE_ISA {
+
+// The bits of x well stirred (the finaliser of splitmix64).
+QUORATE_INLINE std::uint64_t mix(std::uint64_t x) {
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+    return x ^ (x >> 31);
+}
+
+// FNV-1a, finished by mix.
+QUORATE_INLINE std::uint64_t hash_text(const std::uint8_t* begin, const std::uint8_t* end) {
+    std::uint64_t hash = 0xCBF29CE484222325u;
+    for (; begin != end; ++begin) hash = (hash ^ *begin) * 0x100000001B3u;
+    return mix(hash);
+}
+
+}  // namespace QUORATE_ISA
+}  // namespace quorate

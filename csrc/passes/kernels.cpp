@@ -1,0 +1,35 @@
+// The kernels, compiled once for each instruction set (see isa.hpp and CMakeLists.txt).
+#include "full_pass.hpp"
+#include "scan.hpp"
+
+namespace quorate {
+namespace QUORATE_ISA {
+
+static void full(const Pass& p, Worker& w, std::int64_t begin, std::int64_t end, Sums& sums) {
+    switch (p.lanes) {
+        case 2: FullPass<2>(p, w, sums).run(begin, end); break;
+        case 4: FullPass<4>(p, w, sums).run(begin, end); break;
+        case 8: FullPass<8>(p, w, sums).run(begin, end); break;
+        case 16: FullPass<16>(p, w, sums).run(begin, end); break;
+        default: FullPass<0>(p, w, sums).run(begin, end);
+    }
+}
+
+static void scan(const Pass& p, Worker& w, std::int64_t begin, std::int64_t end, Sums& sums) {
+    Scan scan(p, w, sums);
+    switch (p.narrow_lanes) {
+        case 2: scan.run<2>(begin, end); break;
+        case 4: scan.run<4>(begin, end); break;
+        case 8: scan.run<8>(begin, end); break;
+        case 16: scan.run<16>(begin, end); break;
+        default: scan.run<0>(begin, end);
+    }
+}
+
+#define QUORATE_TEXT_OF(x) #x
+#define QUORATE_TEXT(x) QUORATE_TEXT_OF(x)
+extern const Kernels kernels;
+const Kernels kernels{QUORATE_TEXT(QUORATE_ISA), full, scan};
+
+}  // namespace QUORATE_ISA
+}  // namespace quorate

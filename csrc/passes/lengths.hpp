@@ -1,0 +1,71 @@
+// Tasks of a block put in order of their number of votes.
+//
+// A loop over votes that always runs the same number of times costs nothing to leave; one whose length varies costs a
+// wrong guess of the processor per task, which is as dear as adding ten votes.
+#pragma once
+
+#include <cstdint>
+
+#include "pass.hpp"
+
+namespace quorate {
+namespace QUORATE_ISA {
+
+constexpr int kAhead = 8;        // tasks whose lines are fetched ahead of their use
+constexpr int kStream = 1024;    // votes between those in use and those fetched from memory: past the next page
+constexpr int kLong = 32;        // this many votes and more share one group: their loops are long anyway
+
+// A block of tasks as runs of equal length.
+struct Lengths {
+    std::uint16_t order[kBlockTasks + kAhead];  // tasks of the block by length; the last repeated, to be fetched ahead
+    int begin[kLong + 2];                       // where each length begins in order
+
+    // IN ptr [tasks + 1], the task_ptr of the block; row: all votes.
+    void sort(const std::int64_t* ptr, const std::uint32_t* row, int tasks) {
+        for (int t = tasks; t < 2 * tasks; t += 8) __builtin_prefetch(ptr + t);  // the next block's
+        const std::int64_t first = ptr[1] - ptr[0];
+        std::int64_t other = 0;
+        for (int t = 0; t < tasks; ++t) other |= (ptr[t + 1] - ptr[t]) ^ first;
+        for (int& b : begin) b = 0;
+        if (other == 0) {
+            for (int t = 0; t < tasks; ++t) order[t] = std::uint16_t(t);
+            for (int n = group(first) + 1; n < kLong + 2; ++n) begin[n] = tasks;
+        } else {
+            // Votes will be read out of order, which no prefetcher follows: bring those of the next block near.
+            const std::int64_t end = ptr[tasks], votes = end - ptr[0];
+            for (std::int64_t v = end; v < end + votes; v += 16) __builtin_prefetch(row + v, 0, 2);
+            for (int t = 0; t < tasks; ++t) ++begin[group(ptr[t + 1] - ptr[t]) + 1];
+            for (int n = 1; n < kLong + 2; ++n) begin[n] += begin[n - 1];
+            int place[kLong + 1];
+            for (int n = 0; n <= kLong; ++n) place[n] = begin[n];
+            for (int t = 0; t < tasks; ++t) order[place[group(ptr[t + 1] - ptr[t])]++] = std::uint16_t(t);
+        }
+        for (int i = 0; i < kAhead; ++i) order[tasks + i] = order[tasks - 1];
+    }
+
+    static int group(std::int64_t length) { return length < kLong ? int(length) : kLong; }
+
+    // Calls visit.run<N>(order, tasks) for every run; N is the length when it is short, else 0: look it up.
+    template <class Visit>
+    QUORATE_INLINE void each(Visit&& visit) const {
+        for (int n = 0; n <= kLong; ++n) {
+            const int tasks = begin[n + 1] - begin[n];
+            const std::uint16_t* some = order + begin[n];
+            if (tasks == 0) continue;
+            switch (n) {
+                case 1: visit.template run<1>(some, tasks); break;
+                case 2: visit.template run<2>(some, tasks); break;
+                case 3: visit.template run<3>(some, tasks); break;
+                case 4: visit.template run<4>(some, tasks); break;
+                case 5: visit.template run<5>(some, tasks); break;
+                case 6: visit.template run<6>(some, tasks); break;
+                case 7: visit.template run<7>(some, tasks); break;
+                case 8: visit.template run<8>(some, tasks); break;
+                default: visit.template run<0>(some, tasks);
+            }
+        }
+    }
+};
+
+}  // namespace QUORATE_ISA
+}  // namespace quorate

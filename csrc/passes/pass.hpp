@@ -1,0 +1,94 @@
+// What one pass over the votes reads and writes. Plain pointers: the caller owns every buffer.
+#pragma once
+
+#include <cstdint>
+
+#include "isa.hpp"
+
+namespace quorate {
+
+// What stays the same for all threads during one pass.
+struct Pass {
+    // IN: the votes
+    const std::int64_t* task_ptr = nullptr;  // [tasks + 1] absolute positions in row
+    const std::uint32_t* row = nullptr;      // [votes]
+    std::int64_t tasks = 0;
+    std::int64_t rows = 0;
+    int k = 0;  // labels
+
+    // IN: the model
+    const double* table = nullptr;      // [rows, k] log pi
+    const double* log_prior = nullptr;  // [k]
+
+    // IN: who wins a tie
+    const std::uint64_t* task_key = nullptr;    // [tasks]
+    const std::uint64_t* label_hash = nullptr;  // [k]
+    const double* favour = nullptr;             // [k] or none: ties go to the largest of these first
+
+    // IN/OUT and OUT: what is known of each task; any but labels may be absent
+    std::int32_t* labels = nullptr;  // [tasks] previous label in (-1: none yet), this pass's out
+    double* confidence = nullptr;    // [tasks]
+    bool* tie = nullptr;             // [tasks]
+    double* posterior = nullptr;     // [tasks, k]
+
+    bool likelihood = true;  // sum the log-likelihood too
+
+    // Copies of the model made for speed: lines padded with -inf to `lanes` numbers, aligned.
+    int lanes = 0;                   // 2, 4, 8 or 16; 0: read the caller's table as it is
+    const double* lines = nullptr;   // [rows, lanes]
+    const double* start = nullptr;   // [lanes] log prior
+    int narrow_lanes = 0;            // numbers in a line of the single-precision copy
+    const float* narrow_lines = nullptr;  // [rows, narrow_lanes]
+    const float* narrow_start = nullptr;  // [narrow_lanes]
+    double largest = 0.0;            // the largest finite magnitude in table and log_prior
+    bool one_sign = false;           // nothing in them is above 0
+    bool prefetch = false;           // the lines do not fit the nearest caches
+
+    // How the recount is kept. Private tallies are one thread's own; shared ones take atomic additions.
+    enum class Recount { none, soft, hard, delta } recount = Recount::none;
+    std::int64_t* shared_hard = nullptr;  // IN/OUT [rows, k]
+    double* shared_soft = nullptr;        // IN/OUT [rows, k]
+};
+
+// What one thread keeps to itself during a pass.
+struct Worker {
+    std::uint32_t* hard = nullptr;  // [rows, k] private tally, or none: shared
+    double* soft = nullptr;         // [rows, lanes or k] private tally, or none: shared
+    double* class_counts = nullptr;  // [k rounded up]
+    double* scores = nullptr;        // [kBlockNumbers + padded(k)] room to work
+    float* narrow = nullptr;         // [narrow_lanes] room to work, only above 16 labels
+};
+
+// The scalars of a pass, of one shard or of all.
+struct Sums {
+    double log_likelihood = 0.0;
+    double classification = 0.0;  // C2, the paper's classification likelihood
+    std::int64_t changed = 0;
+    std::int64_t impossible = 0;
+    std::int64_t second_looks = 0;
+
+    void operator+=(const Sums& other) {
+        log_likelihood += other.log_likelihood;
+        classification += other.classification;
+        changed += other.changed;
+        impossible += other.impossible;
+        second_looks += other.second_looks;
+    }
+};
+
+// The kernels of one instruction set: tasks begin..end of the pass.
+struct Kernels {
+    const char* name;
+    void (*full)(const Pass&, Worker&, std::int64_t begin, std::int64_t end, Sums&);  // float64, everything asked for
+    void (*scan)(const Pass&, Worker&, std::int64_t begin, std::int64_t end, Sums&);  // hard labels in a hurry
+};
+
+const Kernels& kernels();              // those of this machine
+const Kernels* kernels_by_index(int);  // all that this machine can run, slowest first; null past the end (for tests)
+void use_kernels(const Kernels*);      // for tests and benchmarks; null: those of this machine
+
+QUORATE_INLINE int padded(int k) { return (k + 7) / 8 * 8; }
+constexpr int kBlockNumbers = 2048;  // scores of one block of tasks: half the nearest cache
+constexpr int kBlockTasks = 1024;
+
+}  // namespace quorate

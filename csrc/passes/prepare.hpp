@@ -1,0 +1,23 @@
+// Copies of the model that the kernels read faster than the caller's arrays.
+#pragma once
+
+#include "aligned.hpp"
+#include "pass.hpp"
+
+namespace quorate {
+
+// Owns the copies that a Pass points to.
+struct Prepared {
+    Aligned<double> lines, start;
+    Aligned<float> narrow_lines, narrow_start;
+};
+
+int lanes_for(int k);  // 2, 4, 8, 16; above that 0
+
+// p OUT: lanes, lines, start, prefetch.
+void prepare_lines(Pass& p, Prepared& own, int threads);
+
+// p OUT: narrow_*, largest, one_sign, prefetch. False where single precision cannot hold the model.
+bool prepare_narrow(Pass& p, Prepared& own, int threads);
+
+}  // namespace quorate

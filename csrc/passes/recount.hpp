@@ -1,0 +1,115 @@
+// The recount that feeds the M-step: what a block of decided tasks adds to the counts.
+#pragma once
+
+#include "lengths.hpp"
+#include "one_task.hpp"
+#include "simd.hpp"
+
+namespace quorate {
+namespace QUORATE_ISA {
+
+// Adds `one` to the cell of label in the line of each vote of the task.
+QUORATE_INLINE void move_votes(const Pass& p, std::int64_t task, int label, std::int64_t one) {
+    for (std::int64_t v = p.task_ptr[task]; v < p.task_ptr[task + 1]; ++v)
+        __atomic_fetch_add(p.shared_hard + std::int64_t(p.row[v]) * p.k + label, one, __ATOMIC_RELAXED);
+}
+
+// Hard, in a private tally: a block of decided tasks, one run of equal length at a time.
+struct TallyRun {
+    const Pass& p;
+    const std::int64_t* ptr;     // IN the task_ptr of the block
+    const std::int32_t* labels;  // IN [tasks]
+    std::uint32_t* tally;        // IN/OUT [rows, k]
+
+    template <int N>
+    void run(const std::uint16_t* order, int tasks) {
+        const TallyRun mine = *this;  // a local: the compiler cannot know that counting leaves these pointers alone
+        const std::uint32_t* const rows = p.row;
+        const std::int64_t k = p.k;
+        for (int i = 0; i < tasks; ++i) {
+            const int t = order[i];
+            const std::uint32_t* row = rows + mine.ptr[t];
+            const std::int64_t n = N ? N : mine.ptr[t + 1] - mine.ptr[t];
+            const std::uint32_t* ahead = rows + mine.ptr[order[i + kAhead]];
+            for (int v = 0; v < N; ++v) __builtin_prefetch(mine.tally + ahead[v] * k, 1);
+            std::uint32_t* column = mine.tally + mine.labels[t];
+            for (std::int64_t v = 0; v < n; ++v) ++column[row[v] * k];
+        }
+    }
+};
+
+// Hard, from scratch: a block of decided tasks.
+QUORATE_INLINE void recount_hard(const Pass& p, Worker& w, const Lengths& lengths, std::int64_t first, int tasks) {
+    for (std::int64_t t = first; t < first + tasks; ++t) w.class_counts[p.labels[t]] += 1.0;
+    if (w.hard) return lengths.each(TallyRun{p, p.task_ptr + first, p.labels + first, w.hard});
+    for (std::int64_t t = first; t < first + tasks; ++t) move_votes(p, t, p.labels[t], 1);
+}
+
+// Hard, by difference: one task that leaves a label (-1: none yet) for another.
+QUORATE_INLINE void recount_delta(const Pass& p, Worker& w, std::int64_t task, int from, int to) {
+    if (from >= 0 && from < p.k) {
+        w.class_counts[from] -= 1.0;
+        move_votes(p, task, from, -1);
+    }
+    w.class_counts[to] += 1.0;
+    move_votes(p, task, to, 1);
+}
+
+QUORATE_INLINE void add_shared(double* cell, double x) {
+    std::uint64_t* bits = reinterpret_cast<std::uint64_t*>(cell);
+    std::uint64_t seen = __atomic_load_n(bits, __ATOMIC_RELAXED), wanted;
+    do {
+        double sum;
+        std::memcpy(&sum, &seen, sizeof sum);
+        sum += x;
+        std::memcpy(&wanted, &sum, sizeof wanted);
+    } while (!__atomic_compare_exchange_n(bits, &seen, wanted, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+}
+
+// Soft, up to 16 labels in a private tally: the probabilities of a block of tasks, one run of equal length at a time.
+template <int L>
+struct RecountRun {
+    using V = Vec<double, L>;
+    const Pass& p;
+    const std::int64_t* ptr;    // IN the task_ptr of the block
+    const double* probability;  // IN [tasks, L]
+    double* tally;              // IN/OUT [rows, L]
+
+    template <int N>
+    void run(const std::uint16_t* order, int tasks) {
+        const std::int64_t* const ptr_ = ptr;  // locals: the compiler cannot know that the tally is not these pointers
+        const double* const probability_ = probability;
+        const std::uint32_t* const rows = p.row;
+        double* const tally_ = tally;
+        for (int i = 0; i < tasks; ++i) {
+            const int t = order[i];
+            const std::uint32_t* row = rows + ptr_[t];
+            const std::int64_t n = N ? N : ptr_[t + 1] - ptr_[t];
+            const std::uint32_t* ahead = rows + ptr_[order[i + kAhead]];
+            for (int v = 0; v < N; ++v) __builtin_prefetch(tally_ + std::int64_t(ahead[v]) * L, 1);
+            const V share = V::load(probability_ + t * L);
+            for (std::int64_t v = 0; v < n; ++v) {
+                double* line = tally_ + std::int64_t(row[v]) * L;
+                (V::load(line) + share).store(line);
+            }
+        }
+    }
+};
+
+// Soft, any number of labels: the probabilities of one task, IN [k], for each of its votes.
+inline void recount_soft(const Pass& p, Worker& w, std::int64_t task, const double* probability) {
+    const int k = p.k;
+    for (std::int64_t v = p.task_ptr[task]; v < p.task_ptr[task + 1]; ++v) {
+        const std::int64_t line = std::int64_t(p.row[v]) * k;
+        if (w.soft) {
+            double* to = w.soft + line;
+            for (int c = 0; c < k; ++c) to[c] += probability[c];
+        } else {
+            for (int c = 0; c < k; ++c)
+                if (probability[c] != 0.0) add_shared(p.shared_soft + line + c, probability[c]);
+        }
+    }
+}
+
+}  // namespace QUORATE_ISA
+}  // namespace quorate

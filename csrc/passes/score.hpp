@@ -1,0 +1,73 @@
+// Scores of a block of tasks, in float64, to the last bit those of the definition.
+#pragma once
+
+#include "lengths.hpp"
+#include "one_task.hpp"
+#include "simd.hpp"
+
+namespace quorate {
+namespace QUORATE_ISA {
+
+// Up to 16 labels: a task's score is one Vec of L lanes, a vote one addition.
+template <int L>
+struct ScoreRun {
+    const Pass& p;
+    const std::int64_t* ptr;  // IN the task_ptr of the block
+    double* scores;           // OUT [tasks, L]
+
+    template <int N>
+    QUORATE_INLINE void run(const std::uint16_t* order, int tasks) {
+        if (p.prefetch) run<N, true>(order, tasks);
+        else run<N, false>(order, tasks);
+    }
+
+    template <int N, bool Prefetch>
+    void run(const std::uint16_t* order, int tasks) {
+        using V = Vec<double, L>;
+        const V start = V::load(p.start);
+        const double* const lines = p.lines;
+        const std::uint32_t* const rows = p.row;
+        for (int i = 0; i < tasks; ++i) {
+            const int t = order[i];
+            const std::uint32_t* row = rows + ptr[t];
+            const std::int64_t n = N ? N : ptr[t + 1] - ptr[t];
+            if constexpr (Prefetch) {
+                const std::uint32_t* ahead = rows + ptr[order[i + kAhead]];
+                for (int v = 0; v < N; ++v) __builtin_prefetch(lines + std::int64_t(ahead[v]) * L);
+            }
+            __builtin_prefetch(row + kStream);
+            V score = start;
+            for (std::int64_t v = 0; v < n; ++v) score = score + V::load(lines + std::int64_t(row[v]) * L);
+            score.store(scores + t * L);
+        }
+    }
+};
+
+// Any number of labels, straight from the caller's table: W columns at a time stay in registers over all votes.
+template <int W>
+QUORATE_INLINE void score_columns(const Pass& p, std::int64_t task, int c, double* scores) {
+    using V = Vec<double, W>;
+    V score = V::load(p.log_prior + c);
+    for (std::int64_t v = p.task_ptr[task]; v < p.task_ptr[task + 1]; ++v)
+        score = score + V::load(p.table + std::int64_t(p.row[v]) * p.k + c);
+    score.store(scores + c);
+}
+
+inline void score_wide(const Pass& p, std::int64_t task, double* scores) {
+    int c = 0;
+    for (; c + 32 <= p.k; c += 32) score_columns<32>(p, task, c, scores);
+    if (c + 16 <= p.k) score_columns<16>(p, task, c, scores), c += 16;
+    if (c + 8 <= p.k) score_columns<8>(p, task, c, scores), c += 8;
+    if (c + 4 <= p.k) score_columns<4>(p, task, c, scores), c += 4;
+    if (c + 2 <= p.k) score_columns<2>(p, task, c, scores), c += 2;
+    if (c < p.k) {
+        double score = p.log_prior[c];
+        for (std::int64_t v = p.task_ptr[task]; v < p.task_ptr[task + 1]; ++v)
+            score += p.table[std::int64_t(p.row[v]) * p.k + c];
+        scores[c] = score;
+    }
+    for (c = p.k; c < padded(p.k); ++c) scores[c] = kNever;
+}
+
+}  // namespace QUORATE_ISA
+}  // namespace quorate

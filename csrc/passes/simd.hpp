@@ -1,0 +1,170 @@
+// L numbers that are added, compared and stored together: one line of the table.
+//
+// Written with the vector extension of GCC and Clang; only the mask of a comparison needs the machine's own words.
+// There is no fused multiply-add here: every machine gives the same bits.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <utility>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "isa.hpp"
+
+namespace quorate {
+namespace QUORATE_ISA {
+
+#if defined(__AVX512F__)
+constexpr int kRegister = 64;  // bytes
+#elif defined(__AVX2__)
+constexpr int kRegister = 32;
+#else
+constexpr int kRegister = 16;
+#endif
+
+template <class T, int Bytes>
+struct RegisterOf {
+    typedef T type __attribute__((vector_size(Bytes)));
+};
+
+template <class T, int L>
+struct Vec {
+    static constexpr int kBytes = L * int(sizeof(T)) < kRegister ? L * int(sizeof(T)) : kRegister;
+    static constexpr int kParts = L * int(sizeof(T)) / kBytes;
+    static constexpr int kLanes = L / kParts;  // in one register
+    using Register = typename RegisterOf<T, kBytes>::type;
+    Register part[kParts];
+
+    static QUORATE_INLINE Vec load(const T* from) {  // need not be aligned
+        Vec v;  // register by register: a copy of the whole would go through memory
+        for (int i = 0; i < kParts; ++i) std::memcpy(&v.part[i], from + i * kLanes, kBytes);
+        return v;
+    }
+    static QUORATE_INLINE Vec all(T x) {
+        Vec v;
+        for (int i = 0; i < kParts; ++i) v.part[i] = x - Register{};
+        return v;
+    }
+    QUORATE_INLINE void store(T* to) const {
+        for (int i = 0; i < kParts; ++i) std::memcpy(to + i * kLanes, &part[i], kBytes);
+    }
+    QUORATE_INLINE T first() const { return part[0][0]; }
+};
+
+#define QUORATE_LANEWISE(OP)                                                         \
+    template <class T, int L>                                                        \
+    QUORATE_INLINE Vec<T, L> operator OP(const Vec<T, L>& a, const Vec<T, L>& b) {   \
+        Vec<T, L> r;                                                                 \
+        for (int i = 0; i < Vec<T, L>::kParts; ++i) r.part[i] = a.part[i] OP b.part[i]; \
+        return r;                                                                    \
+    }
+QUORATE_LANEWISE(+)
+QUORATE_LANEWISE(-)
+QUORATE_LANEWISE(*)
+#undef QUORATE_LANEWISE
+
+template <class T, int L>
+QUORATE_INLINE Vec<T, L> larger(const Vec<T, L>& a, const Vec<T, L>& b) {
+    Vec<T, L> r;
+    for (int i = 0; i < Vec<T, L>::kParts; ++i) r.part[i] = a.part[i] > b.part[i] ? a.part[i] : b.part[i];
+    return r;
+}
+
+// The register with lane i exchanged for lane i ^ Step.
+template <int Step, class R, int... I>
+QUORATE_INLINE R exchange(R v, std::integer_sequence<int, I...>) {
+    return __builtin_shufflevector(v, v, (I ^ Step)...);
+}
+
+template <int Step, int Lanes, class R, class Combine>
+QUORATE_INLINE R butterfly(R v, Combine combine) {
+    if constexpr (Step > 0) {
+        v = combine(v, exchange<Step>(v, std::make_integer_sequence<int, Lanes>{}));
+        v = butterfly<Step / 2, Lanes>(v, combine);
+    }
+    return v;
+}
+
+// The combination of all lanes, in every lane: what follows needs no broadcast.
+template <class T, int L, class Combine>
+QUORATE_INLINE Vec<T, L> spread(const Vec<T, L>& v, Combine combine) {
+    using V = Vec<T, L>;
+    typename V::Register r = v.part[0];
+    for (int i = 1; i < V::kParts; ++i) r = combine(r, v.part[i]);
+    r = butterfly<V::kLanes / 2, V::kLanes>(r, combine);
+    V all;
+    for (int i = 0; i < V::kParts; ++i) all.part[i] = r;
+    return all;
+}
+template <class T, int L>
+QUORATE_INLINE Vec<T, L> spread_max(const Vec<T, L>& v) {
+    return spread(v, [](auto a, auto b) { return a > b ? a : b; });
+}
+template <class T, int L>
+QUORATE_INLINE Vec<T, L> spread_sum(const Vec<T, L>& v) {
+    return spread(v, [](auto a, auto b) { return a + b; });
+}
+
+// One bit per lane where a >= b.
+template <class T, int Bytes, class R>
+QUORATE_INLINE unsigned at_least_one(R a, R b) {
+    const auto yes = a >= b;
+#if defined(__AVX512F__)
+    if constexpr (Bytes == 64 && sizeof(T) == 4) return _mm512_cmp_ps_mask(__m512(a), __m512(b), _CMP_GE_OQ);
+    else if constexpr (Bytes == 64) return _mm512_cmp_pd_mask(__m512d(a), __m512d(b), _CMP_GE_OQ);
+    else
+#endif
+#if defined(__AVX2__)
+    if constexpr (Bytes == 32 && sizeof(T) == 4) return unsigned(_mm256_movemask_ps(__m256(yes)));
+    else if constexpr (Bytes == 32) return unsigned(_mm256_movemask_pd(__m256d(yes)));
+    else
+#endif
+#if defined(__x86_64__)
+    if constexpr (Bytes == 16 && sizeof(T) == 4) return unsigned(_mm_movemask_ps(__m128(yes)));
+    else if constexpr (Bytes == 16) return unsigned(_mm_movemask_pd(__m128d(yes)));
+    else
+#endif
+    {
+        unsigned bits = 0;
+        for (int i = 0; i < Bytes / int(sizeof(T)); ++i) bits |= unsigned(yes[i] & 1) << i;
+        return bits;
+    }
+}
+template <class T, int L>
+QUORATE_INLINE unsigned at_least(const Vec<T, L>& a, const Vec<T, L>& b) {
+    using V = Vec<T, L>;
+    unsigned bits = 0;
+    for (int i = 0; i < V::kParts; ++i)
+        bits |= at_least_one<T, V::kBytes>(a.part[i], b.part[i]) << (i * V::kLanes);
+    return bits;
+}
+
+// exp(x) for x <= 0 to about one part in 10^15; 0 from -746 down, like the C library's.
+//
+// It is the square of exp(x / 2), so that the power of two never leaves the normal range and the square underflows
+// gradually by itself. exp(x / 2) = 2^n exp(r) with |r| <= ln 2 / 2, by the Taylor series to r^12.
+template <int L>
+QUORATE_INLINE Vec<double, L> exp_nonpositive(const Vec<double, L>& x) {
+    using V = Vec<double, L>;
+    using Bits = typename RegisterOf<std::int64_t, V::kBytes>::type;
+    constexpr double kShift = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to an integer, in the low bits
+    const V half = larger(x, V::all(-750.0)) * V::all(0.5);
+    const V shifted = half * V::all(1.4426950408889634074) + V::all(kShift);
+    const V n = shifted - V::all(kShift);
+    const V r = (half - n * V::all(0x1.62e42fefa0000p-1)) - n * V::all(0x1.cf79abc9e3b3ap-40);  // ln 2 in two parts
+    constexpr double kOver[] = {1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040,
+                                1.0 / 720,       1.0 / 120,      1.0 / 24,      1.0 / 6,      0.5,         1.0,
+                                1.0};
+    V sum = V::all(kOver[0]);
+    for (int i = 1; i < 13; ++i) sum = sum * r + V::all(kOver[i]);
+    V power;
+    for (int i = 0; i < V::kParts; ++i)
+        power.part[i] = typename V::Register((Bits(shifted.part[i]) + 1023) << 52);
+    const V root = sum * power;
+    return root * root;
+}
+
+}  // namespace QUORATE_ISA
+}  // namespace quorate
