@@ -4,11 +4,12 @@ import pytest
 
 from quorate import checks
 from quorate.engines.local import LocalEngine
-from quorate.engines.registry import ENGINES
+from quorate.engines.registry import ENGINES, resolve
 from quorate.models.registry import MODELS
 
 PLACES = {
     **{name: name for name in ENGINES},
+    **{f"cpu, {n} threads": resolve("cpu", n) for n in (1, 3, 8)},
     "reference, small shards": LocalEngine(shard_votes=60),
 }
 
@@ -17,8 +18,6 @@ PLACES = {
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("check", checks.CHECKS.values(), ids=checks.CHECKS)
 def test_contract(check, model, engine):
-    if check is checks.long_tasks_do_not_underflow and engine != "reference" and model == "ds":
-        pytest.skip("slow on one-task shards, and the same code")
     check(model, engine)
 
 

@@ -35,6 +35,7 @@ def aggregate(
     switch: float = 0.005,
     stop: str = "priors",
     ties: str = "hash",
+    trace: str = "full",
     progress: Progress | None = None,
 ) -> Result:
     """Returns the label of every task with its confidence, and what every worker can be trusted with.
@@ -57,7 +58,7 @@ def aggregate(
     }
     chosen = make(model, DEFAULTS, given)
     votes = as_votes(source, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates)
-    return chosen.fit(votes, engine=engine, threads=threads, progress=progress)
+    return chosen.fit(votes, engine=engine, threads=threads, trace=trace, progress=progress)
 
 
 DEFAULTS = {name: signature(aggregate).parameters[name].default for name in MODEL_OPTIONS}

@@ -62,8 +62,11 @@ class Recipe(Protocol):
         ...
 
 
-def run(session: Session, recipe: Recipe, progress: Progress | None = None) -> Fit:
-    """Returns the fit of a recipe on the votes of a session; warns `NotConverged` when iterations ran out."""
+def run(session: Session, recipe: Recipe, progress: Progress | None = None, *, likelihood: bool = True) -> Fit:
+    """Returns the fit of a recipe on the votes of a session; warns `NotConverged` when iterations ran out.
+
+    Without `likelihood` hard passes may leave it out of the trace, where that is faster; the final one is exact.
+    """
     statistics = session.start(hard=recipe.starts_hard)
     hard = recipe.starts_hard
     params: Parameters | None = None
@@ -72,7 +75,7 @@ def run(session: Session, recipe: Recipe, progress: Progress | None = None) -> F
     while not converged and len(trace) < recipe.max_iter:
         began = time.perf_counter()
         previous, params = params, recipe.m_step(statistics)
-        statistics = session.step(params, hard=hard)
+        statistics = session.step(params, hard=hard, likelihood=likelihood)
         if statistics.impossible:  # a task's own label is in the counts, so some label has a positive probability
             raise QuorateError(f"{recipe.name}: {statistics.impossible} tasks became impossible in a fit; please report this")
         change = float("nan") if previous is None else float(np.abs(params.priors - previous.priors).sum())

@@ -57,7 +57,8 @@ def test_options_reach_the_library(quorate, votes_csv):
     assert list(document["priors"]) == ["l2", "l1", "l0"]
     assert document["iterations"] == result.iterations
     assert document["log_likelihood"] == pytest.approx(result.log_likelihood)
-    assert document["result"] == result.labels.to_dicts()
+    for got, wanted in zip(document["result"], result.labels.to_dicts(), strict=True):
+        assert got == wanted | {"confidence": pytest.approx(wanted["confidence"])}  # soft sums differ in their last bits
     assert document["evaluation"]["accuracy"] == qr.evaluate(result, votes_csv.with_name("truth.csv")).accuracy
 
 

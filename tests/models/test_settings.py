@@ -79,7 +79,17 @@ def test_ties_by_prior_go_to_the_more_frequent_label():
         assert dict(result.labels.select("task", "label").iter_rows())["t"] == "y"
 
 
+def test_a_light_trace_leaves_the_likelihood_out_and_changes_nothing_else():
+    full, light = (qr.aggregate(VOTES, model="hybrid", trace=t) for t in ("full", "light"))
+    assert light.labels.equals(full.labels)
+    assert light.log_likelihood == full.log_likelihood
+    hard = light.trace.filter(phase="hard")
+    assert hard["objective"].to_list() == pytest.approx(full.trace.filter(phase="hard")["objective"].to_list(), rel=1e-9)
+    with pytest.raises(qr.OptionError, match="unknown trace 'none'"):
+        qr.aggregate(VOTES, trace="none")
+
+
 def test_progress_is_called_after_every_iteration():
     seen = []
-    result = qr.aggregate(VOTES, model="ds", progress=seen.append)
+    result = qr.aggregate(VOTES, model="hybrid", progress=seen.append)
     assert [row.iteration for row in seen] == list(range(1, result.iterations + 1))

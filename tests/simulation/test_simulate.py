@@ -1,6 +1,5 @@
 """Simulated crowds are what they say, the same at any size, and stream into files."""
 
-
 import numpy as np
 import polars as pl
 import pytest

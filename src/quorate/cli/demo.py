@@ -25,7 +25,7 @@ TELLING = {
 
 def command(
     keep: Annotated[Path | None, typer.Option("--keep", help="Keep the data in this folder.")] = None,
-    seed: Annotated[int, typer.Option(help="Draws another crowd.")] = 7,
+    seed: Annotated[int, typer.Option(help="Draws another crowd.")] = 9,
 ) -> None:
     """Makes a small realistic data set, aggregates it with every model, and shows a few telling workers."""
     from quorate.errors import InputError

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from quorate import em
-from quorate.em import Progress
 from quorate.engines.base import Session
 from quorate.fit import Fit
-from quorate.models.base import COMMON, Model
+from quorate.models.base import COMMON, Model, Watch
 from quorate.models.confusion import estimate
 from quorate.params import Parameters
 from quorate.settings import Choice, Number, Rules
@@ -49,8 +48,8 @@ class DawidSkene(Model):
         """Returns whether the next E-step is hard: as the first one was."""
         return self.starts_hard
 
-    def _fit(self, votes: Votes, session: Session, progress: Progress | None) -> Fit:
-        return em.run(session, _Plugged(self, session, votes), progress)
+    def _fit(self, votes: Votes, session: Session, watch: Watch) -> Fit:
+        return em.run(session, _Plugged(self, session, votes), watch.progress, likelihood=watch.likelihood)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from quorate.em import Progress
 from quorate.engines.base import Session
 from quorate.fit import Fit
-from quorate.models.base import Model
+from quorate.models.base import Model, Watch
 from quorate.models.confusion import estimate
 from quorate.votes import Votes
 
@@ -28,6 +27,6 @@ class MajorityVote(Model):
     title: ClassVar[str] = "majority vote"
     learns: ClassVar[bool] = False
 
-    def _fit(self, votes: Votes, session: Session, progress: Progress | None) -> Fit:
+    def _fit(self, votes: Votes, session: Session, watch: Watch) -> Fit:
         outcome, statistics = session.majority()
         return Fit(outcome, estimate(session, votes, statistics))

@@ -1,0 +1,226 @@
+"""The compiled passes against the reference, on random and on nasty models, for every instruction set and thread count."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from quorate.kernels import cpu
+from quorate.kernels import reference as ref
+from quorate.kernels.core import compiled
+
+core = compiled()
+pytestmark = pytest.mark.skipif(core is None, reason="no compiled core")
+
+SHAPES = ("equal", "mixed", "empty", "long")
+KINDS = ("smooth", "positive", "exact ties", "near ties", "sparse", "hopeless", "huge", "astronomic", "denormal")
+LABELS = (1, 2, 3, 4, 5, 8, 9, 16, 17, 40, 300)
+
+
+@pytest.fixture(params=[*enumerate(["baseline", "avx2", "avx512"])], ids=lambda p: p[1])
+def instructions(request):
+    """Each instruction set that this machine has."""
+    index, name = request.param
+    core.use_kernels(index)
+    if core.kernels() != name and index:
+        core.use_kernels(-1)
+        pytest.skip(f"this machine has no {name}")
+    yield
+    core.use_kernels(-1)
+
+
+def votes(g, tasks, rows, shape):
+    length = {
+        "equal": lambda: np.full(tasks, int(g.integers(1, 10))),
+        "mixed": lambda: g.integers(1, 12, tasks),
+        "empty": lambda: g.integers(0, 3, tasks),
+        "long": lambda: np.where(g.random(tasks) < 0.02, g.integers(30, 3000, tasks), g.integers(1, 9, tasks)),
+    }[shape]()
+    ptr = np.zeros(tasks + 1, np.int64)
+    np.cumsum(length, out=ptr[1:])
+    return ptr, g.integers(0, rows, ptr[-1], dtype=np.uint32)
+
+
+def model(g, rows, k, kind):
+    """A table and a log prior of this kind."""
+    flat, halves = np.ones(k) / k, g.integers(1, 3, (rows, k)) / 4
+    close = 1e-9 * g.choice([0, 1 - 1e-3, 1 + 1e-3, 1, -1, 4.97, 0.5], (rows, k))
+    present = g.random((rows, k))
+    sparse_prior = np.where(g.random(k) < 0.8, g.random(k), 0.0)
+    sparse_prior[0] = 0.1
+    with np.errstate(divide="ignore"):
+        table, prior = {
+            "smooth": lambda: (np.log(g.random((rows, k))), g.dirichlet(np.ones(k))),
+            "positive": lambda: (g.normal(size=(rows, k)) * 3, g.dirichlet(np.ones(k))),
+            "exact ties": lambda: (np.log(halves), flat),
+            "near ties": lambda: (np.log(halves) + close, flat),
+            "sparse": lambda: (np.log(g.random((rows, k)) * (present < 0.6)), sparse_prior),
+            "hopeless": lambda: (np.log(halves * (present < 0.2)), flat),
+            "huge": lambda: (-1e5 * g.integers(1, 3, (rows, k)) * (1 + close), flat),
+            "astronomic": lambda: (-1e35 * g.random((rows, k)), flat),
+            "denormal": lambda: (-1e-42 * g.random((rows, k)), np.ones(k)),
+        }[kind]()
+        return np.ascontiguousarray(table, dtype=float), np.log(prior)
+
+
+def outputs(labels, k, rows, hard):
+    tasks, cell = len(labels), np.int64 if hard else np.float64
+    return {
+        "labels": labels.copy(),
+        "confidence": np.zeros(tasks),
+        "tie": np.zeros(tasks, bool),
+        "posterior": np.zeros((tasks, k)),
+        "counts": np.zeros((rows, k), cell),
+        "class_counts": np.zeros(k, cell),
+    }
+
+
+def near(got, want, tolerance):
+    got, want = np.asarray(got, float), np.asarray(want, float)
+    with np.errstate(invalid="ignore"):
+        return ((got == want) | (np.abs(got - want) <= tolerance * np.maximum(1, np.abs(want)))).all()
+
+
+def compare(g, tasks, k, rows, shape, kind, by_prior, threads):
+    ptr, row = votes(g, tasks, rows, shape)
+    table, log_prior = model(g, rows, k, kind)
+    key, names = (g.integers(0, 2**64, n, dtype=np.uint64) for n in (tasks, k))
+    old = g.integers(0, k, tasks).astype(np.int32)
+    given = (ptr, row, table, log_prior, key, names)
+    for hard in (True, False):
+        want, got = outputs(old, k, rows, hard), outputs(old, k, rows, hard)
+        with np.errstate(all="ignore"):
+            expected = ref.em_pass(*given, hard=hard, by_prior=by_prior, **want)
+        sums = cpu.em_pass(*given, hard=hard, by_prior=by_prior, threads=threads, **got)
+        assert sums[2:] == expected[2:]
+        assert near(sums[:2], expected[:2], 1e-11)
+        for name in ("labels", "tie"):
+            assert np.array_equal(got[name], want[name]), name
+        for name in ("confidence", "posterior"):
+            assert near(got[name], want[name], 1e-13), name
+        for name in ("counts", "class_counts"):
+            assert near(got[name], want[name], 0 if hard else 1e-11), name
+        if hard:
+            compare_recounts(g, given, old, want, expected, by_prior, threads)
+    if shape != "empty" and tasks:
+        compare_majority(g, ptr, row, k, rows, key, names, log_prior if by_prior else None, threads)
+
+
+def compare_recounts(g, given, old, want, expected, by_prior, threads):
+    """Full and delta recounts without the likelihood: the fast way to the same labels, counts and C2."""
+    rows, k = want["counts"].shape
+    for delta in (False, True):
+        labels = np.where(g.random(len(old)) < 0.1, old, want["labels"]).astype(np.int32)
+        before = labels.copy()
+        counts, class_counts = np.zeros((rows, k), np.int64), np.zeros(k, np.int64)
+        if delta:
+            ref.recount_hard(given[0], given[1], labels, counts, class_counts)
+        sums = cpu.em_pass(
+            *given, hard=True, by_prior=by_prior, delta=delta, likelihood=False, threads=threads,
+            labels=labels, counts=counts, class_counts=class_counts,
+        )  # fmt: skip
+        assert np.array_equal(labels, want["labels"])
+        assert np.array_equal(counts, want["counts"])
+        assert np.array_equal(class_counts, want["class_counts"])
+        assert sums.changed == (before != labels).sum()
+        assert near(sums.classification, expected.classification, 1e-11)
+
+
+def compare_majority(g, ptr, row, k, rows, key, names, favour, threads):
+    row_label = g.integers(0, k, rows).astype(np.int32)
+    old = np.zeros(len(key), np.int32)
+    for soft in (False, True):
+        want, got = outputs(old, k, rows, not soft), outputs(old, k, rows, not soft)
+        ref.majority(ptr, row, row_label, key, names, favour=favour, soft=soft, **want)
+        cpu.majority(ptr, row, row_label, key, names, favour=favour, soft=soft, threads=threads, **got)
+        for name in want:
+            assert near(got[name], want[name], 1e-11 if soft and "counts" in name else 0), name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("k", LABELS)
+def test_every_kind_of_model(instructions, k, kind):
+    g = np.random.default_rng([k, KINDS.index(kind)])
+    for n, shape in enumerate(SHAPES):
+        tasks = int(g.choice([1, 7, 300, 700])) if k < 40 else int(g.choice([1, 60]))
+        compare(g, tasks, k, int(g.choice([3, 50, 900])), shape, kind, bool(n % 2), int(g.integers(1, 9)))
+
+
+@pytest.mark.parametrize("kind", ["exact ties", "sparse", "smooth"])
+def test_many_shards(kind):
+    compare(np.random.default_rng(1), 60_000, 4, 500, "mixed", kind, False, 4)
+
+
+def test_no_tasks_and_no_labels():
+    compare(np.random.default_rng(1), 0, 3, 5, "equal", "smooth", False, 2)
+
+
+@pytest.mark.parametrize("length", [30_000, 70_000])
+def test_very_long_tasks(length):
+    """Beyond 65,536 votes single precision is not trusted at all."""
+    g = np.random.default_rng(length)
+    ptr = np.array([0, length, length + 5, 2 * length + 5])
+    row = g.integers(0, 200, ptr[-1], dtype=np.uint32)
+    table = np.log(g.dirichlet(np.ones(3), 200))
+    key, names = np.arange(3, dtype=np.uint64), np.arange(3, dtype=np.uint64)
+    want, got = (outputs(np.zeros(3, np.int32), 3, 200, True) for _ in range(2))
+    given = (ptr, row, table, np.log(np.ones(3) / 3), key, names)
+    expected = ref.em_pass(*given, hard=True, by_prior=False, **want)
+    sums = cpu.em_pass(*given, hard=True, by_prior=False, **got)
+    assert near(sums[:2], expected[:2], 1e-11)
+    assert np.array_equal(got["labels"], want["labels"])
+    fast = np.zeros(3, np.int32)
+    cpu.em_pass(*given, hard=True, by_prior=False, likelihood=False, labels=fast)
+    assert np.array_equal(fast, want["labels"])
+
+
+def test_the_second_look_is_taken_and_needed():
+    """Scores that single precision cannot tell apart: without the second look these labels would be wrong."""
+    g = np.random.default_rng(3)
+    ptr = np.arange(0, 5001, 5)
+    row = g.integers(0, 50, 5000, dtype=np.uint32)
+    table = np.log(g.random((50, 1))) + 1e-8 * g.normal(size=(50, 4))
+    given = (ptr, row, table, np.log(np.ones(4) / 4), *(g.integers(0, 2**64, n, dtype=np.uint64) for n in (1000, 4)))
+    want, labels = outputs(np.zeros(1000, np.int32), 4, 50, True), np.zeros(1000, np.int32)
+    ref.em_pass(*given, hard=True, by_prior=False, **want)
+    sums = core.hard_pass(*given, by_prior=False, labels=labels, likelihood=False, classification=False)
+    assert sums[4] > 900
+    assert np.array_equal(labels, want["labels"])
+    in_single = np.stack([table.astype(np.float32)[row[i : i + 5]].sum(axis=0) for i in ptr[:-1]]).argmax(axis=1)
+    assert (in_single != want["labels"]).any()
+
+
+@pytest.mark.parametrize(("k", "smoothing", "cell"), [*itertools.product((1, 2, 4, 17), (0.0, 0.01), (np.float64, np.int64))])
+def test_m_step(k, smoothing, cell):
+    g = np.random.default_rng(k)
+    worker_ptr = np.concatenate([[0], np.cumsum(g.integers(1, 5, 700))])
+    counts = (g.integers(0, 9000, (worker_ptr[-1], k)) * (g.random((worker_ptr[-1], k)) < 0.5)).astype(cell)
+    for got, want in zip(
+        cpu.confusion_table(counts, worker_ptr, smoothing, threads=3),
+        ref.confusion_table(counts, worker_ptr, smoothing),
+        strict=True,
+    ):
+        assert near(got, want, 1e-14)
+
+
+def test_hashes():
+    g = np.random.default_rng(0)
+    texts = [bytes(g.integers(0, 256, g.integers(0, 40), dtype=np.uint8)) for _ in range(500)]
+    offsets = np.cumsum([0, *map(len, texts)])
+    data = np.frombuffer(b"".join(texts), np.uint8)
+    assert np.array_equal(cpu.hash_texts(offsets, data), ref.hash_texts(offsets, data))
+
+
+def test_wrong_shapes_are_refused():
+    good = [
+        np.array([0, 1]),
+        np.zeros(1, np.uint32),
+        np.zeros((1, 2)),
+        np.zeros(2),
+        np.zeros(1, np.uint64),
+        np.zeros(2, np.uint64),
+    ]
+    for place, bad in {2: np.zeros((1, 3)), 3: np.zeros(3), 4: np.zeros(2, np.uint64)}.items():
+        given = [*good[:place], bad, *good[place + 1 :]]
+        with pytest.raises(ValueError, match="does not have the shape"):
+            core.soft_pass(*given, by_prior=False, labels=np.zeros(1, np.int32))
