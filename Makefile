@@ -6,19 +6,21 @@ READY  := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 # Installs a Debian package where that is allowed, and says what to install where it is not.
-apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq $(1); } || { echo "please install $(1), then run make again"; exit 1; }
+# ("no" where neither is possible: the caller decides whether that matters.)
+apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq $(1); } || { echo "please install $(1), then run make again"; false; }
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench docs clean
+.PHONY: help setup demo test lint bench docs sanitize clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY)  ## make the virtual environment and install quorate into it
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt csrc/CMakeLists.txt $(wildcard csrc/*.* csrc/passes/*.* csrc/encode/*.*)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "quorate needs Python 3.11 or newer; this is $$($(PYTHON) -V)"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || $(call apt,python3-venv)
+	@command -v c++ >/dev/null || { $(call apt,g++); } || echo "no C++ compiler: quorate will run on its reference kernels, more slowly"
 	@echo "setting up $(VENV) (once)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]' 2>&1 | grep -v '^WARNING: Location' || true
@@ -38,11 +40,19 @@ lint: $(READY)  ## style, types and layers
 	$(BIN)/lint-imports --no-logo
 
 bench: $(READY)  ## speed, as ratios in one run
-	$(BIN)/python benchmarks/start.py
+	$(BIN)/python benchmarks/run.py
 
 docs: $(READY)  ## run every example of README and docs, and check their links
 	$(BIN)/python -m pytest tests/test_docs.py
 
+sanitize: $(READY)  ## the compiled core under address and undefined-behaviour sanitizers, on the contract and its own tests
+	@cmake -S csrc -B build/sanitize -DQUORATE_SANITIZE=ON -DPython_EXECUTABLE=$(abspath $(BIN))/python \
+	  -Dnanobind_DIR=$$($(BIN)/python -m nanobind --cmake_dir) >/dev/null
+	@cmake --build build/sanitize --parallel 2 >/dev/null
+	LD_PRELOAD="$$(c++ -print-file-name=libasan.so) $$(c++ -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+	  $(BIN)/python tests/sanitized.py build/sanitize
+
 clean:  ## remove what the targets made
-	rm -rf $(VENV) build .coverage .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	cd csrc && rm -rf .cmake .ninja_* .skbuild-info.json CMakeCache.txt CMakeFiles CMakeInit.txt build.ninja cmake_install.cmake *.a
+	rm -rf $(VENV) benchmarks/.peers src/quorate/*.so build .coverage .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,29 +1,27 @@
-"""How long it takes to begin: imports and --help, as ratios to `import numpy` in one run."""
+"""How long it takes to begin: imports, --help, and a small file from the command line."""
 
-import statistics
-import subprocess
+import os
 import sys
-import time
+from pathlib import Path
 
-COMMANDS = {
-    "import numpy": [sys.executable, "-c", "import numpy"],
-    "import quorate": [sys.executable, "-c", "import numpy, quorate"],
-    "import polars": [sys.executable, "-c", "import polars"],
-    "quorate --help": [sys.executable, "-m", "quorate", "--help"],
-}
+from measure import processes, python
+
+QUORATE = [sys.executable, "-m", "quorate"]
 
 
-def main(repeats: int = 15) -> None:
-    seconds = {name: [] for name in COMMANDS}
-    for _ in range(repeats):
-        for name, command in COMMANDS.items():
-            began = time.perf_counter()
-            subprocess.run(command, check=True, capture_output=True)
-            seconds[name].append(time.perf_counter() - began)
-    base = statistics.median(seconds["import numpy"])
-    for name, times in seconds.items():
-        print(f"{name:16} {statistics.median(times) * 1000:6.0f} ms  {statistics.median(times) / base:5.2f} x import numpy")
-
-
-if __name__ == "__main__":
-    main()
+def run(folder):
+    """Rows of (what, figure, bar)."""
+    commands = {
+        "numpy": python("import numpy"),
+        "quorate": python("import numpy, quorate"),
+        "polars": python("import polars"),
+        "help": [*QUORATE, "--help"],
+    }
+    votes = Path(os.environ.get("QUORATE_DATA", "")) / "sp" / "votes.csv"
+    if votes.exists():
+        commands["sp"] = [*QUORATE, "aggregate", votes, "-o", folder / "sp.csv", "--quiet"]
+    seconds = {name: s for name, (s, _) in processes(commands, 15).items()}
+    yield "import numpy and quorate / import numpy", seconds["quorate"] / seconds["numpy"], "under 2x"
+    yield "quorate --help, seconds", seconds["help"], "under 0.5 s"
+    if "sp" in seconds:
+        yield "27 thousand votes (sp), command line / import polars", seconds["sp"] / seconds["polars"], "at most 3x"

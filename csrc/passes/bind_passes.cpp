@@ -13,6 +13,7 @@
 #include "drive.hpp"
 #include "hash.hpp"
 #include "majority.hpp"
+#include "threads.hpp"
 
 namespace nb = nanobind;
 using namespace quorate;
@@ -26,6 +27,8 @@ using Out = nb::ndarray<T, nb::ndim<D>, nb::c_contig, nb::device::cpu>;
 template <class T, int D>
 using Maybe = std::optional<Out<T, D>>;
 using Scalars = std::tuple<double, double, std::int64_t, std::int64_t, std::int64_t>;
+
+constexpr std::int64_t kHashes = 1 << 16;  // ids hashed by a thread at a time
 
 void need(bool fits, const char* name) {
     if (fits) return;
@@ -150,13 +153,31 @@ double py_classification(In<std::int64_t, 2> counts, In<std::int64_t, 1> class_c
                           std::int64_t(table.shape(0)), int(table.shape(1)), threads);
 }
 
-void py_hash_texts(In<std::int64_t, 1> offsets, In<std::uint8_t, 1> data, Out<std::uint64_t, 1> hashes) {
+void py_hash_texts(In<std::int64_t, 1> offsets, In<std::uint8_t, 1> data, Out<std::uint64_t, 1> hashes, int threads) {
     need(offsets.size() == hashes.size() + 1, "hashes");
     const std::int64_t* at = offsets.data();
     need(at[0] >= 0 && at[hashes.size()] <= std::int64_t(data.size()), "data");
     nb::gil_scoped_release release;
-    for (std::size_t i = 0; i < hashes.size(); ++i)
-        hashes.data()[i] = baseline::hash_text(data.data() + at[i], data.data() + at[i + 1]);
+    share_range(threads, std::int64_t(hashes.size()), kHashes, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i)
+            hashes.data()[i] = baseline::hash_text(data.data() + at[i], data.data() + at[i + 1]);
+    });
+}
+
+void py_hash_integers(In<std::int64_t, 1> values, Out<std::uint64_t, 1> hashes, int threads) {
+    need(values.size() == hashes.size(), "hashes");
+    nb::gil_scoped_release release;
+    share_range(threads, std::int64_t(hashes.size()), kHashes, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) hashes.data()[i] = baseline::hash_integer(values.data()[i]);
+    });
+}
+
+void py_tie_keys(Out<std::uint64_t, 1> hashes, std::uint64_t seed, int threads) {
+    const std::uint64_t salt = baseline::mix(seed);
+    nb::gil_scoped_release release;
+    share_range(threads, std::int64_t(hashes.size()), kHashes, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) hashes.data()[i] = baseline::mix(hashes.data()[i] ^ salt);
+    });
 }
 
 }  // namespace
@@ -186,7 +207,10 @@ void quorate::bind_passes(nb::module_& m) {
           "smoothing"_a, "table"_a.noconvert(), "totals"_a.noconvert(), "threads"_a = 1);
     m.def("classification", &py_classification, "counts"_a.noconvert(), "class_counts"_a.noconvert(),
           "table"_a.noconvert(), "log_prior"_a.noconvert(), "threads"_a = 1);
-    m.def("hash_texts", &py_hash_texts, "offsets"_a.noconvert(), "data"_a.noconvert(), "hashes"_a.noconvert());
+    m.def("hash_texts", &py_hash_texts, "offsets"_a.noconvert(), "data"_a.noconvert(), "hashes"_a.noconvert(),
+          "threads"_a = 1);
+    m.def("hash_integers", &py_hash_integers, "values"_a.noconvert(), "hashes"_a.noconvert(), "threads"_a = 1);
+    m.def("tie_keys", &py_tie_keys, "hashes"_a.noconvert(), "seed"_a, "threads"_a = 1);
     m.def("use_kernels", [](int index) { use_kernels(kernels_by_index(index)); }, "index"_a);
     m.def("kernels", [] { return std::string(kernels().name); });
 }

@@ -22,5 +22,16 @@ QUORATE_INLINE std::uint64_t hash_text(const std::uint8_t* begin, const std::uin
     return mix(hash);
 }
 
+// The hash of a whole number's decimal text.
+QUORATE_INLINE std::uint64_t hash_integer(std::int64_t value) {
+    std::uint8_t text[20];
+    std::uint8_t* begin = text + sizeof text;
+    std::uint64_t left = value < 0 ? 0 - std::uint64_t(value) : std::uint64_t(value);
+    do *--begin = std::uint8_t('0' + left % 10);
+    while (left /= 10);
+    if (value < 0) *--begin = '-';
+    return hash_text(begin, text + sizeof text);
+}
+
 }  // namespace QUORATE_ISA
 }  // namespace quorate

@@ -211,6 +211,14 @@ def test_hashes():
     assert np.array_equal(cpu.hash_texts(offsets, data), ref.hash_texts(offsets, data))
 
 
+def test_hashes_of_numbers_are_those_of_their_text():
+    values = np.array([0, 7, -7, 10, 2**63 - 1, -(2**63), -(2**63) + 1, 1234567890123])
+    texts = [str(v).encode() for v in values]
+    expected = ref.hash_texts(np.cumsum([0, *map(len, texts)]), np.frombuffer(b"".join(texts), np.uint8))
+    assert np.array_equal(cpu.hash_integers(values), expected)
+    assert np.array_equal(ref.hash_integers(values), expected)
+
+
 def test_wrong_shapes_are_refused():
     good = [
         np.array([0, 1]),

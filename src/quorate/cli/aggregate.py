@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from quorate.em import Progress
     from quorate.evaluation import Evaluation
     from quorate.result import Result
 
@@ -40,14 +44,12 @@ def command(
 ) -> None:
     """Finds the label of every task, and what every worker can be trusted with."""
     import quorate as qr
-    from quorate.cli import console
     from quorate.io.write import check_target, write_frame
 
     for target in (output, workers, probabilities):
         if target is not None:
             check_target(target)
-    talk = console.talk(quiet)
-    with console.progress(talk, model) as progress:
+    with _progress(model, quiet) as progress:
         result = qr.aggregate(
             votes,
             model=model,
@@ -65,6 +67,7 @@ def command(
             switch=switch,
             stop=stop,
             ties=ties,
+            trace="light",  # nobody sees it here
             progress=progress,
         )
     evaluation = None if truth is None else qr.evaluate(result, truth)
@@ -81,12 +84,21 @@ def command(
         _labels(result)
 
 
+def _progress(model: str, quiet: bool) -> AbstractContextManager[Progress | None]:
+    """Returns what shows the iterations of a fit; a quiet run need not even load the library for it."""
+    if quiet:
+        return nullcontext()
+    from quorate.cli import console
+
+    return console.progress(console.talk(), model)
+
+
 def _summary(result: Result, evaluation: Evaluation | None, quiet: bool) -> None:
+    if quiet:
+        return
     from quorate.cli import console
 
     facts = _facts(result, evaluation)
-    if quiet:
-        return
     shown = {name: value for name, value in facts.items() if value is not None}
     console.talk().print(console.table(["", ""], [[name.replace("_", " "), value] for name, value in shown.items()]))
 

@@ -15,6 +15,7 @@ from quorate.fit import Outcome
 from quorate.kernels import reference
 from quorate.params import Parameters
 from quorate.statistics import Statistics
+from quorate.vocabulary import Vocabulary
 from quorate.votes import Votes
 
 Tally = tuple[Any, Any]  # counts [rows, K] and class counts [K]: int64 when hard, float64 when soft
@@ -46,8 +47,8 @@ class LocalSession:
         self._votes = votes
         self._by_prior = by_prior
         kernels = engine.kernels
-        self._task_key = reference.tie_keys(kernels.hash_texts(*votes.tasks.text_buffers()), seed)
-        self._label_hash = kernels.hash_texts(*votes.labels.text_buffers())
+        self._task_key = kernels.tie_keys(_hashes(kernels, votes.tasks, engine.threads), seed, engine.threads)
+        self._label_hash = _hashes(kernels, votes.labels, 1)
         self._labels = np.zeros(votes.n_tasks, np.int32)
         self._tally: Tally | None = None  # the counts of the current labels, while these are hard
 
@@ -173,6 +174,13 @@ class LocalSession:
     def _outcome(self, confidence: NDArray[np.float64], tie: NDArray[np.bool_], counts: Any, likelihood: float) -> Outcome:
         right = counts[np.arange(self._votes.n_rows), self._votes.row_label].astype(np.float64)
         return Outcome(self._labels.copy(), confidence, tie, right, likelihood)
+
+
+def _hashes(kernels: ModuleType, ids: Vocabulary, threads: int) -> NDArray[np.uint64]:
+    """Returns the hash of every id's text, [n]."""
+    if ids.kind == "integer":  # no need to spell millions of numbers out
+        return kernels.hash_integers(ids.values, threads)  # type: ignore[no-any-return]
+    return kernels.hash_texts(*ids.text_buffers(), threads)  # type: ignore[no-any-return]
 
 
 def _total(sums: list[reference.Sums]) -> reference.Sums:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
 
-import narwhals as nw
 import polars as pl
 
 from quorate.io.ids import series_of
@@ -15,8 +14,8 @@ from quorate.votes import FrameKind
 
 def kind_of(source: object) -> FrameKind | None:
     """Returns which kind of frame this is, or None when it is none."""
-    frame: Any = nw.from_native(source, eager_only=True, pass_through=True)
-    if not isinstance(frame, nw.DataFrame):
+    frame = _wrapped(source)
+    if frame is None:
         return None
     if frame.implementation.is_pandas_like():
         return "pandas"
@@ -25,25 +24,36 @@ def kind_of(source: object) -> FrameKind | None:
 
 def columns_of(frame: Any) -> list[str]:
     """Returns the names of a frame's columns."""
-    return list(nw.from_native(frame, eager_only=True).columns)
+    return list(_wrapped(frame).columns)
 
 
 def select(frame: Any, columns: Mapping[str, str]) -> pl.DataFrame:
     """Returns these columns of any frame as polars, named by their role."""
-    wrapped = nw.from_native(frame, eager_only=True)
+    wrapped = _wrapped(frame)
     return pl.DataFrame({role: _series(wrapped.get_column(name), role) for role, name in columns.items()})
 
 
-def _series(column: nw.Series[Any], what: str) -> pl.Series:
+def _wrapped(source: object) -> Any:
+    """Returns any eager frame behind one interface, None for anything else; narwhals loads with the first of them."""
+    import narwhals as nw
+
+    wrapped: Any = nw.from_native(source, eager_only=True, pass_through=True)
+    return wrapped if isinstance(wrapped, nw.DataFrame) else None
+
+
+def _series(column: Any, what: str) -> pl.Series:
+    out: pl.Series
     if not column.implementation.is_pandas_like():
-        return column.to_polars()
+        out = column.to_polars()
+        return out
     # pandas: without pyarrow, and in columns of objects, values go one by one.
     dtype = column.dtype
     if dtype.is_numeric() and str(column.to_native().dtype).islower():
         return series_of(column.to_numpy(), what)
-    if dtype == nw.Object or find_spec("pyarrow") is None:
+    if str(dtype) == "Object" or find_spec("pyarrow") is None:
         return series_of(column.to_list(), what)
-    return column.to_polars()
+    out = column.to_polars()
+    return out
 
 
 def native(frame: pl.DataFrame, kind: FrameKind) -> Any:

@@ -19,8 +19,8 @@ WRITERS: Final[Mapping[str, Callable[[pl.DataFrame, Path], object]]] = {
     ".tsv": lambda frame, path: frame.write_csv(path, separator="\t"),
     ".jsonl": lambda frame, path: frame.write_ndjson(path),
     ".ndjson": lambda frame, path: frame.write_ndjson(path),
-    ".parquet": lambda frame, path: frame.write_parquet(path),
-    ".pq": lambda frame, path: frame.write_parquet(path),
+    ".parquet": lambda frame, path: frame.write_parquet(path, compression="lz4"),
+    ".pq": lambda frame, path: frame.write_parquet(path, compression="lz4"),
 }
 SINKS: Final[Mapping[str, Callable[[pl.LazyFrame, Path], object]]] = {
     ".csv": lambda frame, path: frame.sink_csv(path),

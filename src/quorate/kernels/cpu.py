@@ -36,11 +36,24 @@ def confusion_table(counts: Any, worker_ptr: NDArray[np.int64], smoothing: float
     return table, totals
 
 
-def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray[np.uint64]:
+def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8], threads: int = 1) -> NDArray[np.uint64]:
     """Returns what `reference.hash_texts` does."""
     hashes = np.empty(len(offsets) - 1, np.uint64)
-    _core().hash_texts(offsets, data, hashes)
+    _core().hash_texts(offsets, data, hashes, threads)
     return hashes
+
+
+def hash_integers(values: NDArray[np.int64], threads: int = 1) -> NDArray[np.uint64]:
+    """Returns what `reference.hash_integers` does."""
+    hashes = np.empty(len(values), np.uint64)
+    _core().hash_integers(values, hashes, threads)
+    return hashes
+
+
+def tie_keys(task_hash: NDArray[np.uint64], seed: int, threads: int = 1) -> NDArray[np.uint64]:
+    """Returns what `reference.tie_keys` does, in the place of the hashes."""
+    _core().tie_keys(task_hash, seed % 2**64, threads)
+    return task_hash
 
 
 def _core() -> Any:

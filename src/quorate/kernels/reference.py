@@ -210,7 +210,7 @@ def confusion_table(
     return table, totals
 
 
-def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray[np.uint64]:
+def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8], threads: int = 1) -> NDArray[np.uint64]:
     """Returns the 64-bit FNV-1a hash of each text, [n], finished by `mix`: a stable name for an id.
 
     >>> hash_texts(np.array([0, 1]), np.frombuffer(b"a", np.uint8)).tolist()
@@ -223,7 +223,15 @@ def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray[n
     return mix(hashed)
 
 
-def tie_keys(task_hash: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
+def hash_integers(values: NDArray[np.int64], threads: int = 1) -> NDArray[np.uint64]:
+    """Returns the hash of each number's decimal text, [n]."""
+    digits = values.astype("S20").view(np.uint8).reshape(len(values), -1)
+    offsets = np.zeros(len(values) + 1, np.int64)
+    np.cumsum((digits != 0).sum(axis=1), out=offsets[1:])
+    return hash_texts(offsets, digits[digits != 0])
+
+
+def tie_keys(task_hash: NDArray[np.uint64], seed: int, threads: int = 1) -> NDArray[np.uint64]:
     """Returns the hash of (seed, task), [tasks]; `mix(key ^ label_hash)` is that of (seed, task, label)."""
     salt = mix(np.array([seed % 2**64], np.uint64))
     return mix(task_hash ^ salt)

@@ -1,0 +1,43 @@
+"""From file to labels: whole runs of the command line against a bare read of the same file by polars."""
+
+import sys
+
+from measure import process, processes, python
+
+QUORATE = [sys.executable, "-m", "quorate", "aggregate"]
+SIMULATE = [sys.executable, "-m", "quorate", "simulate"]
+MAKE = """
+import sys, polars as pl, quorate as qr
+frame = qr.simulate(tasks=2_000_000, workers=20_000, labels=4, votes_per_task=5, seed=2).votes
+frame = frame.sample(fraction=1.0, shuffle=True, seed=1)
+frame.write_csv(sys.argv[1])
+frame.with_columns(pl.all().str.slice(1).cast(pl.Int64)).write_parquet(sys.argv[2])
+"""
+
+
+def run(folder):
+    """Rows of (what, figure, bar)."""
+    csv, parquet = folder / "votes.csv", folder / "votes.parquet"
+    process([*python(MAKE), csv, parquet])  # elsewhere: a child's peak memory begins with its parent's
+    runs = processes(
+        {
+            "csv": [*QUORATE, csv, "-o", folder / "a.csv", "--quiet"],
+            "parquet": [*QUORATE, parquet, "-o", folder / "b.parquet", "--quiet"],
+            "bare csv": python(f"import polars; polars.read_csv({str(csv)!r})"),
+            "bare parquet": python(f"import polars; polars.read_parquet({str(parquet)!r})"),
+            "import polars": python("import polars"),
+            "import all": python("import quorate.aggregation, quorate.io.write, typer"),
+        },
+        5,
+    )
+    for form, bar in (("csv", "at most 4.5x"), ("parquet", "at most 5x")):
+        seconds, peak = runs[form]
+        bare = runs[f"bare {form}"][0]
+        work = (seconds - runs["import all"][0]) / (bare - runs["import polars"][0])
+        yield f"10 million votes, {form}: quorate aggregate / python -c polars.read_{form}", seconds / bare, bar
+        yield f"10 million votes, {form}: the same without the imports on either side", work, bar
+        yield f"10 million votes, {form}: peak MB", peak, "at most 1200"
+    process([*SIMULATE, "--tasks", 500_000, "--workers", 5_000, "--votes-per-task", "3-4", "--seed", 3, "-o", folder])
+    runs = processes({"user": [*QUORATE, csv, "-o", folder / "a.csv", "--quiet"]}, 3)
+    yield "1.8 million votes on 500 thousand tasks, csv to labels, seconds (the paper's script: 16,200)", runs["user"][0], ""
+    yield "the same, peak MB (the paper's script: 35,000)", runs["user"][1], ""
