@@ -112,3 +112,23 @@ def fit(votes, model, *, seed=0, tol=1e-4, max_iter=100, switch=0.005, smoothing
         "confusion": pi,
         "tie": {t: winner(line, t, seed)[1] for t, line in scores.items()},
     }
+
+
+def iwmv(votes, seed=0, max_iter=100):
+    """Li and Yu: weights L * accuracy - 1 from agreement with the current labels, until these stop changing."""
+    options = sorted({v[2] for v in votes}, key=str)
+    labels = majority(votes, seed)
+    for iteration in range(1, max_iter + 1):
+        cast, agreed = defaultdict(int), defaultdict(int)
+        for task, worker, given in votes:
+            cast[worker] += 1
+            agreed[worker] += given == labels[task]
+        weight = {w: len(options) * agreed[w] / cast[w] - 1 for w in cast}
+        scores = {t: dict.fromkeys(options, 0.0) for t in labels}
+        for task, worker, given in votes:
+            scores[task][given] += weight[worker]
+        new = {t: winner(line, t, seed)[0] for t, line in scores.items()}
+        same, labels = new == labels, new
+        if same:
+            break
+    return {"labels": labels, "weights": weight, "iterations": iteration, "scores": scores}

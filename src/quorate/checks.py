@@ -7,6 +7,7 @@ A new model or engine is tested by being registered. Each check takes a model's 
 from __future__ import annotations
 
 import itertools
+import math
 import warnings
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -116,7 +117,7 @@ def likelihood_never_falls(model: str, engine: str | Engine) -> None:
         crowd = simulate(tasks=200, workers=25, labels=4, votes_per_task=3, spammers=0.3, seed=12)
         trace = _fit(model, crowd.votes, engine, **given).fit.trace
         for before, after in itertools.pairwise(trace):
-            if before.phase == after.phase:
+            if before.phase == after.phase and not math.isnan(after.objective):  # nothing is maximised by IWMV
                 assert after.objective >= before.objective - 1e-9 * abs(before.objective), f"{before} fell to {after}"
 
 

@@ -10,6 +10,8 @@ import logging
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
+from hashlib import blake2b
 from typing import Protocol
 
 import numpy as np
@@ -53,6 +55,11 @@ class Recipe(Protocol):
         """Whether majority's winners (or its vote shares) feed the first M-step."""
         ...
 
+    @property
+    def is_likelihood(self) -> bool:
+        """Whether scores are log-probabilities, so that a likelihood can be told of."""
+        ...
+
     def m_step(self, statistics: Statistics) -> Parameters:
         """Returns the parameters that maximise the likelihood of these statistics."""
         ...
@@ -71,29 +78,52 @@ def run(session: Session, recipe: Recipe, progress: Progress | None = None, *, l
     hard = recipe.starts_hard
     params: Parameters | None = None
     trace: list[TraceRow] = []
-    converged = False
-    while not converged and len(trace) < recipe.max_iter:
+    converged, cycle = False, Cycle()
+    while not converged and not cycle.closed and len(trace) < recipe.max_iter:
         began = time.perf_counter()
         previous, params = params, recipe.m_step(statistics)
         statistics = session.step(params, hard=hard, likelihood=likelihood)
         if statistics.impossible:  # a task's own label is in the counts, so some label has a positive probability
             raise QuorateError(f"{recipe.name}: {statistics.impossible} tasks became impossible in a fit; please report this")
         change = float("nan") if previous is None else float(np.abs(params.priors - previous.priors).sum())
-        trace.append(_trace_row(len(trace) + 1, hard, change, statistics, params, time.perf_counter() - began))
+        row = _trace_row(len(trace) + 1, hard, change, statistics, params, time.perf_counter() - began)
+        trace.append(row if recipe.is_likelihood else _without_likelihood(row))
         log.debug("%s", trace[-1])
         if progress is not None:
             progress(trace[-1])
         converged = statistics.changed == 0 if recipe.stop == "labels" else change < recipe.tol
         hard = recipe.next_is_hard(hard, change)
+        if not recipe.is_likelihood:  # nothing rises from pass to pass, so labels may come back
+            cycle.see(statistics)
     assert params is not None  # max_iter is at least 1
     if not converged:
+        why = "it goes round in a cycle of labels" if cycle.closed else "raise max_iter or tol"
         warnings.warn(
-            f"{recipe.name} did not converge in {recipe.max_iter} iterations "
-            f"(last change of the priors {trace[-1].change:.2g}); raise max_iter or tol",
+            f"{recipe.name} did not converge in {len(trace)} iterations "
+            f"(last change of the priors {trace[-1].change:.2g}); {why}",
             NotConverged,
             stacklevel=2,
         )
     return Fit(session.finish(params), params, tuple(trace), converged)
+
+
+class Cycle:
+    """Tells when hard labels come back: counts decide the next table, so equal counts mean an equal future."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._seen: set[bytes] = set()
+
+    def see(self, statistics: Statistics) -> None:
+        """Takes the counts after a pass."""
+        digest = blake2b(statistics.counts.tobytes(), digest_size=16).digest()
+        self.closed = digest in self._seen
+        self._seen.add(digest)
+
+
+def _without_likelihood(row: TraceRow) -> TraceRow:
+    nothing = float("nan")
+    return replace(row, log_likelihood=nothing, classification=nothing, objective=nothing)
 
 
 def _trace_row(iteration: int, hard: bool, change: float, statistics: Statistics, params: Parameters, seconds: float) -> TraceRow:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +43,11 @@ class Fit:
 
     outcome: Outcome
     params: Parameters
-    trace: tuple[TraceRow, ...] = field(default=())
+    trace: tuple[TraceRow, ...] = ()
     converged: bool = True
+    probabilities: Callable[[], NDArray[np.float64]] | None = None  # [tasks, K]; None: the posterior under `params`
+    worker_columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # what else is known of each worker
+    task_columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # what else is known of each task
 
     @property
     def iterations(self) -> int:

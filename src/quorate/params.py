@@ -17,10 +17,13 @@ class Parameters:
     worker_totals: NDArray[np.float64]  # [workers, K] votes of the worker on tasks of this true label
     smoothing: float = 0.0  # what was added to every cell of every confusion
     penalty: float = 0.0  # smoothing * sum of log pi over all cells: what smoothing adds to the likelihood
+    uses_prior: bool = True  # whether scores start at the log prior, or at 0
 
     @property
     def log_prior(self) -> NDArray[np.float64]:
-        """Log p_c, [K]; minus infinity for a label that no task has."""
+        """Where scores start, [K]: log p_c, minus infinity for a label that no task has; 0 for models without a prior."""
+        if not self.uses_prior:
+            return np.zeros(len(self.priors))
         with np.errstate(divide="ignore"):
             return np.log(self.priors)
 

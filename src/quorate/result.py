@@ -124,6 +124,7 @@ class Result:
                 "confidence": outcome.confidence,
                 "votes": np.diff(votes.task_ptr),
                 "tie": outcome.tie,
+                **self.fit.task_columns,
             }
         )
         if not len(votes.unvoted):
@@ -132,12 +133,12 @@ class Result:
         left = pl.DataFrame({"task": ids}).with_columns(
             label=pl.lit(None, voted.schema["label"]), confidence=pl.lit(None, pl.Float64), votes=pl.lit(0, pl.Int64), tie=False
         )
-        return pl.concat([voted, left])
+        return pl.concat([voted, left], how="diagonal")
 
     def probabilities_frame(self) -> pl.DataFrame:
         """Returns `probabilities` as a polars frame, whatever the caller's kind."""
-        learned = self.iterations > 0
-        matrix = self.session.posterior(self.fit.params) if learned else self.session.shares()
+        found = self.fit.probabilities
+        matrix = self.session.posterior(self.fit.params) if found is None else found()
         names = self.votes.labels.texts()
         columns = {_apart(name, "task"): matrix[:, code] for code, name in enumerate(names)}
         return pl.DataFrame({"task": column(self.votes.tasks), **columns})
@@ -151,6 +152,7 @@ class Result:
                 "votes": votes,
                 "accuracy": self._by_worker(self.fit.outcome.right) / votes,
                 "agreement": self._by_worker(self._agreeing()) / votes,
+                **self.fit.worker_columns,
             }
         )
 

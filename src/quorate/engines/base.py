@@ -20,6 +20,10 @@ class Session(Protocol):
         """Returns the statistics of majority vote: by winner (hard) or by vote shares (soft)."""
         ...
 
+    def recount(self, labels: NDArray[np.int32]) -> Statistics:
+        """Returns the statistics of these labels, [tasks], and takes them as the current ones."""
+        ...
+
     def step(self, params: Parameters, *, hard: bool, likelihood: bool = True) -> Statistics:
         """Returns the statistics of one pass: an E-step under `params`, and the recount.
 

@@ -18,6 +18,7 @@ from quorate.statistics import Statistics
 from quorate.vocabulary import Vocabulary
 from quorate.votes import Votes
 
+RECOUNT = 1 << 20  # votes recounted at once, to bound the memory that takes
 Tally = tuple[Any, Any]  # counts [rows, K] and class counts [K]: int64 when hard, float64 when soft
 
 
@@ -58,6 +59,16 @@ class LocalSession:
         for shard in self._shards():
             self._majority(shard, soft=not hard, counts=tally[0], class_counts=tally[1])
         self._tally = tally if hard else None
+        return Statistics(*tally)
+
+    def recount(self, labels: NDArray[np.int32]) -> Statistics:
+        """Returns the statistics of these labels, [tasks], and takes them as the current ones."""
+        tally = self._empty(hard=True)
+        self._labels[:] = labels
+        for shard in self._shards(RECOUNT):
+            ptr = self._votes.task_ptr[shard.start : shard.stop + 1]
+            reference.recount_hard(ptr, self._votes.row, self._labels[shard], *tally)
+        self._tally = tally
         return Statistics(*tally)
 
     def step(self, params: Parameters, *, hard: bool, likelihood: bool = True) -> Statistics:
@@ -124,12 +135,12 @@ class LocalSession:
             self._majority(shard, soft=True, posterior=out[shard])
         return out
 
-    def _shards(self) -> Iterator[slice]:
-        """Yields slices of tasks that hold about `shard_votes` votes each."""
-        ptr = self._votes.task_ptr
+    def _shards(self, most: int = 1 << 62) -> Iterator[slice]:
+        """Yields slices of tasks that hold about `shard_votes` votes each, or `most` where that is less."""
+        ptr, size = self._votes.task_ptr, min(most, self._engine.shard_votes)
         start, tasks = 0, self._votes.n_tasks
         while start < tasks:
-            end = int(np.searchsorted(ptr, ptr[start] + self._engine.shard_votes, side="right")) - 1
+            end = int(np.searchsorted(ptr, ptr[start] + size, side="right")) - 1
             end = max(end, start + 1)
             yield slice(start, end)
             start = end

@@ -97,6 +97,7 @@ class _Plugged:
         self.max_iter = model.max_iter
         self.stop = model.stop
         self.starts_hard = model.starts_hard
+        self.is_likelihood = True
         self.next_is_hard = model.next_is_hard
         self._smoothing = model.smoothing
         self._session = session
