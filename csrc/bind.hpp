@@ -7,5 +7,6 @@ namespace quorate {
 
 void bind_passes(nanobind::module_& m);
 void bind_encode(nanobind::module_& m);
+void bind_online(nanobind::module_& m);
 
 }  // namespace quorate

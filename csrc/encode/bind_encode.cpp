@@ -3,6 +3,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <string_view>
 #include <variant>
 
 #include "../bind.hpp"
@@ -177,6 +179,19 @@ void bind_encode(nb::module_& m) {
     nb::class_<TextDictionary>(m, "TextDictionary")
         .def(nb::init<>())
         .def("__len__", &TextDictionary::size)
+        .def("code", [](TextDictionary& d, std::string_view text) { return d.code({text.data(), int64_t(text.size())}); }, "text"_a)
+        .def("find", [](const TextDictionary& d, std::string_view text) { return d.find({text.data(), int64_t(text.size())}); },
+             "text"_a)
+        .def("texts", [](const TextDictionary& d, size_t begin) {  // copies, from code `begin` on
+            if (begin > d.size()) throw nb::index_error();
+            const size_t n = d.size() - begin;
+            const int64_t first = d.offsets()[begin];
+            Growing<int64_t> offsets(n + 1);
+            for (size_t i = 0; i <= n; ++i) offsets[i] = d.offsets()[begin + i] - first;
+            Growing<char> data(offsets[n]);
+            std::copy_n(d.data().data() + first, offsets[n], data.data());
+            return nb::make_tuple(owned<int64_t>(std::move(offsets)), owned<uint8_t>(std::move(data)));
+        }, "begin"_a = 0)
         .def("text", [](const TextDictionary& d, size_t code) {
             if (code >= d.size()) throw nb::index_error();
             return nb::str(d.data().data() + d.offsets()[code], d.offsets()[code + 1] - d.offsets()[code]);

@@ -31,6 +31,14 @@ public:
         return find_or_add(key, hash(key) & mask_, text);
     }
 
+    // Returns the code of one text, or NONE where it was never seen.
+    uint32_t find(Text text) const {
+        const TextKey key = key_of(text.data, text.size);
+        for (size_t at = hash(key) & mask_; slots_[at].code != NONE; at = (at + 1) & mask_)
+            if (slots_[at].key() == key && (!is_long(key) || is_text(slots_[at].code, text))) return slots_[at].code;
+        return NONE;
+    }
+
     // The texts in code order: text i is data[offsets[i] .. offsets[i + 1]].
     const Growing<int64_t>& offsets() const { return offsets_; }
     const Growing<char>& data() const { return data_; }

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from quorate.models.dawid_skene import DawidSkene, FastDawidSkene, Hybrid
     from quorate.models.iwmv import IWMV
     from quorate.models.majority import MajorityVote
+    from quorate.online import Online, Prediction
     from quorate.result import Result
     from quorate.simulation.simulate import Simulation, simulate
     from quorate.vocabulary import Vocabulary
@@ -37,6 +38,8 @@ _HOMES = {
     "Hybrid": "models.dawid_skene",
     "IWMV": "models.iwmv",
     "MajorityVote": "models.majority",
+    "Online": "online",
+    "Prediction": "online",
     "Result": "result",
     "Simulation": "simulation.simulate",
     "simulate": "simulation.simulate",
@@ -55,7 +58,9 @@ __all__ = [
     "MissingLabels",
     "NotCompiled",
     "NotConverged",
+    "Online",
     "OptionError",
+    "Prediction",
     "QuorateError",
     "Result",
     "Simulation",

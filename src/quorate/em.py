@@ -15,6 +15,7 @@ from hashlib import blake2b
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quorate.engines.base import Session
 from quorate.errors import NotConverged, QuorateError
@@ -69,12 +70,20 @@ class Recipe(Protocol):
         ...
 
 
-def run(session: Session, recipe: Recipe, progress: Progress | None = None, *, likelihood: bool = True) -> Fit:
+def run(
+    session: Session,
+    recipe: Recipe,
+    progress: Progress | None = None,
+    *,
+    likelihood: bool = True,
+    start: NDArray[np.int32] | None = None,
+) -> Fit:
     """Returns the fit of a recipe on the votes of a session; warns `NotConverged` when iterations ran out.
 
     Without `likelihood` hard passes may leave it out of the trace, where that is faster; the final one is exact.
+    `start` gives the labels to begin with, [tasks], in the place of majority vote.
     """
-    statistics = session.start(hard=recipe.starts_hard)
+    statistics = session.start(hard=recipe.starts_hard) if start is None else session.recount(start)
     hard = recipe.starts_hard
     params: Parameters | None = None
     trace: list[TraceRow] = []

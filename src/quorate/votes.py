@@ -38,6 +38,7 @@ class Votes:
     unvoted: Vocabulary  # tasks whose every vote was an abstention
     abstentions: int = 0
     frame_kind: FrameKind = "polars"  # the caller's own kind of frame; results come back in it
+    duplicates: str = "all"  # which of a worker's votes on one task counted: all, last or first
 
     def __post_init__(self) -> None:
         for array in (self.task_ptr, self.row, self.worker_ptr, self.row_label):

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from quorate.errors import InputError, MissingLabels, OptionError, listed, shown
-from quorate.io.assemble import Arrays, assemble, assemble_compiled, drop_duplicates
+from quorate.io.assemble import assemble, assemble_compiled, drop_duplicates
 from quorate.io.coder import MISSING, ROLES, Coded, Coder, CompiledCoder, PolarsCoder
 from quorate.io.ids import narrowed, prepared, sort_order
 from quorate.kernels.core import compiled
@@ -36,9 +36,8 @@ class Encoder:
         self._duplicates = duplicates
         self._narrow = narrow
         self._rows = 0
-        self._threads = os.cpu_count() or 1
-        self._core = compiled()
-        self._coder: Coder = PolarsCoder() if self._core is None else CompiledCoder(self._core, self._threads)
+        core = compiled()
+        self._coder: Coder = PolarsCoder() if core is None else CompiledCoder(core, os.cpu_count() or 1)
 
     def add(self, batch: pl.DataFrame) -> None:
         """Takes a batch with the columns task, worker and label."""
@@ -57,47 +56,37 @@ class Encoder:
         missing = int(np.count_nonzero(coded.codes["label"] == MISSING))
         if self._narrow:
             coded = Coded(coded.codes, {role: narrowed(ids) for role, ids in coded.ids.items()})
-        if self._duplicates != "all":
-            drop_duplicates(coded, self._duplicates)
-        # Workers and labels are sorted, so that rows mean the same whatever the order of the votes.
-        order = {role: sort_order(coded.ids[role]) for role in ("worker", "label")}
-        if self._declared is None:
-            labels, label_rank = coded.ids["label"].take(order["label"]), _rank(order["label"])
-        else:
-            labels, label_rank = self._declared, self._declared_rank(coded)
-        tasks, workers = coded.ids["task"], coded.ids["worker"].take(order["worker"])
-        arrays = self._assemble(coded, _rank(order["worker"]), label_rank, len(labels))
+        votes = votes_of(coded, self._declared, duplicates=self._duplicates, abstentions=missing, frame_kind=frame_kind)
         if missing:
             warnings.warn(f"{missing} of {self._rows} votes have no label: dropped as abstentions", MissingLabels, stacklevel=3)
-        return _votes(arrays, tasks, workers, labels, missing, frame_kind)
-
-    def _assemble(self, coded: Coded, worker_rank: NDArray[np.uint32], label_rank: NDArray[np.uint32], n_labels: int) -> Arrays:
-        n_tasks = len(coded.ids["task"])
-        if self._core is None:
-            return assemble(coded.codes, n_tasks, worker_rank, label_rank, n_labels)
-        return assemble_compiled(self._core, coded.codes, n_tasks, worker_rank, label_rank, n_labels, self._threads)
-
-    def _declared_rank(self, coded: Coded) -> NDArray[np.uint32]:
-        """Returns the place of each label seen among the declared ones; one that is not is an error with its row."""
-        assert self._declared is not None
-        rank = self._declared.codes(coded.ids["label"].ids())
-        if (rank < 0).any():
-            stranger = np.zeros(len(rank) + 1, np.bool_)
-            stranger[:-1] = rank < 0
-            row = int(np.argmax(stranger[np.minimum(coded.codes["label"], len(rank))]))
-            value = coded.ids["label"][int(coded.codes["label"][row])]
-            raise InputError(
-                f"label {shown(value)} in row {row + 1} is not among the declared labels: {listed(self._declared.ids())}"
-            )
-        return rank.astype(np.uint32)
+        return votes
 
 
-def _votes(
-    arrays: Arrays, tasks: Vocabulary, workers: Vocabulary, labels: Vocabulary, abstentions: int, frame_kind: FrameKind
+def votes_of(
+    coded: Coded,
+    declared: Vocabulary | None = None,
+    *,
+    duplicates: str = "all",
+    abstentions: int = 0,
+    frame_kind: FrameKind = "polars",
 ) -> Votes:
-    """Returns the votes of these arrays, with tasks and workers left without a vote set apart."""
-    tasks, unvoted, task_ptr = _voted(tasks, arrays.task_ptr)
-    workers, _, worker_ptr = _voted(workers, arrays.worker_ptr)
+    """Returns the votes of these codes (which are used up), over the declared labels or those that occur."""
+    if duplicates != "all":
+        drop_duplicates(coded, duplicates)
+    # Workers and labels are sorted, so that rows mean the same whatever the order of the votes.
+    order = {role: sort_order(coded.ids[role]) for role in ("worker", "label")}
+    if declared is None:
+        labels, label_rank = coded.ids["label"].take(order["label"]), _rank(order["label"])
+    else:
+        labels, label_rank = declared, _declared_rank(coded, declared)
+    worker_rank, n_tasks, core = _rank(order["worker"]), len(coded.ids["task"]), compiled()
+    if core is None:
+        arrays = assemble(coded.codes, n_tasks, worker_rank, label_rank, len(labels))
+    else:
+        threads = os.cpu_count() or 1
+        arrays = assemble_compiled(core, coded.codes, n_tasks, worker_rank, label_rank, len(labels), threads)
+    tasks, unvoted, task_ptr = _voted(coded.ids["task"], arrays.task_ptr)
+    workers, _, worker_ptr = _voted(coded.ids["worker"].take(order["worker"]), arrays.worker_ptr)
     return Votes(
         task_ptr=task_ptr,
         row=arrays.row,
@@ -109,7 +98,20 @@ def _votes(
         unvoted=unvoted,
         abstentions=abstentions,
         frame_kind=frame_kind,
+        duplicates="all" if duplicates == "error" else duplicates,
     )
+
+
+def _declared_rank(coded: Coded, declared: Vocabulary) -> NDArray[np.uint32]:
+    """Returns the place of each label seen among the declared ones; one that is not is an error with its row."""
+    rank = declared.codes(coded.ids["label"].ids())
+    if (rank < 0).any():
+        stranger = np.zeros(len(rank) + 1, np.bool_)
+        stranger[:-1] = rank < 0
+        row = int(np.argmax(stranger[np.minimum(coded.codes["label"], len(rank))]))
+        value = coded.ids["label"][int(coded.codes["label"][row])]
+        raise InputError(f"label {shown(value)} in row {row + 1} is not among the declared labels: {listed(declared.ids())}")
+    return rank.astype(np.uint32)
 
 
 def _voted(ids: Vocabulary, ptr: NDArray[np.int64]) -> tuple[Vocabulary, Vocabulary, NDArray[np.int64]]:

@@ -36,6 +36,11 @@ def check_target(path: Path) -> None:
     """Raises when a frame cannot be written there, so that it is known before long work."""
     if path.suffix.lower() not in WRITERS:
         raise InputError(f"cannot write {path}: the suffix {path.suffix!r} names no known format; known are {listed(WRITERS)}")
+    check_folder(path)
+
+
+def check_folder(path: Path) -> None:
+    """Raises when no file can be written at this path."""
     if path.is_dir():
         raise InputError(f"cannot write {path}: it is a folder")
     if not path.parent.is_dir():

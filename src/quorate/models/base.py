@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from quorate import settings
 from quorate.em import Progress
 from quorate.engines.base import Engine, Session
@@ -22,10 +25,11 @@ COMMON: Rules = {"seed": Number(whole=True), "ties": Choice(("hash", "prior"))}
 
 @dataclass(frozen=True)
 class Watch:
-    """How a fit is watched: by whom, and whether every pass tells its likelihood."""
+    """How a fit is begun and watched: from which labels, by whom, and whether every pass tells its likelihood."""
 
     progress: Progress | None = None
     likelihood: bool = True
+    start: NDArray[np.int32] | None = None  # labels to begin with, in the place of majority vote
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,17 +60,19 @@ class Model:
         threads: int | None = None,
         trace: str = "full",
         progress: Progress | None = None,
+        start: NDArray[np.int32] | None = None,
     ) -> Result:
         """Returns the labels, the workers and the rest, decoded.
 
         `trace="light"` spares hard passes the likelihood, which more than halves their time on the compiled engine;
-        labels and the final likelihood are the same. `progress` is called after every iteration.
+        labels and the final likelihood are the same. `progress` is called after every iteration. `start` gives label
+        codes to begin with, [tasks], for models that would else begin with majority vote.
         """
         settings.check({"trace": trace}, {"trace": Choice(("full", "light"))})
         place = resolve(engine, threads)
         known = as_votes(votes)
         session = place.load(known, seed=self.seed, ties=self.ties)
-        return Result(known, self._fit(known, session, Watch(progress, trace == "full")), session, self.name, asdict(self))
+        return Result(known, self._fit(known, session, Watch(progress, trace == "full", start)), session, self.name, asdict(self))
 
     def _fit(self, votes: Votes, session: Session, watch: Watch) -> Fit:
         raise TypeError(f"{type(self).__name__} names settings but no way to fit them")

@@ -49,7 +49,7 @@ class DawidSkene(Model):
         return self.starts_hard
 
     def _fit(self, votes: Votes, session: Session, watch: Watch) -> Fit:
-        return em.run(session, _Plugged(self, session, votes), watch.progress, likelihood=watch.likelihood)
+        return em.run(session, _Plugged(self, session, votes), watch.progress, likelihood=watch.likelihood, start=watch.start)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,7 +44,7 @@ class IWMV(Model):
 
     def _fit(self, votes: Votes, session: Session, watch: Watch) -> Fit:
         recipe = _Plugged(self, votes)
-        fit = em.run(session, recipe, watch.progress, likelihood=False)
+        fit = em.run(session, recipe, watch.progress, likelihood=False, start=watch.start)
         weights = recipe.weights
         confidence = np.concatenate([np.zeros(0), *(c for _, c in _shares(votes, weights, fit.outcome.labels))])
         agreeing = session.recount(fit.outcome.labels)
