@@ -156,7 +156,7 @@ class Online:
     def retract(self, task: object, worker: object) -> int:
         """Takes all votes of a worker on a task back, and returns how many there were."""
         place, who = self._tasks.find(text_of(task)), self._workers.find(text_of(worker))
-        number: int = self._state.retract(place, who) if place != NEVER and who != NEVER else 0
+        number: int = self._state.retract(place, who) if NEVER not in (place, who) else 0
         if not number:
             raise InputError(f"worker {shown(worker)} has no vote on task {shown(task)} to take back")
         return number

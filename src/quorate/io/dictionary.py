@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,9 @@ class Dictionary:
         self._core = core
         self._table: Any = None if core is None else core.TextDictionary()
         self._known: dict[str, int] = {}
-        self.code = self._add if core is None else self._table.code
-        self.find = self._find if core is None else self._table.find
+        # Bound once: a vote is learned in microseconds, and each lookup in between counts.
+        self.code: Callable[[str], int] = self._add if self._table is None else self._table.code
+        self.find: Callable[[str], int] = self._find if self._table is None else self._table.find
 
     def __len__(self) -> int:
         return len(self._known) if self._table is None else len(self._table)

@@ -1,0 +1,282 @@
+"""Online: after any events the counts equal a recount; the same events give the same bytes; batch fits are met."""
+
+import statistics
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+import quorate as qr
+from quorate.kernels.online_reference import ONE
+from quorate.kernels.online_reference import Online as Reference
+
+LABELS = ["a", "b", "c"]
+TASKS, WORKERS = st.integers(0, 5).map("t{}".format), st.integers(0, 4).map("w{}".format)
+
+
+def counts(online):
+    """(counts by (worker, label), class counts) in units, straight from the state."""
+    row_worker, row_label = online._rows()
+    flat = np.zeros(len(row_worker) * len(LABELS), np.int64)
+    online._state.counts(flat)
+    classes = np.zeros(len(LABELS), np.int64)
+    online._state.class_counts(classes)
+    lines = flat.reshape(-1, len(LABELS)).tolist()
+    return {(int(w), int(c)): line for w, c, line in zip(row_worker, row_label, lines, strict=True)}, classes.tolist()
+
+
+def recount(online):
+    """The same from scratch, out of the votes and the shares of the tasks."""
+    row_worker, row_label = online._rows()
+    task_ptr, row, shares = online._votes()
+    by_row, classes = np.zeros((len(row_worker), len(LABELS)), np.int64), np.zeros(len(LABELS), np.int64)
+    for task in range(len(task_ptr) - 1):
+        for r in row[task_ptr[task] : task_ptr[task + 1]]:
+            by_row[r] += shares[task]
+        if task_ptr[task] < task_ptr[task + 1]:
+            classes += shares[task]
+            assert shares[task].sum() == ONE
+        else:
+            assert not shares[task].any()
+    return {(int(w), int(c)): line for w, c, line in zip(row_worker, row_label, by_row.tolist(), strict=True)}, classes.tolist()
+
+
+class Stream(RuleBasedStateMachine):
+    """Learn, change and retract in any order, on the compiled state and on the reference side by side."""
+
+    @initialize(
+        model=st.sampled_from(["ds", "fds", "hybrid"]),
+        duplicates=st.sampled_from(["last", "all"]),
+        strength=st.sampled_from([0.0, 1.0, 2.5]),
+    )
+    def begin(self, model, duplicates, strength):
+        self.duplicates = duplicates
+        self.online = qr.Online(labels=LABELS, model=model, duplicates=duplicates, strength=strength)
+        self.twin = qr.Online(labels=LABELS, model=model, duplicates=duplicates, strength=strength)
+        hashes = kernel_core.compiled() and __import__("quorate.kernels.reference", fromlist=["x"]).hash_texts(
+            *self.twin._labels.text_buffers()
+        )
+        self.twin._state = Reference(hashes.tolist() if hashes is not None else [], model == "fds", strength)
+        self.kept = {}
+        self.events = []
+
+    @rule(task=TASKS, worker=WORKERS, label=st.sampled_from(LABELS))
+    def learn(self, task, worker, label):
+        self.events.append(("learn", task, worker, label))
+        for stream in (self.online, self.twin):
+            stream.learn(task, worker, label)
+        mine = self.kept.setdefault(task, [])
+        if self.duplicates == "last":
+            mine[:] = [v for v in mine if v[0] != worker]
+        mine.append((worker, label))
+
+    @rule(task=TASKS, worker=WORKERS)
+    def retract(self, task, worker):
+        there = sum(w == worker for w, _ in self.kept.get(task, []))
+        if not there:
+            with pytest.raises(qr.InputError, match="has no vote on task"):
+                self.online.retract(task, worker)
+            return
+        self.events.append(("retract", task, worker))
+        assert self.online.retract(task, worker) == self.twin.retract(task, worker) == there
+        self.kept[task] = [v for v in self.kept[task] if v[0] != worker]
+
+    @invariant()
+    def counts_equal_a_recount(self):
+        if hasattr(self, "online"):
+            assert counts(self.online) == recount(self.online)
+
+    @invariant()
+    def compiled_and_reference_agree(self):
+        if hasattr(self, "online"):
+            one, two = self.online.labels(), self.twin.labels()
+            assert one.drop("confidence").equals(two.drop("confidence"))
+            assert one["confidence"].to_list() == pytest.approx(two["confidence"].to_list(), abs=1e-6)
+
+    @invariant()
+    def kept_votes_are_those_cast(self):
+        if hasattr(self, "online") and self.kept:
+            votes = dict(self.online.labels().select("task", "votes").iter_rows())
+            assert votes == {task: len(mine) for task, mine in self.kept.items()}
+
+    def teardown(self):
+        """Replaying the same events gives the same bytes."""
+        if hasattr(self, "online") and self.events:
+            import tempfile
+            from pathlib import Path
+
+            again = qr.Online(labels=LABELS, model=self.online._model, duplicates=self.duplicates, strength=self.online._strength)
+            for name, *arguments in self.events:
+                getattr(again, name)(*arguments)
+            with tempfile.TemporaryDirectory() as folder:
+                self.online.save(Path(folder) / "one")
+                again.save(Path(folder) / "two")
+                assert (Path(folder) / "one").read_bytes() == (Path(folder) / "two").read_bytes()
+
+
+TestStream = Stream.TestCase
+TestStream.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+
+CROWD = qr.simulate(tasks=300, workers=15, labels=3, votes_per_task=5, skill=0.85, seed=3)
+NAMES = ["l0", "l1", "l2"]
+
+
+@pytest.mark.parametrize("model", ["ds", "fds", "hybrid"])
+def test_learn_many_is_learn_in_order(model, tmp_path):
+    one, many = (qr.Online(labels=NAMES, model=model) for _ in range(2))
+    for row in CROWD.votes.rows():
+        one.learn(*row)
+    many.learn_many(CROWD.votes.head(500))
+    many.learn_many(iter([CROWD.votes.slice(500, 300), CROWD.votes.tail(len(CROWD.votes) - 800)]))
+    one.save(tmp_path / "one")
+    many.save(tmp_path / "many")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "many").read_bytes()
+
+
+@pytest.mark.parametrize("model", ["ds", "fds", "hybrid"])
+def test_refit_is_a_cold_batch_fit(model):
+    online = qr.Online(labels=NAMES, model=model)
+    shuffled = CROWD.votes.sample(fraction=1.0, shuffle=True, seed=2)
+    online.learn_many(shuffled)
+    batch = qr.aggregate(shuffled, model=model, labels=NAMES)
+    again = online.refit()
+    assert again.labels.sort("task").drop("confidence").equals(batch.labels.sort("task").drop("confidence"))
+    assert again.iterations == batch.iterations
+    today = online.labels().sort("task")
+    assert (today["label"] == batch.labels.sort("task")["label"]).mean() > 0.97
+    warm = online.refit(warm=True)
+    assert warm.iterations < batch.iterations
+    assert warm.log_likelihood >= batch.log_likelihood - 0.01 * abs(batch.log_likelihood)
+
+
+@pytest.mark.parametrize("model", ["ds", "fds", "hybrid"])
+def test_from_result_keeps_votes_rules_and_counts(model):
+    result = qr.aggregate(CROWD.votes, model=model, seed=4)
+    online = qr.Online.from_result(result, strength=0.0)
+    assert len(online) == 300
+    assert online._duplicates == "all"
+    assert qr.Online.from_result(qr.aggregate(qr.read(CROWD.votes, duplicates="last")))._duplicates == "last"
+    statistics_ = result.session.recount(result.fit.outcome.labels) if model != "ds" else None
+    if statistics_ is not None:
+        flat = np.zeros(statistics_.counts.size, np.int64)
+        online._state.counts(flat)
+        assert np.array_equal(flat.reshape(statistics_.counts.shape), statistics_.counts * ONE)
+    workers = online.workers().sort("worker")
+    assert workers["votes"].to_list() == result.workers.sort("worker")["votes"].to_list()
+    assert online.refit().labels.drop("confidence").equals(result.labels.drop("confidence"))
+
+
+def test_a_stream_follows_its_workers(paper_votes):
+    """On sp, half in a batch and the rest one vote at a time in any order: within 0.3 points of the batch of all."""
+    votes, truth = paper_votes("sp", 5)
+    for k in (3, 4, 5):
+        some = votes.filter(pl.int_range(pl.len()).over("task") < k)
+        batch = qr.evaluate(qr.aggregate(some), truth).accuracy
+        tasks = some["task"].unique(maintain_order=True)
+        online_accuracy = []
+        for seed in range(10):
+            first = tasks.sample(len(tasks) // 2, seed=seed).implode()
+            online = qr.Online.from_result(qr.aggregate(some.filter(pl.col("task").is_in(first)), seed=seed))
+            online.learn_many(some.filter(~pl.col("task").is_in(first)).sample(fraction=1.0, shuffle=True, seed=seed))
+            online_accuracy.append(qr.evaluate(online.labels().select("task", "label"), truth).accuracy)
+        assert statistics.mean(online_accuracy) > batch - 0.003
+
+
+def test_save_and_load(tmp_path):
+    for model in ("fds", "ds"):
+        online = qr.Online.from_result(qr.aggregate(CROWD.votes, model=model))
+        online.learn("new", "w1", "l2")
+        online.save(tmp_path / "state")
+        loaded = qr.Online.load(tmp_path / "state", labels=NAMES)
+        loaded.save(tmp_path / "again")
+        assert (tmp_path / "state").read_bytes() == (tmp_path / "again").read_bytes()
+        for stream in (online, loaded):
+            stream.learn("t3", "somebody", "l0")
+        assert online.labels().equals(loaded.labels())
+        assert online.workers().equals(loaded.workers())
+
+
+def test_loading_what_cannot_be_loaded(tmp_path):
+    path = tmp_path / "state"
+    online = qr.Online(labels=["x", "y"])
+    online.learn(1, 2, "x")
+    online.save(path)
+    good = path.read_bytes()
+    with pytest.raises(qr.InputError, match="is over the labels x, y"):
+        qr.Online.load(path, labels=["x", "z"])
+    path.write_bytes(good[:-1] + b"?")
+    with pytest.raises(qr.InputError, match="is damaged"):
+        qr.Online.load(path)
+    path.write_bytes(good[:40])
+    with pytest.raises(qr.InputError, match="is damaged"):
+        qr.Online.load(path)
+    path.write_text("hello")
+    with pytest.raises(qr.InputError, match="is not a file that quorate saved"):
+        qr.Online.load(path)
+    with pytest.raises(qr.InputError, match="cannot read"):
+        qr.Online.load(tmp_path / "nope")
+    from quorate.io import container
+
+    container.save(path, "online", 99, {}, {})
+    with pytest.raises(qr.QuorateError, match="saved by a newer quorate"):
+        qr.Online.load(path)
+    container.save(path, "other", 1, {}, {})
+    with pytest.raises(qr.InputError, match="holds 'other', not 'online'"):
+        qr.Online.load(path)
+    with pytest.raises(qr.InputError, match="does not exist"):
+        online.save(tmp_path / "no" / "state")
+
+
+def test_bad_votes_leave_the_state_as_it_was(tmp_path):
+    online = qr.Online(labels=["x", "y"])
+    online.learn(7, 3, "x")
+    online.save(tmp_path / "before")
+    bad = [
+        (lambda: online.learn("t", "w", "z"), "label 'z' is not among the declared labels: x, y"),
+        (lambda: online.learn(None, "w", "x"), "task is None: give text or a whole number"),
+        (lambda: online.learn("t", 1.5, "x"), "worker is 1.5"),
+        (lambda: online.learn_many([("t", "w", "x"), ("t", "w", "z")]), "label 'z' in row 2"),
+        (lambda: online.learn_many([("t", None, "x")]), "worker is missing in row 1"),
+        (lambda: online.retract(7, 4), "worker 4 has no vote on task 7"),
+        (lambda: online.retract("none", 3), "worker 3 has no vote on task 'none'"),
+        (lambda: online.predict("none"), "task 'none' was never seen"),
+        (lambda: online.confusion("none"), "worker 'none' has no votes here"),
+    ]
+    for action, message in bad:
+        with pytest.raises(qr.InputError, match=message):
+            action()
+        online.save(tmp_path / "after")
+        assert (tmp_path / "before").read_bytes() == (tmp_path / "after").read_bytes()
+    with pytest.raises(qr.InputError, match="labels is empty"):
+        qr.Online(labels=[])
+    with pytest.raises(qr.InputError, match="a fit of 'mv' cannot go on as a stream"):
+        qr.Online.from_result(qr.aggregate([(1, 2, 3)], model="mv"))
+    for options in ({"model": "mv"}, {"duplicates": "first"}, {"strength": -1}):
+        with pytest.raises(qr.OptionError):
+            qr.Online(labels=["x"], **options)
+
+
+def test_ids_come_back_as_they_went_in_and_abstentions_are_no_votes():
+    online = qr.Online(labels=[1, 2])
+    with pytest.warns(qr.MissingLabels, match="1 votes have no label"):
+        online.learn_many([(10, 1, 1), (9, 1, None), (9, 2, 2)])
+    online.learn("11", 1, "2")
+    frame = online.labels()
+    assert frame["task"].to_list() == [10, 9, 11]
+    assert frame["label"].to_list() == [1, 2, 2]
+    assert online.confusion(1).columns == ["true", "1", "2"]
+    online.retract(11, 1)
+    assert online.labels().row(2) == (11, None, None, 0, False)
+    assert online.predict(11).votes == 0
+    assert repr(online) == "Online(fds: 3 tasks, 2 workers, 2 labels)"
+
+
+def test_newcomers_start_like_the_population():
+    online = qr.Online.from_result(qr.aggregate(CROWD.votes, model="fds"), strength=3.0)
+    online.learn("fresh", "newcomer", "l1")
+    new = online.confusion("newcomer").drop("true").to_numpy()
+    assert new.sum(axis=1) == pytest.approx(1.0)
+    assert (np.diag(new) > 0.5).all()
