@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import quorate as qr
+from quorate.kernels import reference
 from quorate.kernels.online_reference import ONE
 from quorate.kernels.online_reference import Online as Reference
 
@@ -56,10 +57,8 @@ class Stream(RuleBasedStateMachine):
         self.duplicates = duplicates
         self.online = qr.Online(labels=LABELS, model=model, duplicates=duplicates, strength=strength)
         self.twin = qr.Online(labels=LABELS, model=model, duplicates=duplicates, strength=strength)
-        hashes = kernel_core.compiled() and __import__("quorate.kernels.reference", fromlist=["x"]).hash_texts(
-            *self.twin._labels.text_buffers()
-        )
-        self.twin._state = Reference(hashes.tolist() if hashes is not None else [], model == "fds", strength)
+        hashes = reference.hash_texts(*self.twin._labels.text_buffers())
+        self.twin._state = Reference(hashes.tolist(), model == "fds", strength)
         self.kept = {}
         self.events = []
 

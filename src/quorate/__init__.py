@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from quorate.models.dawid_skene import DawidSkene, FastDawidSkene, Hybrid
     from quorate.models.iwmv import IWMV
     from quorate.models.majority import MajorityVote
+    from quorate.multi import MultiResult
     from quorate.online import Online, Prediction
     from quorate.result import Result
+    from quorate.set_evaluation import SetEvaluation
     from quorate.simulation.simulate import Simulation, simulate
     from quorate.vocabulary import Vocabulary
     from quorate.votes import Votes
@@ -38,6 +40,8 @@ _HOMES = {
     "Hybrid": "models.dawid_skene",
     "IWMV": "models.iwmv",
     "MajorityVote": "models.majority",
+    "MultiResult": "multi",
+    "SetEvaluation": "set_evaluation",
     "Online": "online",
     "Prediction": "online",
     "Result": "result",
@@ -56,6 +60,7 @@ __all__ = [
     "InputError",
     "MajorityVote",
     "MissingLabels",
+    "MultiResult",
     "NotCompiled",
     "NotConverged",
     "Online",
@@ -63,6 +68,7 @@ __all__ = [
     "Prediction",
     "QuorateError",
     "Result",
+    "SetEvaluation",
     "Simulation",
     "Vocabulary",
     "Votes",

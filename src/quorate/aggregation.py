@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from inspect import signature
+from typing import Any
 
 from quorate.em import Progress
 from quorate.engines.base import Engine
+from quorate.errors import OptionError
 from quorate.io.read import as_votes
+from quorate.io.sets import SetVotes, read_sets
 from quorate.io.sources import Source
 from quorate.models.base import Model
 from quorate.models.registry import make
-from quorate.result import Result
+from quorate.multi import fit_sets
 from quorate.votes import Votes
 
 MODEL_OPTIONS = ("seed", "smoothing", "tol", "max_iter", "switch", "stop", "ties")
@@ -36,11 +39,15 @@ def aggregate(
     stop: str = "priors",
     ties: str = "hash",
     trace: str = "full",
+    multi: bool = False,
+    per_option: bool = False,
     progress: Progress | None = None,
-) -> Result:
+) -> Any:
     """Returns the label of every task with its confidence, and what every worker can be trusted with.
 
-    `source` is anything `qr.read` takes; `model` is a name (mv, ds, fds, hybrid) or a model with its settings.
+    `source` is anything `qr.read` takes; `model` is a name (see `quorate.models.registry`) or a model with its settings.
+    `multi=True` takes votes that are sets of options (lists, JSON lists, or text joined by `|`) and returns a
+    `MultiResult`; `per_option=True` then fits each option apart, where one confusion per worker is pooled by default.
 
     >>> import quorate as qr
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
@@ -57,6 +64,15 @@ def aggregate(
         "ties": ties,
     }
     chosen = make(model, DEFAULTS, given)
+    if multi:
+        sets = (
+            source
+            if isinstance(source, SetVotes)
+            else read_sets(source, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates)
+        )
+        return fit_sets(sets, chosen, per_option=per_option, engine=engine, threads=threads, trace=trace, progress=progress)
+    if per_option:
+        raise OptionError("per_option makes sense with multi=True only")
     votes = as_votes(source, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates)
     return chosen.fit(votes, engine=engine, threads=threads, trace=trace, progress=progress)
 

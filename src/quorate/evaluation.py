@@ -15,7 +15,9 @@ from quorate.io import frames
 from quorate.io.ids import prepared
 from quorate.io.read import read_frame
 from quorate.io.sources import Source
+from quorate.multi import MultiResult
 from quorate.result import Result
+from quorate.set_evaluation import evaluate_sets
 from quorate.vocabulary import text_of
 from quorate.votes import FrameKind
 
@@ -82,15 +84,25 @@ class Evaluation:
         }
 
 
-def evaluate(labels: Result | Source, truth: Source, *, task: str | None = None, label: str | None = None) -> Evaluation:
+def evaluate(
+    labels: Result | MultiResult | Source,
+    truth: Source,
+    *,
+    task: str | None = None,
+    label: str | None = None,
+    multi: bool = False,
+) -> Any:
     """Returns how well labels meet the truth. Either is a Result, a frame, a file or a dict task -> label.
 
-    Tasks are matched by id, never by position; ids and labels are compared as text, so 1 meets "1".
+    Tasks are matched by id, never by position; ids and labels are compared as text, so 1 meets "1". With `multi`
+    labels are sets, and a `SetEvaluation` comes back: exact sets, (task, option) pairs, F1, Jaccard.
 
     >>> import quorate as qr
     >>> qr.evaluate({"t1": "cat", "t2": "dog"}, {"t2": "dog", "t1": "dog", "t3": "cat"})
     Evaluation(accuracy 0.5000 on 2 tasks)
     """
+    if multi or isinstance(labels, MultiResult):
+        return evaluate_sets(labels, truth, task=task, label=label)
     chosen, kind = _pairs(labels, "labels", task, label)
     true, _ = _pairs(truth, "truth", task, label)
     both = chosen.join(true, on="task", how="inner", suffix="_true")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
+
+    import polars as pl
 
     from quorate.em import Progress
     from quorate.evaluation import Evaluation
@@ -20,7 +22,7 @@ PREVIEW = 20  # labels shown on a terminal
 
 def command(
     votes: Annotated[str, typer.Argument(metavar="VOTES", help="File of votes: csv, tsv, jsonl or parquet.")],
-    model: Annotated[str, typer.Option(help="mv, ds, fds or hybrid.")] = "fds",
+    model: Annotated[str, typer.Option(help="mv, ds, fds, hybrid, iwmv or glad.")] = "fds",
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the labels here (else to stdout).")] = None,
     workers: Annotated[Path | None, typer.Option(help="Write the workers here.")] = None,
     probabilities: Annotated[Path | None, typer.Option(help="Write the probability of every label here.")] = None,
@@ -38,6 +40,8 @@ def command(
     switch: Annotated[float, typer.Option(help="hybrid: harden when the priors change by at most this.")] = 0.005,
     stop: Annotated[str, typer.Option(help="priors, or labels: stop when no label changed.")] = "priors",
     ties: Annotated[str, typer.Option(help="hash, or prior: ties go to the more frequent label.")] = "hash",
+    multi: Annotated[bool, typer.Option("--multi", help="Votes are sets of options, joined by | or as lists.")] = False,
+    per_option: Annotated[bool, typer.Option("--per-option", help="With --multi: fit each option apart.")] = False,
     duplicates: Annotated[str, typer.Option(help="Repeated votes: all, last, first or error.")] = "all",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but data.")] = False,
@@ -68,6 +72,8 @@ def command(
             stop=stop,
             ties=ties,
             trace="light",  # nobody sees it here
+            multi=multi,
+            per_option=per_option,
             progress=progress,
         )
     evaluation = None if truth is None else qr.evaluate(result, truth)
@@ -76,7 +82,7 @@ def command(
     if probabilities is not None:
         write_frame(result.probabilities_frame(), probabilities)
     if output is not None:
-        write_frame(result.labels_frame(), output)
+        write_frame(_flat(result.labels_frame(), output.suffix), output)
     _summary(result, evaluation, quiet or as_json)
     if as_json:
         _json(result, evaluation, with_labels=output is None)
@@ -105,6 +111,8 @@ def _summary(result: Result, evaluation: Evaluation | None, quiet: bool) -> None
 
 def _facts(result: Result, evaluation: Evaluation | None) -> dict[str, object]:
     """Returns the figures of a run, for people and for JSON alike."""
+    if not hasattr(result, "fit"):  # several correct options
+        return _set_facts(result, evaluation)
     votes, outcome = result.votes, result.fit.outcome
     return {
         "model": result.model,
@@ -124,11 +132,39 @@ def _facts(result: Result, evaluation: Evaluation | None) -> dict[str, object]:
     }
 
 
+def _set_facts(result: Any, evaluation: Any) -> dict[str, object]:
+    votes = result.votes
+    measured = {} if evaluation is None else {k: v for k, v in evaluation.summary().items() if "accuracy" in k}
+    return {
+        "model": result.model,
+        "votes": votes.n_votes,
+        "tasks": len(votes.tasks),
+        "workers": votes.binary.n_workers,
+        "options": len(votes.options),
+        "abstentions": votes.abstentions or None,
+        "iterations": result.iterations,
+        "converged": result.converged,
+        **measured,
+        "tasks_with_truth": None if evaluation is None else evaluation.tasks,
+    }
+
+
+def _flat(frame: pl.DataFrame, suffix: str) -> pl.DataFrame:
+    """Returns a frame as its file can hold it: text files have no lists, so sets are joined."""
+    import polars as pl
+
+    from quorate.io.sets import SEPARATOR
+
+    if frame.schema["label"] != pl.List(pl.String) or suffix.lower() not in ("", ".csv", ".tsv"):
+        return frame
+    return frame.with_columns(pl.col("label").list.join(SEPARATOR))
+
+
 def _labels(result: Result) -> None:
     """Prints the labels: a preview on a terminal, CSV into a pipe."""
     import sys
 
-    frame = result.labels_frame()
+    frame = _flat(result.labels_frame(), "")
     if not sys.stdout.isatty():
         from quorate.io.write import write_stream
 
@@ -145,7 +181,8 @@ def _json(result: Result, evaluation: Evaluation | None, *, with_labels: bool) -
     import json
 
     document = _facts(result, evaluation)
-    document["priors"] = dict(zip(result.votes.labels.texts(), result.fit.params.priors.tolist(), strict=True))
+    if hasattr(result, "fit"):
+        document["priors"] = dict(zip(result.votes.labels.texts(), result.fit.params.priors.tolist(), strict=True))
     if evaluation is not None:
         document["evaluation"] = evaluation.summary()
     if with_labels:

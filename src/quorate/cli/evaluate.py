@@ -11,13 +11,14 @@ import typer
 def command(
     labels: Annotated[Path, typer.Argument(metavar="LABELS", help="File of labels, as `quorate aggregate` writes it.")],
     truth: Annotated[Path, typer.Option(help="File of known labels: task and label.")],
+    multi: Annotated[bool, typer.Option("--multi", help="Labels are sets of options, joined by | or as lists.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the accuracy alone.")] = False,
 ) -> None:
     """Measures labels against truth: accuracy, precision, recall and F1 per label, confusion of labels."""
     import quorate as qr
 
-    result = qr.evaluate(labels, truth)
+    result = qr.evaluate(labels, truth, multi=multi)
     if as_json:
         import json
 
@@ -29,6 +30,10 @@ def command(
     from quorate.cli import console
 
     out = console.data()
+    if multi:
+        rows = [[name.replace("_", " "), value] for name, value in result.summary().items()]
+        out.print(console.table(["", ""], rows))
+        return
     out.print(f"accuracy {result.accuracy:.4f} ({result.correct} of {result.tasks} tasks that have both a label and truth)")
     out.print(f"left out: {result.without_truth} labels without truth, {result.without_label} tasks with truth but no label")
     frame = result.per_label_frame()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import polars as pl
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from quorate.errors import InputError, shown
 from quorate.kernels.core import compiled
-from quorate.vocabulary import LARGEST, Vocabulary, common_kind
+from quorate.vocabulary import LARGEST, Vocabulary, common_kind, text_of
 
 CHUNK: Final = 1 << 20  # texts handled at once, so that copies stay small
 DTYPE: Final = {"string": pl.String(), "integer": pl.Int64(), "boolean": pl.Boolean()}
@@ -31,6 +31,9 @@ def series_of(values: object, what: str, first_row: int = 0) -> pl.Series:
         raise InputError(f"the {what} column is {shown(values)}: give a sequence of ids")
     given = [_plain(v) for v in values]
     present = [v for v in given if v is not None]
+    if present and all(isinstance(v, list | tuple | set | frozenset | np.ndarray) for v in present):  # sets of options
+        texts = [None if v is None else [text_of(x) for x in cast(Any, v)] for v in given]
+        return pl.Series(texts, dtype=pl.List(pl.String))
     if any(type(v) is float for v in present) and all(type(v) in (int, float) for v in present):
         return pl.Series(given, dtype=pl.Float64, strict=False)
     filler = present[0] if present else ""  # missing values are of any type

@@ -1,0 +1,179 @@
+"""Votes that are sets of options: read, and posed as one yes-or-no question per (task, option), as the paper does."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from quorate.errors import InputError, MissingLabels, listed, shown
+from quorate.io.coder import Coded
+from quorate.io.dictionary import Dictionary
+from quorate.io.encode import votes_of
+from quorate.io.ids import column, narrowed, prepared, vocabulary
+from quorate.io.sources import Source, open_table
+from quorate.vocabulary import Vocabulary
+from quorate.votes import FrameKind, Votes
+
+SEPARATOR: Final = "|"  # between the options of a set written as text
+LISTED: Final = (pl.String, pl.Boolean, pl.Categorical, pl.Enum, pl.Null)  # what lists of options may hold
+NO_YES: Final = ("no", "yes")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SetVotes:
+    """Votes for sets of options, and the same votes as yes or no to every option of every task."""
+
+    binary: Votes  # task * K + option, answered by no or yes
+    tasks: Vocabulary
+    options: Vocabulary
+    n_votes: int  # sets cast
+    per_task: NDArray[np.int64]  # [tasks] sets cast on each
+    unvoted: pl.Series  # tasks whose every vote was an abstention
+    abstentions: int = 0
+    frame_kind: FrameKind = "polars"
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.tasks)} tasks, {self.binary.n_workers} workers, {len(self.options)} options"
+        return f"SetVotes({self.n_votes} sets, {sizes})"
+
+    def of_option(self, option: int) -> Votes:
+        """Returns the yes-or-no votes on one option alone, over the same tasks and workers."""
+        k, b = len(self.options), self.binary
+        length = np.diff(b.task_ptr).reshape(-1, k)[:, option]
+        starts = b.task_ptr[:-1].reshape(-1, k)[:, option]
+        where = np.repeat(starts - np.concatenate([[0], np.cumsum(length)[:-1]]), length) + np.arange(length.sum())
+        row = b.row[where]
+        codes = {
+            "task": np.repeat(np.arange(len(length), dtype=np.uint32), length),
+            "worker": b.row_worker()[row].astype(np.uint32),
+            "label": b.row_label[row].astype(np.uint32),
+        }
+        tasks = b.tasks.take(np.arange(len(length)) * k + option)
+        return votes_of(Coded(codes, {"task": tasks, "worker": b.workers, "label": b.labels}), b.labels)
+
+
+def read_sets(
+    source: Source,
+    *,
+    task: str | None = None,
+    worker: str | None = None,
+    label: str | None = None,
+    labels: Iterable[object] | None = None,
+    duplicates: str = "all",
+) -> SetVotes:
+    """Returns votes whose labels are sets: list columns, JSON lists, or text joined by `|`.
+
+    An empty set is a vote for none of the options, a missing value an abstention; in text files, where the two look
+    alike, an empty cell is the empty set.
+
+    >>> read_sets([("t1", "ann", "fear|joy"), ("t1", "bob", "joy"), ("t2", "ann", "")])
+    SetVotes(3 sets, 2 tasks, 2 workers, 2 options)
+    """
+    table = open_table(source, {"task": task, "worker": worker, "label": label})
+    frame = pl.concat([pl.DataFrame({**_ids(batch), "label": sets_of(batch["label"], table.is_text)}) for batch in table.batches])
+    given = frame.filter(pl.col("label").is_not_null())
+    missing = len(frame) - len(given)
+    options = _options(given["label"], labels)
+    silent = frame.select("task").unique(maintain_order=True).join(given, on="task", how="anti", maintain_order="left")["task"]
+    votes = _expand(given, options, duplicates, is_text=table.is_text)
+    votes = replace(votes, unvoted=silent, abstentions=missing, frame_kind=table.frame_kind)
+    if missing:
+        warnings.warn(f"{missing} of {len(frame)} votes have no label: dropped as abstentions", MissingLabels, stacklevel=2)
+    return votes
+
+
+def sets_of(values: pl.Series, empty_is_set: bool) -> pl.Series:
+    """Returns a column of sets as lists of texts; what holds no sets is an error that names the row."""
+    if isinstance(values.dtype, pl.List):
+        inner = values.dtype.inner
+        if inner not in LISTED and not inner.is_integer():
+            raise InputError(f"the label column holds {values.dtype}: give lists of text or whole numbers")
+        return values.cast(pl.List(pl.String))
+    if values.dtype in (pl.Categorical, pl.Enum, pl.Null):
+        values = values.cast(pl.String)
+    if values.dtype != pl.String:
+        raise InputError(
+            f"the label column holds {values.dtype}, no sets: give lists, JSON lists, or text joined by {SEPARATOR!r}; "
+            "leave out multi for one label per vote"
+        )
+    if empty_is_set:
+        values = values.fill_null("")
+    if values.str.starts_with("[").any():
+        return pl.Series([_json_set(v, row) for row, v in enumerate(values, 1)], dtype=pl.List(pl.String))
+    return values.to_frame("s").select(
+        pl.when(pl.col("s") == "").then(pl.lit([], pl.List(pl.String))).otherwise(pl.col("s").str.split(SEPARATOR))
+    )["literal"]
+
+
+def _json_set(text: str | None, row: int) -> list[str] | None:
+    if text is None:
+        return None
+    if not text.startswith("["):
+        return text.split(SEPARATOR) if text else []
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"label in row {row} is {shown(text)}: not a JSON list ({error})") from error
+    return [str(f) for f in found]
+
+
+def _ids(batch: pl.DataFrame) -> dict[str, pl.Series]:
+    out = {}
+    for role in ("task", "worker"):
+        ids = prepared(batch[role], role)
+        if ids.null_count():
+            raise InputError(f"{role} is missing in row {int(ids.is_null().arg_true()[0]) + 1}: every vote needs a {role}")
+        out[role] = ids
+    return out
+
+
+def _options(sets: pl.Series, declared: Iterable[object] | None) -> Vocabulary:
+    seen = sets.explode().drop_nulls().unique().sort()
+    if declared is None:
+        return vocabulary(seen)
+    options = Vocabulary.of(declared, "label")
+    known = set(options.texts())
+    for stranger in seen:
+        if stranger not in known:
+            raise InputError(f"label {shown(stranger)} is not among the declared labels: {listed(options.ids())}")
+    return options
+
+
+def _expand(given: pl.DataFrame, options: Vocabulary, duplicates: str, *, is_text: bool) -> SetVotes:
+    """Returns each set as a yes or no to every option: Q tasks with K options are Q K tasks with two."""
+    k, n = len(options), len(given)
+    codes, ids = {}, {}
+    for role in ("task", "worker"):
+        dictionary = Dictionary()
+        codes[role] = dictionary.encode(given[role].cast(pl.String))
+        texts = dictionary.vocabulary()
+        ids[role] = narrowed(texts) if is_text or given[role].dtype == pl.Int64 else texts
+    chosen = np.zeros((n, k), np.uint32)
+    pairs = given.select("label").with_row_index("vote").explode("label").drop_nulls()
+    place = pairs["label"].replace_strict(dict(zip(options.texts(), range(k), strict=True)), return_dtype=pl.Int64)
+    chosen[pairs["vote"].to_numpy(), place.to_numpy()] = 1
+    names = (
+        column(ids["task"])
+        .cast(pl.String)
+        .to_frame("task")
+        .join(pl.DataFrame({"option": pl.Series(options.texts(), dtype=pl.String)}), how="cross", maintain_order="left_right")
+    )
+    both = names.select(pl.concat_str("task", "option", separator=SEPARATOR))["task"]
+    expanded = {
+        "task": (codes["task"].astype(np.int64)[:, None] * k + np.arange(k)).astype(np.uint32).ravel(),
+        "worker": np.repeat(codes["worker"], k),
+        "label": chosen.ravel(),
+    }
+    answers = Vocabulary.of(NO_YES)
+    binary = votes_of(
+        Coded(expanded, {"task": vocabulary(both), "worker": ids["worker"], "label": answers}), answers, duplicates=duplicates
+    )
+    per_task = np.diff(binary.task_ptr).reshape(-1, k)[:, 0] if k else np.zeros(len(ids["task"]), np.int64)
+    return SetVotes(binary, ids["task"], options, int(per_task.sum()), per_task, given["task"].clear())

@@ -1,0 +1,132 @@
+"""Tasks with several correct options: any model on the (task, option) questions, decoded as sets (the paper's section 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from quorate.engines.base import Engine
+from quorate.io import frames
+from quorate.io.ids import column
+from quorate.io.sets import SetVotes
+from quorate.models.base import Model
+from quorate.result import Result
+
+YES = 1  # the code of "yes"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MultiResult:
+    """What `aggregate(multi=True)` returns: the chosen set of every task, the probability of every option, the workers.
+
+    >>> import quorate as qr
+    >>> votes = [("t1", "ann", ["fear", "joy"]), ("t1", "bob", ["joy"]), ("t1", "eve", ["joy"]), ("t2", "ann", [])]
+    >>> qr.aggregate(votes, model="mv", multi=True).labels.select("task", "label").rows()
+    [('t1', ['joy']), ('t2', [])]
+    """
+
+    votes: SetVotes
+    results: tuple[Result, ...]  # one for all options, or one for each
+    model: str
+
+    def __repr__(self) -> str:
+        v = self.votes
+        return f"MultiResult({self.model}: {len(v.tasks)} tasks, {v.binary.n_workers} workers, {len(v.options)} options)"
+
+    @property
+    def iterations(self) -> int:
+        """The number of iterations; the most of any option where each was fitted apart."""
+        return max((r.iterations for r in self.results), default=0)
+
+    @property
+    def converged(self) -> bool:
+        """Whether every fit met its stopping rule."""
+        return all(r.converged for r in self.results)
+
+    @property
+    def log_likelihood(self) -> float:
+        """The marginal log-likelihood of all yes-or-no votes."""
+        return sum(r.log_likelihood for r in self.results)
+
+    @cached_property
+    def labels(self) -> Any:
+        """Task, label (the chosen set), confidence (that the whole set is right), votes, tie (of any option)."""
+        return self._native(self.labels_frame())
+
+    @cached_property
+    def probabilities(self) -> Any:
+        """Task and one column per option: the probability that it is correct."""
+        return self._native(self.probabilities_frame())
+
+    @cached_property
+    def workers(self) -> Any:
+        """Worker, votes (sets cast), accuracy and agreement on the (task, option) questions."""
+        return self._native(self.workers_frame())
+
+    def confusion(self, worker: object, option: object = None) -> Any:
+        """Returns the 2 x 2 confusion of a worker (for one option where each was fitted apart): rows true, columns said."""
+        if len(self.results) == 1:
+            return self.results[0].confusion(worker)
+        return self.results[int(self.votes.options.codes([option])[0])].confusion(worker)
+
+    def labels_frame(self) -> pl.DataFrame:
+        """Returns `labels` as a polars frame, whatever the caller's kind."""
+        names = self.votes.options.texts()
+        chosen, tie = self._matrix("labels") == YES, self._matrix("tie")
+        sets = pl.Series([[names[o] for o in np.flatnonzero(line)] for line in chosen], dtype=pl.List(pl.String))
+        voted = pl.DataFrame(
+            {
+                "task": column(self.votes.tasks),
+                "label": sets,
+                "confidence": self._matrix("confidence").prod(axis=1),
+                "votes": self.votes.per_task,
+                "tie": tie.any(axis=1),
+            }
+        )
+        if not len(self.votes.unvoted):
+            return voted
+        ids = self.votes.unvoted.cast(voted.schema["task"])
+        left = pl.DataFrame({"task": ids}).with_columns(votes=pl.lit(0, pl.Int64), tie=False)
+        return pl.concat([voted, left], how="diagonal")
+
+    def probabilities_frame(self) -> pl.DataFrame:
+        """Returns `probabilities` as a polars frame, whatever the caller's kind."""
+        yes = [r.probabilities_frame()["yes"].to_numpy() for r in self.results]
+        matrix = yes[0].reshape(-1, len(self.votes.options)) if len(yes) == 1 else np.stack(yes, axis=1)
+        names = [f"label {n}" if n == "task" else n for n in self.votes.options.texts()]
+        return pl.DataFrame({"task": column(self.votes.tasks), **{n: matrix[:, o] for o, n in enumerate(names)}})
+
+    def workers_frame(self) -> pl.DataFrame:
+        """Returns `workers` as a polars frame, whatever the caller's kind."""
+        frame = pl.concat([r.workers_frame() for r in self.results], how="diagonal")
+        weighted = pl.col("accuracy", "agreement") * pl.col("votes")
+        every = frame.group_by("worker", maintain_order=True).agg(weighted.sum() / pl.col("votes").sum(), pl.col("votes").sum())
+        return every.select("worker", pl.col("votes") // max(len(self.votes.options), 1), "accuracy", "agreement")
+
+    def _matrix(self, name: str) -> NDArray[Any]:
+        """Returns a figure of the outcome by task and option, [tasks, K]."""
+        parts = [getattr(r.fit.outcome, name) for r in self.results]
+        k = len(self.votes.options)
+        return parts[0].reshape(-1, k) if len(parts) == 1 else np.stack(parts, axis=1)
+
+    def _native(self, frame: pl.DataFrame) -> Any:
+        return frames.native(frame, self.votes.frame_kind)
+
+
+def fit_sets(
+    votes: SetVotes,
+    model: Model,
+    *,
+    per_option: bool = False,
+    engine: str | Engine = "auto",
+    threads: int | None = None,
+    **watch: Any,
+) -> MultiResult:
+    """Returns the sets a model finds: one confusion per worker pooled over options, or each option fitted apart."""
+    problems = [votes.of_option(o) for o in range(len(votes.options))] if per_option and len(votes.options) else [votes.binary]
+    return MultiResult(votes, tuple(model.fit(p, engine=engine, threads=threads, **watch) for p in problems), model.name)
