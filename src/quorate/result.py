@@ -47,7 +47,10 @@ class Result:
 
     @cached_property
     def labels(self) -> Any:
-        """Task, label, confidence (posterior probability of the label), votes, tie; abstained-only tasks last, without label."""
+        """Task, label, confidence (posterior probability of the label), votes, tie, and what else the model tells of a task.
+
+        Tasks with nothing but abstentions come last, without label.
+        """
         return self._native(self.labels_frame())
 
     @cached_property
@@ -57,7 +60,10 @@ class Result:
 
     @cached_property
     def workers(self) -> Any:
-        """Worker, votes, accuracy (expected share of right votes), agreement (share of votes equal to the label)."""
+        """Worker, votes, accuracy (expected share of right votes), agreement (share of votes equal to the label).
+
+        Then what else the model tells of a worker (glad: ability).
+        """
         return self._native(self.workers_frame())
 
     @cached_property
@@ -124,6 +130,7 @@ class Result:
                 "confidence": outcome.confidence,
                 "votes": np.diff(votes.task_ptr),
                 "tie": outcome.tie,
+                **self.fit.task_columns,
             }
         )
         if not len(votes.unvoted):
@@ -132,12 +139,14 @@ class Result:
         left = pl.DataFrame({"task": ids}).with_columns(
             label=pl.lit(None, voted.schema["label"]), confidence=pl.lit(None, pl.Float64), votes=pl.lit(0, pl.Int64), tie=False
         )
-        return pl.concat([voted, left])
+        return pl.concat([voted, left], how="diagonal")  # what a model tells of tasks is null for these
 
     def probabilities_frame(self) -> pl.DataFrame:
         """Returns `probabilities` as a polars frame, whatever the caller's kind."""
-        learned = self.iterations > 0
-        matrix = self.session.posterior(self.fit.params) if learned else self.session.shares()
+        if self.fit.posterior is not None:
+            matrix = self.fit.posterior()
+        else:
+            matrix = self.session.posterior(self.fit.params) if self.iterations else self.session.shares()
         names = self.votes.labels.texts()
         columns = {_apart(name, "task"): matrix[:, code] for code, name in enumerate(names)}
         return pl.DataFrame({"task": column(self.votes.tasks), **columns})
@@ -151,6 +160,7 @@ class Result:
                 "votes": votes,
                 "accuracy": self._by_worker(self.fit.outcome.right) / votes,
                 "agreement": self._by_worker(self._agreeing()) / votes,
+                **self.fit.worker_columns,
             }
         )
 
