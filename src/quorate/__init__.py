@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from quorate.evaluation import Evaluation, evaluate
     from quorate.io.read import read
     from quorate.models.dawid_skene import DawidSkene, FastDawidSkene, Hybrid
+    from quorate.models.glad import GLAD
     from quorate.models.majority import MajorityVote
     from quorate.result import Result
     from quorate.simulation.simulate import Simulation, simulate
@@ -34,6 +35,7 @@ _HOMES = {
     "DawidSkene": "models.dawid_skene",
     "FastDawidSkene": "models.dawid_skene",
     "Hybrid": "models.dawid_skene",
+    "GLAD": "models.glad",
     "MajorityVote": "models.majority",
     "Result": "result",
     "Simulation": "simulation.simulate",
@@ -43,6 +45,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "GLAD",
     "DawidSkene",
     "Evaluation",
     "FastDawidSkene",

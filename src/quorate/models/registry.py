@@ -9,9 +9,12 @@ from typing import Any
 from quorate.errors import OptionError, listed, shown, unknown
 from quorate.models.base import Model
 from quorate.models.dawid_skene import DawidSkene, FastDawidSkene, Hybrid
+from quorate.models.glad import GLAD
 from quorate.models.majority import MajorityVote
 
-MODELS: Mapping[str, type[Model]] = MappingProxyType({m.name: m for m in (MajorityVote, DawidSkene, FastDawidSkene, Hybrid)})
+MODELS: Mapping[str, type[Model]] = MappingProxyType(
+    {m.name: m for m in (MajorityVote, DawidSkene, FastDawidSkene, Hybrid, GLAD)}
+)
 
 
 def make(model: str | Model, defaults: Mapping[str, object], given: Mapping[str, Any]) -> Model:
