@@ -40,7 +40,7 @@ def aggregate(
 ) -> Result:
     """Returns the label of every task with its confidence, and what every worker can be trusted with.
 
-    `source` is anything `qr.read` takes; `model` is a name (mv, ds, fds, hybrid) or a model with its settings.
+    `source` is anything `qr.read` takes; `model` is a name (mv, ds, fds, hybrid, glad) or a model with its settings.
 
     >>> import quorate as qr
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]

@@ -73,7 +73,7 @@ class Result:
 
     @cached_property
     def trace(self) -> Any:
-        """A line per iteration: phase, change of the priors, likelihoods, labels changed, seconds."""
+        """A line per iteration: phase, change of the priors (glad: of the objective), likelihoods, labels changed, seconds."""
         schema = dict.fromkeys(TraceRow.__dataclass_fields__, pl.Float64) | {
             "iteration": pl.Int64,
             "phase": pl.String,

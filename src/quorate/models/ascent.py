@@ -41,11 +41,11 @@ def climb(at: Callable[[Floats], Point], start: Point, *, most_steps: int, share
     past: deque[tuple[Floats, Floats]] = deque(maxlen=MEMORY)
     for _ in range(most_steps):
         way = _direction(here, past)
-        rise = float(here.slope @ way)
+        rise = _dot(here.slope, way)
         if not rise > 0.0:
             past.clear()
             way = here.slope / here.curvature
-            rise = float(here.slope @ way)
+            rise = _dot(here.slope, way)
         if not rise / 2 > max(least, share * (here.value - start.value)):
             break
         shrink = min(1.0, REACH / float(np.abs(way).max()))
@@ -53,7 +53,7 @@ def climb(at: Callable[[Floats], Point], start: Point, *, most_steps: int, share
         if found is None:
             break
         step, bend = found.x - here.x, here.slope - found.slope
-        if float(step @ bend) > 1e-12 * float(bend @ bend):
+        if _dot(step, bend) > 1e-12 * _dot(bend, bend):
             past.append((step, bend))
         here = found
     return here
@@ -78,10 +78,15 @@ def _direction(here: Point, past: deque[tuple[Floats, Floats]]) -> Floats:
     way = here.slope.copy()
     weights = []
     for step, bend in reversed(past):
-        weight = float(step @ way) / float(step @ bend)
+        weight = _dot(step, way) / _dot(step, bend)
         way -= weight * bend
         weights.append(weight)
     way /= here.curvature
     for (step, bend), weight in zip(past, reversed(weights), strict=True):
-        way += (weight - float(bend @ way) / float(step @ bend)) * step
+        way += (weight - _dot(bend, way) / _dot(step, bend)) * step
     return way
+
+
+def _dot(a: Floats, b: Floats) -> float:
+    """Returns the inner product, summed alike on every machine (a BLAS would split it over threads of its own)."""
+    return float((a * b).sum())

@@ -58,7 +58,7 @@ class GLAD(Model):
     tol: float = 1e-4
     max_iter: int = 100
     m_steps: int = 25
-    m_tol: float = 0.1
+    m_tol: float = 0.01
     class_priors: str = "uniform"
 
     def _fit(self, votes: Votes, session: Session, watch: Watch) -> Fit:
@@ -151,4 +151,4 @@ class _Plugged:
 
 def _log_prior(x: Floats) -> float:
     """Returns the logarithm of the normal priors at x, less their constant."""
-    return -0.5 * float((x - MEAN) @ (x - MEAN))
+    return -0.5 * float(((x - MEAN) ** 2).sum())
