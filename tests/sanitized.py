@@ -15,7 +15,13 @@ def main(folder):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     sys.modules["quorate._core"] = module
-    places = ["test_contract.py", "kernels/test_cpu.py", "io/test_core_encode.py", "io/test_sources.py"]
+    places = [
+        "test_contract.py",
+        "kernels/test_cpu.py",
+        "kernels/test_cpu_glad.py",
+        "io/test_core_encode.py",
+        "io/test_sources.py",
+    ]
     sys.exit(pytest.main([*(str(HERE / place) for place in places), "-k", "not duckdb", "-x"]))
 
 

@@ -11,6 +11,7 @@
 #include "../bind.hpp"
 #include "confusion.hpp"
 #include "drive.hpp"
+#include "glad.hpp"
 #include "hash.hpp"
 #include "majority.hpp"
 #include "threads.hpp"
@@ -172,6 +173,61 @@ void py_hash_integers(In<std::int64_t, 1> values, Out<std::uint64_t, 1> hashes, 
     });
 }
 
+// The votes and the model that both of GLAD's passes read.
+Glad glad_over(const In<std::int64_t, 1>& task_ptr, const In<std::uint32_t, 1>& row,
+               const In<std::int32_t, 1>& row_worker, const In<double, 1>& ability, const In<double, 1>& ease,
+               const Out<double, 1>& right, double log_others) {
+    need(task_ptr.size() >= 1, "task_ptr");
+    Glad g;
+    const std::size_t tasks = task_ptr.size() - 1;
+    const std::int64_t first = task_ptr.data()[0], last = task_ptr.data()[tasks];
+    need(first >= 0 && first <= last && last <= std::int64_t(row.size()), "row");
+    need(ease.size() == tasks, "ease");
+    need(right.size() == std::size_t(last - first), "right");
+    g.task_ptr = task_ptr.data();
+    g.row = row.data();
+    g.tasks = std::int64_t(tasks);
+    g.row_worker = row_worker.data();
+    g.workers = std::int64_t(ability.size());
+    g.ability = ability.data();
+    g.ease = ease.data();
+    g.log_others = log_others;
+    return g;
+}
+
+std::tuple<double, std::int64_t> py_glad_expect(
+    In<std::int64_t, 1> task_ptr, In<std::uint32_t, 1> row, In<std::int32_t, 1> row_worker,
+    In<std::int32_t, 1> row_label, In<double, 1> ability, In<double, 1> ease, In<double, 1> log_prior,
+    double log_others, In<std::uint64_t, 1> task_key, In<std::uint64_t, 1> label_hash, bool by_prior,
+    Out<std::int32_t, 1> labels, Out<double, 1> right, Out<double, 1> class_counts, Maybe<double, 1> confidence,
+    Maybe<bool, 1> tie, Maybe<double, 2> posterior, int threads) {
+    const Glad g = glad_over(task_ptr, row, row_worker, ability, ease, right, log_others);
+    Pass p = pass_over(task_ptr, row, row_label.size(), task_key, label_hash, labels, confidence, tie, posterior);
+    need(row_worker.size() == row_label.size(), "row_worker");
+    need(log_prior.size() == std::size_t(p.k), "log_prior");
+    need(class_counts.size() == std::size_t(p.k), "class_counts");
+    p.log_prior = log_prior.data();
+    p.favour = by_prior ? p.log_prior : nullptr;
+    if (p.tasks == 0 || p.k == 0) return {0.0, 0};
+    nb::gil_scoped_release release;
+    const Sums sums = glad_expect(g, p, row_label.data(), right.data(), class_counts.data(), threads);
+    return {sums.log_likelihood, sums.changed};
+}
+
+double py_glad_gradient(In<std::int64_t, 1> task_ptr, In<std::uint32_t, 1> row, In<std::int32_t, 1> row_worker,
+                        In<double, 1> ability, In<double, 1> ease, Out<double, 1> right, double log_others,
+                        Out<double, 1> by_worker, Out<double, 1> by_task, Out<double, 1> worker_curvature,
+                        Out<double, 1> task_curvature, int threads) {
+    const Glad g = glad_over(task_ptr, row, row_worker, ability, ease, right, log_others);
+    need(by_worker.size() == ability.size(), "by_worker");
+    need(worker_curvature.size() == ability.size(), "worker_curvature");
+    need(by_task.size() == ease.size(), "by_task");
+    need(task_curvature.size() == ease.size(), "task_curvature");
+    nb::gil_scoped_release release;
+    return glad_gradient(g, right.data(), by_worker.data(), by_task.data(), worker_curvature.data(),
+                         task_curvature.data(), threads);
+}
+
 void py_tie_keys(Out<std::uint64_t, 1> hashes, std::uint64_t seed, int threads) {
     const std::uint64_t salt = baseline::mix(seed);
     nb::gil_scoped_release release;
@@ -207,6 +263,14 @@ void quorate::bind_passes(nb::module_& m) {
           "smoothing"_a, "table"_a.noconvert(), "totals"_a.noconvert(), "threads"_a = 1);
     m.def("classification", &py_classification, "counts"_a.noconvert(), "class_counts"_a.noconvert(),
           "table"_a.noconvert(), "log_prior"_a.noconvert(), "threads"_a = 1);
+    m.def("glad_expect", &py_glad_expect, QUORATE_VOTES, "row_worker"_a.noconvert(), "row_label"_a.noconvert(),
+          "ability"_a.noconvert(), "ease"_a.noconvert(), "log_prior"_a.noconvert(), "log_others"_a,
+          "task_key"_a.noconvert(), "label_hash"_a.noconvert(), nb::kw_only(), "by_prior"_a, "labels"_a.noconvert(),
+          "right"_a.noconvert(), "class_counts"_a.noconvert(), "confidence"_a.noconvert() = none,
+          "tie"_a.noconvert() = none, "posterior"_a.noconvert() = none, "threads"_a = 1);
+    m.def("glad_gradient", &py_glad_gradient, QUORATE_VOTES, "row_worker"_a.noconvert(), "ability"_a.noconvert(),
+          "ease"_a.noconvert(), "right"_a.noconvert(), "log_others"_a, nb::kw_only(), "by_worker"_a.noconvert(),
+          "by_task"_a.noconvert(), "worker_curvature"_a.noconvert(), "task_curvature"_a.noconvert(), "threads"_a = 1);
     m.def("hash_texts", &py_hash_texts, "offsets"_a.noconvert(), "data"_a.noconvert(), "hashes"_a.noconvert(),
           "threads"_a = 1);
     m.def("hash_integers", &py_hash_integers, "values"_a.noconvert(), "hashes"_a.noconvert(), "threads"_a = 1);

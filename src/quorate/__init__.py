@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from quorate.evaluation import Evaluation, evaluate
     from quorate.io.read import read
     from quorate.models.dawid_skene import DawidSkene, FastDawidSkene, Hybrid
+    from quorate.models.glad import GLAD
     from quorate.models.iwmv import IWMV
     from quorate.models.majority import MajorityVote
     from quorate.multi import MultiResult
@@ -38,6 +39,7 @@ _HOMES = {
     "DawidSkene": "models.dawid_skene",
     "FastDawidSkene": "models.dawid_skene",
     "Hybrid": "models.dawid_skene",
+    "GLAD": "models.glad",
     "IWMV": "models.iwmv",
     "MajorityVote": "models.majority",
     "MultiResult": "multi",
@@ -52,6 +54,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "GLAD",
     "IWMV",
     "DawidSkene",
     "Evaluation",

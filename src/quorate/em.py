@@ -1,7 +1,10 @@
 """THE loop: expectation-maximisation over any engine, for every model of the family.
 
-An iteration is M, then E. After E this M-step's priors are compared with the previous M-step's; labels,
-probabilities and likelihood come from the last E-step, and no M-step follows it.
+An iteration is M, then E. After E this M-step's priors (or the objective) are compared with the previous iteration's;
+labels, probabilities and likelihood come from the last E-step, and no M-step follows it.
+
+`iterate` is the loop, over whatever a model calls parameters and statistics; `run` is the loop for models whose
+parameters are a table of log-probabilities, and whose passes are the session's own.
 """
 
 from __future__ import annotations
@@ -10,9 +13,9 @@ import logging
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +31,65 @@ log = logging.getLogger(__name__)
 Progress = Callable[[TraceRow], None]
 
 
-class Recipe(Protocol):
+class Estimate(Protocol):
+    """What the loop asks of a model's parameters."""
+
+    @property
+    def priors(self) -> NDArray[np.float64]:
+        """The class priors p_c, [K]."""
+        ...
+
+    @property
+    def penalty(self) -> float:
+        """What smoothing or priors on the parameters add to the likelihood."""
+        ...
+
+
+class Expectation(Protocol):
+    """What the loop asks of the statistics of a pass."""
+
+    @property
+    def log_likelihood(self) -> float:
+        """The marginal log-likelihood."""
+        ...
+
+    @property
+    def classification(self) -> float:
+        """C2 of the paper; only looked at after hard passes."""
+        ...
+
+    @property
+    def changed(self) -> int:
+        """Tasks whose label is another than before the pass."""
+        ...
+
+    @property
+    def impossible(self) -> int:
+        """Tasks whose votes have probability 0 under every label."""
+        ...
+
+
+P = TypeVar("P", bound=Estimate)
+S = TypeVar("S", bound=Expectation)
+P_contra = TypeVar("P_contra", bound=Estimate, contravariant=True)
+S_co = TypeVar("S_co", bound=Expectation, covariant=True)
+P_co = TypeVar("P_co", bound=Estimate, covariant=True)
+S_contra = TypeVar("S_contra", bound=Expectation, contravariant=True)
+
+
+class Passes(Protocol[P_contra, S_co]):
+    """Where E-steps run: a session, or a part of one that knows another kind of model."""
+
+    def start(self, *, hard: bool) -> S_co:
+        """Returns the statistics that feed the first M-step."""
+        ...
+
+    def step(self, params: P_contra, *, hard: bool, likelihood: bool = True) -> S_co:
+        """Returns the statistics of an E-step under `params`."""
+        ...
+
+
+class Recipe(Protocol[P_co, S_contra]):
     """What a model plugs into the loop."""
 
     @property
@@ -38,7 +99,7 @@ class Recipe(Protocol):
 
     @property
     def tol(self) -> float:
-        """The change of the priors below which the loop stops."""
+        """The change below which the loop stops: see `stop`."""
         ...
 
     @property
@@ -48,12 +109,12 @@ class Recipe(Protocol):
 
     @property
     def stop(self) -> str:
-        """The stopping rule: "priors" (their change falls below tol) or "labels" (none changed)."""
+        """The stopping rule: "priors" (their change falls below tol), "objective" (its gain does), "labels" (none changed)."""
         ...
 
     @property
     def starts_hard(self) -> bool:
-        """Whether majority's winners (or its vote shares) feed the first M-step."""
+        """Whether the first M-step is fed with hard labels (or with shares), and the first E-step is hard."""
         ...
 
     @property
@@ -61,18 +122,27 @@ class Recipe(Protocol):
         """Whether scores are log-probabilities, so that a likelihood can be told of."""
         ...
 
-    def m_step(self, statistics: Statistics) -> Parameters:
-        """Returns the parameters that maximise the likelihood of these statistics."""
+    def m_step(self, statistics: S_contra) -> P_co:
+        """Returns the parameters that maximise (or at least raise) the likelihood of these statistics."""
         ...
 
     def next_is_hard(self, was_hard: bool, change: float) -> bool:
-        """Returns whether the next E-step is hard, after one that was or was not and moved the priors by `change`."""
+        """Returns whether the next E-step is hard, after one that was or was not and moved by `change`."""
         ...
+
+
+@dataclass(frozen=True, eq=False)
+class Run(Generic[P]):
+    """Where the loop ended, and how it got there."""
+
+    params: P
+    trace: tuple[TraceRow, ...]
+    converged: bool
 
 
 def run(
     session: Session,
-    recipe: Recipe,
+    recipe: Recipe[Parameters, Statistics],
     progress: Progress | None = None,
     *,
     likelihood: bool = True,
@@ -83,19 +153,42 @@ def run(
     Without `likelihood` hard passes may leave it out of the trace, where that is faster; the final one is exact.
     `start` gives the labels to begin with, [tasks], in the place of majority vote.
     """
-    statistics = session.start(hard=recipe.starts_hard) if start is None else session.recount(start)
+    first = None if start is None else session.recount(start)
+    ended = iterate(session, recipe, progress, likelihood=likelihood, first=first)
+    return Fit(session.finish(ended.params), ended.params, ended.trace, ended.converged)
+
+
+def iterate(
+    passes: Passes[P, S],
+    recipe: Recipe[P, S],
+    progress: Progress | None = None,
+    *,
+    likelihood: bool = True,
+    first: S | None = None,
+) -> Run[P]:
+    """Returns the end of expectation-maximisation; warns `NotConverged` when iterations ran out.
+
+    `first` feeds the first M-step, in the place of what majority vote says.
+    """
+    statistics = passes.start(hard=recipe.starts_hard) if first is None else first
     hard = recipe.starts_hard
-    params: Parameters | None = None
+    params: P | None = None
     trace: list[TraceRow] = []
     converged, cycle = False, Cycle()
     while not converged and not cycle.closed and len(trace) < recipe.max_iter:
         began = time.perf_counter()
         previous, params = params, recipe.m_step(statistics)
-        statistics = session.step(params, hard=hard, likelihood=likelihood)
+        statistics = passes.step(params, hard=hard, likelihood=likelihood)
         if statistics.impossible:  # a task's own label is in the counts, so some label has a positive probability
             raise QuorateError(f"{recipe.name}: {statistics.impossible} tasks became impossible in a fit; please report this")
-        change = float("nan") if previous is None else float(np.abs(params.priors - previous.priors).sum())
-        row = _trace_row(len(trace) + 1, hard, change, statistics, params, time.perf_counter() - began)
+        objective = (statistics.classification if hard else statistics.log_likelihood) + params.penalty
+        if previous is None:
+            change = float("nan")
+        elif recipe.stop == "objective":
+            change = objective - trace[-1].objective
+        else:
+            change = float(np.abs(params.priors - previous.priors).sum())
+        row = _trace_row(len(trace) + 1, hard, change, objective, statistics, time.perf_counter() - began)
         trace.append(row if recipe.is_likelihood else _without_likelihood(row))
         log.debug("%s", trace[-1])
         if progress is not None:
@@ -109,11 +202,11 @@ def run(
         why = "it goes round in a cycle of labels" if cycle.closed else "raise max_iter or tol"
         warnings.warn(
             f"{recipe.name} did not converge in {len(trace)} iterations "
-            f"(last change of the priors {trace[-1].change:.2g}); {why}",
+            f"(last change of the {'objective' if recipe.stop == 'objective' else 'priors'} {trace[-1].change:.2g}); {why}",
             NotConverged,
             stacklevel=2,
         )
-    return Fit(session.finish(params), params, tuple(trace), converged)
+    return Run(params, tuple(trace), converged)
 
 
 class Cycle:
@@ -123,7 +216,7 @@ class Cycle:
         self.closed = False
         self._seen: set[bytes] = set()
 
-    def see(self, statistics: Statistics) -> None:
+    def see(self, statistics: Any) -> None:
         """Takes the counts after a pass."""
         digest = blake2b(statistics.counts.tobytes(), digest_size=16).digest()
         self.closed = digest in self._seen
@@ -135,15 +228,13 @@ def _without_likelihood(row: TraceRow) -> TraceRow:
     return replace(row, log_likelihood=nothing, classification=nothing, objective=nothing)
 
 
-def _trace_row(iteration: int, hard: bool, change: float, statistics: Statistics, params: Parameters, seconds: float) -> TraceRow:
-    classification = statistics.classification if hard else float("nan")
-    objective = (classification if hard else statistics.log_likelihood) + params.penalty
+def _trace_row(iteration: int, hard: bool, change: float, objective: float, statistics: Expectation, seconds: float) -> TraceRow:
     return TraceRow(
         iteration=iteration,
         phase="hard" if hard else "soft",
         change=change,
         log_likelihood=statistics.log_likelihood,
-        classification=classification,
+        classification=statistics.classification if hard else float("nan"),
         objective=objective,
         labels_changed=statistics.changed,
         seconds=seconds,

@@ -18,10 +18,10 @@ class TraceRow:
 
     iteration: int
     phase: str  # "soft" or "hard"
-    change: float  # sum of |p_c - previous p_c|; NaN in the first iteration
+    change: float  # sum of |p_c - previous p_c|, or what the objective gained (see `stop`); NaN in the first iteration
     log_likelihood: float  # marginal
     classification: float  # C2 of the paper; NaN in a soft pass
-    objective: float  # what this phase never lets fall: likelihood (soft) or C2 (hard), plus the penalty of smoothing
+    objective: float  # what this phase never lets fall: likelihood (soft) or C2 (hard), plus smoothing's or priors' penalty
     labels_changed: int
     seconds: float
 
@@ -39,15 +39,15 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Labels, parameters and the way they were reached."""
+    """Labels, parameters and the way they were reached; and what else a model knows of workers and tasks."""
 
     outcome: Outcome
     params: Parameters
     trace: tuple[TraceRow, ...] = ()
     converged: bool = True
-    probabilities: Callable[[], NDArray[np.float64]] | None = None  # [tasks, K]; None: the posterior under `params`
-    worker_columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # what else is known of each worker
-    task_columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # what else is known of each task
+    worker_columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # [workers] each, beside votes and accuracy
+    task_columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # [tasks] each, beside label and confidence
+    posterior: Callable[[], NDArray[np.float64]] | None = None  # T_qc, [tasks, K], where `params` alone do not give it
 
     @property
     def iterations(self) -> int:

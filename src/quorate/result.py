@@ -47,7 +47,10 @@ class Result:
 
     @cached_property
     def labels(self) -> Any:
-        """Task, label, confidence (posterior probability of the label), votes, tie; abstained-only tasks last, without label."""
+        """Task, label, confidence (posterior probability of the label), votes, tie, and what else the model tells of a task.
+
+        Tasks with nothing but abstentions come last, without label.
+        """
         return self._native(self.labels_frame())
 
     @cached_property
@@ -57,7 +60,10 @@ class Result:
 
     @cached_property
     def workers(self) -> Any:
-        """Worker, votes, accuracy (expected share of right votes), agreement (share of votes equal to the label)."""
+        """Worker, votes, accuracy (expected share of right votes), agreement (share of votes equal to the label).
+
+        Then what else the model tells of a worker (glad: ability).
+        """
         return self._native(self.workers_frame())
 
     @cached_property
@@ -67,7 +73,7 @@ class Result:
 
     @cached_property
     def trace(self) -> Any:
-        """A line per iteration: phase, change of the priors, likelihoods, labels changed, seconds."""
+        """A line per iteration: phase, change of the priors (glad: of the objective), likelihoods, labels changed, seconds."""
         schema = dict.fromkeys(TraceRow.__dataclass_fields__, pl.Float64) | {
             "iteration": pl.Int64,
             "phase": pl.String,
@@ -133,11 +139,11 @@ class Result:
         left = pl.DataFrame({"task": ids}).with_columns(
             label=pl.lit(None, voted.schema["label"]), confidence=pl.lit(None, pl.Float64), votes=pl.lit(0, pl.Int64), tie=False
         )
-        return pl.concat([voted, left], how="diagonal")
+        return pl.concat([voted, left], how="diagonal")  # what a model tells of tasks is null for these
 
     def probabilities_frame(self) -> pl.DataFrame:
         """Returns `probabilities` as a polars frame, whatever the caller's kind."""
-        found = self.fit.probabilities
+        found = self.fit.posterior
         matrix = self.session.posterior(self.fit.params) if found is None else found()
         names = self.votes.labels.texts()
         columns = {_apart(name, "task"): matrix[:, code] for code, name in enumerate(names)}

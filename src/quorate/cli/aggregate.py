@@ -35,7 +35,7 @@ def command(
     label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
     labels: Annotated[str | None, typer.Option(help="The labels in order, joined by commas.")] = None,
     smoothing: Annotated[float, typer.Option(help="Added to every cell of every confusion; 0 is the paper.")] = 0.0,
-    tol: Annotated[float, typer.Option(help="Stop when the priors change by less than this.")] = 1e-4,
+    tol: Annotated[float, typer.Option(help="Stop when the priors (glad: the objective) change by less than this.")] = 1e-4,
     max_iter: Annotated[int, typer.Option(help="The most iterations.")] = 100,
     switch: Annotated[float, typer.Option(help="hybrid: harden when the priors change by at most this.")] = 0.005,
     stop: Annotated[str, typer.Option(help="priors, or labels: stop when no label changed.")] = "priors",

@@ -41,7 +41,7 @@ def progress(console: Console, what: str) -> Iterator[Progress]:
         running = bar.add_task(what, total=None)
 
         def report(row: TraceRow) -> None:
-            change = "" if row.change != row.change else f", priors moved by {row.change:.1g}"
+            change = "" if row.change != row.change else f", moved by {row.change:.1g}"
             bar.update(running, description=f"{what}: iteration {row.iteration} ({row.phase}){change}")
 
         yield report

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quorate.fit import Outcome
+from quorate.kernels.reference import Sums
 from quorate.params import Parameters
 from quorate.statistics import Statistics
 from quorate.votes import Votes
@@ -51,6 +53,60 @@ class Session(Protocol):
 
     def shares(self) -> NDArray[np.float64]:
         """Returns the share of each task's votes that each label has, [tasks, K]."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class GladModel:
+    """What GLAD's passes ask for: how able every worker is, how easy every task."""
+
+    ability: NDArray[np.float64]  # [workers] alpha
+    ease: NDArray[np.float64]  # [tasks] beta, the inverse of the difficulty
+    log_prior: NDArray[np.float64]  # [K]
+    log_others: float  # log(K - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class GladSlope:
+    """The expected log-likelihood of the votes, its slopes, and how fast these may change."""
+
+    value: float
+    by_worker: NDArray[np.float64]  # [workers] d/d ability
+    by_task: NDArray[np.float64]  # [tasks] d/d log ease
+    worker_curvature: NDArray[np.float64]  # [workers]
+    task_curvature: NDArray[np.float64]  # [tasks]
+
+
+class GladPasses(Protocol):
+    """The passes of GLAD over the votes of a session, which keep the last E-step to themselves."""
+
+    def expect(self, model: GladModel) -> Sums:
+        """Returns the sums of an E-step."""
+        ...
+
+    def class_counts(self) -> NDArray[np.float64]:
+        """Returns the expected number of tasks of each label in the last E-step, [K]."""
+        ...
+
+    def gradient(self, model: GladModel) -> GladSlope:
+        """Returns the expected log-likelihood under the last E-step, with its slopes."""
+        ...
+
+    def finish(self, model: GladModel) -> tuple[Outcome, Statistics]:
+        """Returns what the E-step says of every task, and its soft statistics."""
+        ...
+
+    def posterior(self, model: GladModel) -> NDArray[np.float64]:
+        """Returns T_qc, [tasks, K]."""
+        ...
+
+
+@runtime_checkable
+class OffersGlad(Protocol):
+    """A session that can run GLAD; an engine that cannot leaves this out, and the model says so."""
+
+    def glad(self) -> GladPasses:
+        """Returns the passes of GLAD over these votes."""
         ...
 
 

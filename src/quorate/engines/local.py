@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.engines.glad import LocalGlad, Place
 from quorate.engines.memory import require
 from quorate.fit import Outcome
-from quorate.kernels import reference
+from quorate.kernels import glad_reference, reference
 from quorate.params import Parameters
 from quorate.statistics import Statistics
 from quorate.vocabulary import Vocabulary
@@ -31,6 +32,7 @@ class LocalEngine:
 
     name: str = "reference"
     kernels: ModuleType = reference
+    glad_kernels: ModuleType = glad_reference
     threads: int = 1
     shard_votes: int = 1 << 18
 
@@ -134,6 +136,12 @@ class LocalSession:
         for shard in self._shards():
             self._majority(shard, soft=True, posterior=out[shard])
         return out
+
+    def glad(self) -> LocalGlad:
+        """Returns the passes of GLAD over these votes."""
+        engine = self._engine
+        place = Place(engine.glad_kernels, engine.threads, self._shards, self._task_key, self._label_hash, self._by_prior)
+        return LocalGlad(self._votes, place)
 
     def _shards(self, most: int = 1 << 62) -> Iterator[slice]:
         """Yields slices of tasks that hold about `shard_votes` votes each, or `most` where that is less."""

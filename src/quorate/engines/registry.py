@@ -9,7 +9,7 @@ from types import MappingProxyType
 from quorate.engines.base import Engine
 from quorate.engines.local import LocalEngine
 from quorate.errors import OptionError, shown, unknown
-from quorate.kernels import cpu
+from quorate.kernels import cpu, glad_cpu
 from quorate.kernels.core import compiled
 
 EVERYTHING = 1 << 62  # votes in a shard: the compiled kernels divide the work among threads themselves
@@ -20,7 +20,7 @@ def _reference(threads: int) -> Engine:
 
 
 def _cpu(threads: int) -> Engine:
-    return LocalEngine(name="cpu", kernels=cpu, threads=threads, shard_votes=EVERYTHING)
+    return LocalEngine(name="cpu", kernels=cpu, glad_kernels=glad_cpu, threads=threads, shard_votes=EVERYTHING)
 
 
 ENGINES: Mapping[str, Callable[[int], Engine]] = MappingProxyType({"reference": _reference, "cpu": _cpu})

@@ -6,8 +6,9 @@ import warnings
 from functools import cache
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
-from quorate.errors import NotCompiled
+from quorate.errors import NotCompiled, QuorateError
 
 
 @cache
@@ -23,3 +24,11 @@ def compiled() -> ModuleType | None:
             stacklevel=2,
         )
         return None
+
+
+def required() -> Any:
+    """Returns the compiled core; raises where it could not be built."""
+    core = compiled()
+    if core is None:
+        raise QuorateError("the compiled core was not built: choose engine='reference', or reinstall with a C++17 compiler")
+    return core

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.errors import QuorateError
-from quorate.kernels.core import compiled
+from quorate.kernels.core import required as _core
 from quorate.kernels.reference import Floats, Sums
 
 
@@ -54,10 +53,3 @@ def tie_keys(task_hash: NDArray[np.uint64], seed: int, threads: int = 1) -> NDAr
     """Returns what `reference.tie_keys` does, in the place of the hashes."""
     _core().tie_keys(task_hash, seed % 2**64, threads)
     return task_hash
-
-
-def _core() -> Any:
-    core = compiled()
-    if core is None:
-        raise QuorateError("the compiled core was not built: choose engine='reference', or reinstall with a C++17 compiler")
-    return core

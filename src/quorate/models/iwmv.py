@@ -55,7 +55,7 @@ class IWMV(Model):
             estimate(session, votes, agreeing),
             fit.trace,
             fit.converged,
-            probabilities=lambda: np.concatenate(
+            posterior=lambda: np.concatenate(
                 [np.zeros((0, votes.n_labels)), *(s for s, _ in _shares(votes, weights, outcome.labels))]
             ),
             worker_columns={"weight": weights},

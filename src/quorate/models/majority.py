@@ -29,4 +29,4 @@ class MajorityVote(Model):
 
     def _fit(self, votes: Votes, session: Session, watch: Watch) -> Fit:
         outcome, statistics = session.majority()
-        return Fit(outcome, estimate(session, votes, statistics), probabilities=session.shares)
+        return Fit(outcome, estimate(session, votes, statistics), posterior=session.shares)

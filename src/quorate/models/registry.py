@@ -9,11 +9,12 @@ from typing import Any
 from quorate.errors import OptionError, listed, shown, unknown
 from quorate.models.base import Model
 from quorate.models.dawid_skene import DawidSkene, FastDawidSkene, Hybrid
+from quorate.models.glad import GLAD
 from quorate.models.iwmv import IWMV
 from quorate.models.majority import MajorityVote
 
 MODELS: Mapping[str, type[Model]] = MappingProxyType(
-    {m.name: m for m in (MajorityVote, DawidSkene, FastDawidSkene, Hybrid, IWMV)}
+    {m.name: m for m in (MajorityVote, DawidSkene, FastDawidSkene, Hybrid, IWMV, GLAD)}
 )
 
 
