@@ -18,7 +18,7 @@ from quorate.votes import Votes
 FAR: Final[dict[str, Any]] = {
     "tol": 1e-9,
     "max_iter": 3000,
-}  # DS run until nothing moves: the limit that the gaps are measured from
+}  # DS until nothing moves: the gaps' limit
 NOISE = 1e-6  # a gap below this share of the first says more of the limit than of the rate
 LONG_ENOUGH = 2  # gaps that a rate needs: a hard fit may have no more
 

@@ -16,7 +16,7 @@ from quorate.evaluation import evaluate
 from quorate.io.read import read
 from quorate.models.registry import MODELS
 from quorate.paper.cells import Cells, Figures
-from quorate.paper.protocol import Questions
+from quorate.paper.protocol import Questions, methods
 from quorate.result import Result
 from quorate.votes import Votes
 
@@ -80,7 +80,7 @@ def run(questions: Questions, plan: Plan, cells: Cells) -> dict[tuple[str, str, 
     """Returns a set's part of the grid."""
     found = {}
     for k in range(1, questions.annotators + 1):
-        for model in questions.methods():
+        for model in methods(questions.name):
             under = conditions(questions, subset=plan.subset, trials=plan.trials)
             name = f"grid-{questions.name}-{k}-{model}-{plan.subset}"
             found[questions.name, model, k] = Spot(**cells.get(name, under, lambda k=k, m=model: _spot(questions, m, k, plan)))  # type: ignore[misc]

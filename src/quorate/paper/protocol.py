@@ -38,9 +38,14 @@ class Questions:
             return self.votes.with_columns(drawn).filter(pl.col("drawn").rank("ordinal").over("task") <= k).drop("drawn")
         return self.votes.filter(pl.int_range(pl.len()).over("task") < k)
 
-    def methods(self) -> list[str]:
-        """Returns the paper's methods that run on this set and that this version has."""
-        return [m for m in published.METHODS if m in MODELS and (m != "glad" or published.is_binary(self.name))]
+
+def methods(name: str) -> list[str]:
+    """Returns the paper's methods that run on a set and that this version has.
+
+    >>> "glad" in methods("adult2")
+    False
+    """
+    return [m for m in published.METHODS if m in MODELS and (m != "glad" or published.is_binary(name))]
 
 
 def choose(sets: Iterable[str] | None) -> list[str]:
