@@ -35,5 +35,5 @@ def command(
     counts = verdict.summary(verdict.judge(found.grid, subset))
     talk.print(console.table(counts.columns, counts.rows()))
     if not found.drawn:
-        talk.print(plots.MISSING)
-    talk.print(f"the report is {output / 'report.md'}")
+        talk.print(plots.MISSING, markup=False, soft_wrap=True)
+    talk.print(f"the report is {output / 'report.md'}", markup=False, soft_wrap=True)

@@ -50,7 +50,7 @@ def _accuracy(made: Tables, drawn: bool) -> str:
     known, off = (judged.filter(pl.col("verdict") == v).drop("strict", "verdict") for v in ("known", "off"))
     others = judged.filter(~pl.col("strict"))
     close = others.filter(pl.col("verdict") != "off")
-    lines = ["## Figure 1: accuracy, time and iterations", "", _picture("figure1", drawn)]
+    lines = ["## Figure 1: accuracy, time and iterations", "", *_picture("figure1", drawn).splitlines()]
     if len(strict):
         names = ", ".join(published.SETS[s] for s in dict.fromkeys(strict["set"]))
         lines.append(
@@ -85,8 +85,9 @@ def _table2(made: Tables, drawn: bool) -> str:
     return f"""## Table 2: negative log-likelihood at convergence
 
 {markdown(made["table2"])}
-SP differs in every method by the same amount: the paper's file held other votes (or another order) than the public one.
-On Adult2 two independent implementations agree on our figures for DS and Hybrid. FDS depends on how ties fall.
+SP differs in every method by about the same amount, because the first five votes of a question are others in the
+authors' file: five votes of each question drawn at random give DS 12363 to 12412. On Adult2 two independent
+implementations agree on our figures for DS and Hybrid. FDS depends on how ties fall.
 
 {_picture("likelihood", drawn)}In every iteration: [likelihood.csv](likelihood.csv). FDS starts lower and stops soon; DS goes
 below it; Hybrid follows DS until its switch and rises a little with the first hard pass, which serves C2, not the likelihood.
