@@ -141,6 +141,6 @@ def _cell(column: str, value: object) -> str:
     if not isinstance(value, float):
         return str(value)
     sign = "+" if "difference" in column else ""
-    if column.startswith(("accuracy", "rate", "paper", "ours")):
+    if column.startswith(("accuracy", "rate")):
         return f"{value:{sign}.4f}"
     return f"{value:{sign}.3g}" if column.startswith("seconds") else f"{value:{sign}.2f}"
