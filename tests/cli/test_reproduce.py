@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from quorate.paper import grid, plots
+from quorate.paper import grid, multiple, plots
 
 PLOTS = {f"{name}.{suffix}" for name in ("figure1", "likelihood", "convergence", "scaling") for suffix in ("png", "svg")}
 
@@ -41,15 +41,34 @@ def test_an_interrupted_run_goes_on(quorate, crowd_data, tmp_path, monkeypatch, 
     assert len(fits) > total + 40
 
 
-def test_everything_is_written(quorate, crowd_data, tmp_path):
+def test_everything_is_written(quorate, crowd_data, tmp_path, monkeypatch):
     out = tmp_path / "out"
+    fifth = pl.DataFrame(
+        {"set": ["snow_affect_ml50"], "method": ["fds"], "accuracy": [0.9], "seconds": [0.1], "iterations": [2.0]}
+    )
+    monkeypatch.setattr(multiple, "available", lambda: True)
+    monkeypatch.setattr(multiple, "at_hand", lambda _: ["snow_affect_ml50"])
+    monkeypatch.setattr(multiple, "run", lambda *_: fifth)
     assert quorate("reproduce", "--data", crowd_data, "--sets", "labelme,bm,sp", "--trials", 2, "--quiet", "-o", out) == (
         0,
         "",
         "",
     )
     names = {p.name for p in out.iterdir()}
-    for name in ("table1", "table2", "figure1", "verdicts", "likelihood", "switch", "convergence", "scaling", "exponents"):
+    for name in (
+        "table1",
+        "table2",
+        "table3",
+        "table4",
+        "table5",
+        "figure1",
+        "verdicts",
+        "likelihood",
+        "switch",
+        "convergence",
+        "scaling",
+        "exponents",
+    ):
         assert {f"{name}.csv", f"{name}.md"} <= names
     assert names >= PLOTS
     assert (out / "figure1.png").read_bytes().startswith(b"\x89PNG")

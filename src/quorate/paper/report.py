@@ -76,7 +76,8 @@ def _table1(made: Tables) -> str:
 
 Means of the ratios over the numbers of annotators from 2 on; the paper leaves out one annotator, as its curves tell.
 Iterations are the algorithm's. Time is the implementation's: where a fit takes a millisecond, as here, much of it is
-not spent in iterations, so that ratios of time are smaller than those of iterations.
+not spent in iterations, so that ratios of time are smaller than those of iterations. IWMV is said to have converged when
+no label changed, be it in the first iteration; the paper never stops before the second, and so counts about one more.
 
 {markdown(made["table1"])}"""
 

@@ -138,9 +138,9 @@ def markdown(found: pl.DataFrame) -> str:
 def _cell(column: str, value: object) -> str:
     if value is None or value != value:
         return "–"
-    if not isinstance(value, float):
-        return str(value)
     sign = "+" if "difference" in column else ""
+    if not isinstance(value, float):
+        return f"{value:{sign}d}" if isinstance(value, int) else str(value)
     if column.startswith(("accuracy", "rate")):
         return f"{value:{sign}.4f}"
     return f"{value:{sign}.3g}" if column.startswith("seconds") else f"{value:{sign}.2f}"
