@@ -68,7 +68,8 @@ def fit(votes: Votes, model: str, seed: int = 0, **options: Any) -> Result:
         options["seed"] = seed
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)
-        return aggregate(votes, model, **options)
+        result: Result = aggregate(votes, model, **options)
+    return result
 
 
 def conditions(questions: Questions, **more: object) -> dict[str, object]:
