@@ -55,10 +55,17 @@ def test_verdicts():
     reasons = judged["reason"].to_list()
     assert "another order" in reasons[3]
     assert "ties" in reasons[3]
-    assert "optimiser" in reasons[5]
+    assert "stopped early" in reasons[5]
     assert reasons[6] == "ties drawn once in the paper"
     assert verdict.judge(found, "random")["strict"].sum() == 0
     assert verdict.summary(judged)["off"].sum() == 4
+
+
+def test_cells_of_a_table_as_people_read_them():
+    frame = pl.DataFrame(
+        {"strict": [True, False], "steps difference": [3, -1], "seconds": [0.01234, None], "nll": [float("nan"), 1.0]}
+    )
+    assert tables.markdown(frame).splitlines()[2:] == ["| yes | +3 | 0.0123 | – |", "|  | -1 | – | 1.00 |"]
 
 
 def test_a_point_that_the_paper_has_not_is_not_judged():

@@ -140,6 +140,8 @@ def _cell(column: str, value: object) -> str:
         return "–"
     sign = "+" if "difference" in column else ""
     if not isinstance(value, float):
+        if isinstance(value, bool):
+            return "yes" if value else ""
         return f"{value:{sign}d}" if isinstance(value, int) else str(value)
     if column.startswith(("accuracy", "rate")):
         return f"{value:{sign}.4f}"

@@ -56,7 +56,7 @@ def _reason(name: str, model: str, k: int) -> str:
     if model in ("mv", "fds", "iwmv") and k % 2 == 0:
         reasons.append("an even number of votes leaves many ties, which the paper drew once")
     if model == "glad":
-        reasons.append("the paper's GLAD stopped after 2 to 4 iterations of an unnamed optimiser")
+        reasons.append("the paper's GLAD probably stopped early: it counts 1 to 4 iterations")
     return "; ".join(reasons) or "ties drawn once in the paper"
 
 
