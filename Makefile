@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq $(1); } || { echo "please install $(1), then run make again"; false; }
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench docs sanitize clean
+.PHONY: help setup demo test lint bench docs reproduce sanitize clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ bench: $(READY)  ## speed, as ratios in one run
 
 docs: $(READY)  ## run every example of README and docs, and check their links
 	$(BIN)/python -m pytest tests/test_docs.py
+
+reproduce: $(READY)  ## the paper's tables and figures beside ours, from the sets in QUORATE_DATA (else ./data)
+	$(BIN)/quorate reproduce -o docs/reproduction
 
 sanitize: $(READY)  ## the compiled core under address and undefined-behaviour sanitizers, on the contract and its own tests
 	@cmake -S csrc -B build/sanitize -DQUORATE_SANITIZE=ON -DPython_EXECUTABLE=$(abspath $(BIN))/python \

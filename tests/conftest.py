@@ -38,3 +38,20 @@ def paper_votes(data_dir):
 def real_votes(request, data_dir):
     """Each set of real votes, as a path."""
     return data_dir / request.param / "votes.csv"
+
+
+@pytest.fixture
+def crowd_data(tmp_path, monkeypatch):
+    """A data folder with small made-up crowds under the names bm, labelme and sp, and sweeps that take no time."""
+    import quorate as qr
+    from quorate.paper import scaling
+
+    for name, labels, votes in (("bm", 2, 5), ("labelme", 8, 3), ("sp", 2, 5)):
+        crowd = qr.simulate(tasks=40, workers=8, labels=labels, votes_per_task=votes, seed=5)
+        (tmp_path / "data" / name).mkdir(parents=True)
+        crowd.votes.write_csv(tmp_path / "data" / name / "votes.csv")
+        crowd.truth.write_csv(tmp_path / "data" / name / "truth.csv")
+    monkeypatch.setattr(scaling, "BASE", {"tasks": 60, "votes_per_task": 3, "workers": 10, "labels": 2})
+    monkeypatch.setattr(scaling, "SWEEPS", {"tasks": (50, 100), "votes_per_task": (2, 4), "workers": (8, 16), "labels": (2, 4)})
+    monkeypatch.setattr(scaling, "TIMES", 1)
+    return tmp_path / "data"

@@ -36,7 +36,7 @@ def test_help_loads_no_data_library():
     assert not loaded(code) & {"polars", "narwhals", "pandas", "pyarrow"}
 
 
-OPTIONAL = {"pandas": {"io/frames.py"}, "pyarrow": set()}
+OPTIONAL = {"pandas": {"io/frames.py"}, "pyarrow": set(), "matplotlib": {"paper/plots.py"}}
 
 
 @pytest.mark.parametrize("library", OPTIONAL)

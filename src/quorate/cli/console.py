@@ -8,8 +8,16 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 from rich.progress import Progress as Bar
-from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -53,6 +61,21 @@ def counter(console: Console, total: float) -> Iterator[Callable[[str, int], Non
     with Bar(console=console, transient=True, disable=not console.is_terminal or console.quiet) as bar:
         running = bar.add_task("", total=total)
         yield lambda name, rows: bar.update(running, description=name, advance=rows)
+
+
+@contextmanager
+def downloads(console: Console, total: int) -> Iterator[Callable[[str, int], None]]:
+    """Yields a callback (file, bytes here) that shows how much of everything has come, on a terminal only."""
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal or console.quiet) as bar:
+        running = bar.add_task("", total=total)
+        seen: dict[str, int] = {}
+
+        def report(name: str, here: int) -> None:
+            seen[name] = here
+            bar.update(running, description=name, completed=sum(seen.values()))
+
+        yield report
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], left: int = 1) -> Table:

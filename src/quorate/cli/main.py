@@ -8,7 +8,7 @@ import warnings
 
 import typer
 
-from quorate.cli import aggregate, demo, evaluate, simulate
+from quorate.cli import aggregate, datasets, demo, evaluate, reproduce, simulate
 from quorate.errors import QuorateError
 
 app = typer.Typer(
@@ -23,6 +23,8 @@ app.command("aggregate")(aggregate.command)
 app.command("evaluate")(evaluate.command)
 app.command("simulate")(simulate.command)
 app.command("demo")(demo.command)
+app.command("reproduce")(reproduce.command)
+app.add_typer(datasets.app, name="datasets")
 
 
 @app.callback(invoke_without_command=True)

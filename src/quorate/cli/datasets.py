@@ -1,0 +1,65 @@
+"""`quorate datasets`: the public votes of the paper and others, listed and fetched."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, help="Lists and fetches public sets of votes, as votes.csv and truth.csv.")
+
+
+def default_folder() -> Path:
+    """Returns the folder of data sets when none is named: QUORATE_DATA, else ./data."""
+    return Path(os.environ.get("QUORATE_DATA") or "data")
+
+
+@app.command("list")
+def list_sets(
+    files: Annotated[bool, typer.Option("--files", help="Every file: address, bytes, sha256, and its place below raw/.")] = False,
+) -> None:
+    """Lists the sets that can be fetched, and where they come from."""
+    from quorate.paper.sources import SETS
+
+    if files:
+        for which in SETS.values():
+            for file in which.files:
+                typer.echo(f"{which.name}\t{file.url()}\t{file.size}\t{file.sha256}\traw/{file.place}")
+        return
+    from quorate.cli import console
+
+    rows = [(s.name, s.about, "yes" if s.in_paper else "", s.votes, f"{s.size / 1e6:.1f}") for s in SETS.values()]
+    console.data().print(console.table(["name", "votes on", "in the paper", "votes", "MB"], rows, left=3))
+
+
+@app.command("get")
+def get_sets(
+    names: Annotated[list[str], typer.Argument(metavar="NAME…", help="Sets to fetch, or all.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Folder for NAME/votes.csv (default: QUORATE_DATA, else ./data).")
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", help="Mirror that has the files as BASE/OWNER/NAME/PATH (default: GitHub).")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
+) -> None:
+    """Fetches sets, checks every byte, and converts them; a broken download goes on where it stopped."""
+    from quorate.cli import console
+    from quorate.errors import InputError, unknown
+    from quorate.paper.download import get
+    from quorate.paper.sources import SETS
+
+    for name in names:
+        if name not in SETS and name != "all":
+            raise unknown("data set", name, [*SETS, "all"])
+    folder = output or default_folder()
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file: name a folder")
+    talk = console.talk(quiet)
+    chosen = list(SETS) if "all" in names else list(dict.fromkeys(names))
+    with console.downloads(talk, sum(SETS[name].size for name in chosen)) as progress:
+        for name in chosen:
+            get(SETS[name], folder, base_url, lambda file, here: progress(file.place, here))
+            talk.print(f"{name}: {SETS[name].votes} votes in {folder / name}", markup=False, soft_wrap=True)

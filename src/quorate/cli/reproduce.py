@@ -1,0 +1,39 @@
+"""`quorate reproduce`: the paper's tables and figures beside ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for tables, plots and report.md; made if absent.")],
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", help="Folder that has NAME/votes.csv and truth.csv (default: QUORATE_DATA, else ./data)."),
+    ] = None,
+    sets: Annotated[str | None, typer.Option(help="Sets to run, joined by commas (default: all six).")] = None,
+    subset: Annotated[str, typer.Option(help="Votes of a question: the first in the file, or random.")] = "first",
+    trials: Annotated[int, typer.Option(help="Seeds per point; they decide ties and draw random subsets.")] = 10,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Forget the cells that an earlier run finished.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
+) -> None:
+    """Runs the paper's experiments and writes its figures, ours and the differences; an interrupted run goes on."""
+    from quorate.cli import console
+    from quorate.cli.datasets import default_folder
+    from quorate.paper import plots, protocol, verdict
+    from quorate.paper.grid import Plan
+    from quorate.paper.reproduce import cells_of, reproduce
+
+    folder = data or default_folder()
+    names = protocol.choose(None if sets is None else sets.split(","))
+    talk = console.talk(quiet)
+    with console.counter(talk, cells_of(names, folder)) as progress:
+        found = reproduce(folder, output, names, Plan(subset, trials), fresh=fresh, done=lambda name: progress(name, 1))
+    counts = verdict.summary(verdict.judge(found.grid, subset))
+    talk.print(console.table(counts.columns, counts.rows()))
+    if not found.drawn:
+        talk.print(plots.MISSING, markup=False, soft_wrap=True)
+    talk.print(f"the report is {output / 'report.md'}", markup=False, soft_wrap=True)

@@ -1,0 +1,122 @@
+"""Pinned files fetched over HTTP: resumed where they stopped, checked to the byte, and in place only when whole."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import Request, build_opener
+
+from quorate.errors import InputError, QuorateError, shown
+from quorate.paper.convert import convert
+from quorate.paper.sources import PublicSet, RawFile
+
+Progress = Callable[[RawFile, int], object]  # (file, bytes of it that are here)
+CHUNK: Final = 1 << 16
+TRIES: Final = 3  # connections that may break before we give up; each goes on where the last one stopped
+TIMEOUT: Final = 30.0  # seconds without a byte
+SERVER_ERROR: Final = 500
+
+
+def get(which: PublicSet, folder: Path, base: str | None = None, progress: Progress | None = None) -> None:
+    """Fetches a set's raw files into folder/raw and writes folder/NAME/votes.csv and truth.csv.
+
+    Raw files that are there already, whole and right, are not fetched again: so files placed by hand will do.
+    """
+    if base is not None and urlsplit(base).scheme not in ("http", "https"):
+        raise InputError(f"base-url is {shown(base)}: give an address that begins with http:// or https://")
+    for file in which.files:
+        try:
+            _obtain(file, folder / "raw" / file.place, base, progress)
+        except OSError as error:
+            raise QuorateError(f"cannot write into {folder}: {error.strerror or error}") from error
+    try:
+        convert(which, folder / "raw", folder / which.name)
+    except OSError as error:
+        raise QuorateError(f"cannot write {folder / which.name}: {error.strerror or error}") from error
+
+
+def _obtain(file: RawFile, target: Path, base: str | None, progress: Progress | None) -> None:
+    if target.exists():
+        _verify(file, target)
+    else:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = target.with_name(target.name + ".part")
+        _fetch(file, part, base, progress)
+        try:
+            _verify(file, part)
+        except InputError:
+            part.unlink()  # it would fail again
+            raise
+        part.replace(target)
+    if progress is not None:
+        progress(file, file.size)
+
+
+def _verify(file: RawFile, path: Path) -> None:
+    """Raises unless the file has the registry's size and checksum."""
+    size = path.stat().st_size
+    if size != file.size:
+        raise InputError(f"{path} has {size} bytes, not {file.size}: remove it and get {file.place} again")
+    with path.open("rb") as stream:
+        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    if found != file.sha256:
+        raise InputError(f"{path} has sha256 {found}, not {file.sha256}: remove it and get {file.place} again")
+
+
+def _fetch(file: RawFile, part: Path, base: str | None, progress: Progress | None) -> None:
+    """Fills `part` to the file's size, going on where an earlier run or a broken connection stopped."""
+    url = file.url(base)
+    for attempt in range(TRIES):
+        if _here(part) >= file.size:
+            break
+        if attempt:
+            time.sleep(0.2 * attempt)
+        last = attempt == TRIES - 1
+        try:
+            _connect(file, url, part, progress)
+        except HTTPError as error:
+            if last or error.code < SERVER_ERROR:
+                raise QuorateError(
+                    f"cannot get {url}: the server says {error.code} {error.reason}; {_by_hand(file, part, url)}"
+                ) from error
+        except (URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+            if last:
+                reason = getattr(error, "reason", None) or error
+                raise QuorateError(f"cannot get {url}: {reason}; {_by_hand(file, part, url)}") from error
+    if _here(part) < file.size:
+        raise QuorateError(
+            f"{url} ended after {_here(part)} of {file.size} bytes: run this again to go on; {_by_hand(file, part, url)}"
+        )
+
+
+def _connect(file: RawFile, url: str, part: Path, progress: Progress | None) -> None:
+    here = _here(part)
+    request = Request(url, headers={"User-Agent": "quorate"})
+    if here:
+        request.add_header("Range", f"bytes={here}-")
+    with build_opener().open(request, timeout=TIMEOUT) as response:  # proxies come from the environment
+        goes_on = here > 0 and response.status == http.client.PARTIAL_CONTENT
+        here = here if goes_on else 0  # a server without ranges sends the whole file again
+        with part.open("ab" if goes_on else "wb") as out:
+            # never more than the registry's size and one byte, whatever the server sends
+            while here <= file.size and (piece := response.read(min(CHUNK, file.size + 1 - here))):
+                out.write(piece)
+                here += len(piece)
+                if progress is not None:
+                    progress(file, here)
+
+
+def _here(part: Path) -> int:
+    return part.stat().st_size if part.exists() else 0
+
+
+def _by_hand(file: RawFile, part: Path, url: str) -> str:
+    target = part.with_name(part.name.removesuffix(".part"))
+    what = "that file" if url == file.url() else file.url()
+    return f"without a network, fetch {what} elsewhere, place it at {target} and run this again"

@@ -1,0 +1,104 @@
+"""Figure 1's grid: every method on every set at every number of annotators, over several seeds."""
+
+from __future__ import annotations
+
+import statistics
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import quorate
+from quorate.aggregation import aggregate
+from quorate.errors import NotConverged
+from quorate.evaluation import evaluate
+from quorate.io.read import read
+from quorate.models.registry import MODELS
+from quorate.paper.cells import Cells, Figures
+from quorate.paper.protocol import Questions, methods
+from quorate.result import Result
+from quorate.votes import Votes
+
+
+@dataclass(frozen=True)
+class Spot:
+    """One method on one set with k annotators: a value per trial."""
+
+    accuracy: list[float]
+    iterations: list[int]
+    seconds: list[float]
+    nll: list[float]  # empty for methods without a likelihood
+
+    @property
+    def mean(self) -> float:
+        """Mean accuracy over the trials."""
+        return statistics.fmean(self.accuracy)
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the accuracy over the trials."""
+        return statistics.stdev(self.accuracy) if len(self.accuracy) > 1 else 0.0
+
+    @property
+    def mean_iterations(self) -> float:
+        """Mean number of iterations over the trials."""
+        return statistics.fmean(self.iterations)
+
+    @property
+    def time(self) -> float:
+        """Median seconds of a fit: the first ones warm up."""
+        return statistics.median(self.seconds)
+
+
+Grid = Mapping[tuple[str, str, int], Spot]  # (set, method, annotators)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the votes of a question are chosen, and how often everything is repeated."""
+
+    subset: str = "first"
+    trials: int = 10
+
+
+def fit(votes: Votes, model: str, seed: int = 0, **options: Any) -> Result:
+    """Returns the result of a registered model; one that runs out of iterations (as the paper's DS does) is taken as it is."""
+    if "seed" in MODELS[model].options():
+        options["seed"] = seed
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)
+        result: Result = aggregate(votes, model, **options)
+    return result
+
+
+def conditions(questions: Questions, **more: object) -> dict[str, object]:
+    """Returns what a cell depends on: the data, the version, and its own settings."""
+    return {"data": questions.fingerprint, "version": quorate.__version__, **more}
+
+
+def run(questions: Questions, plan: Plan, cells: Cells) -> dict[tuple[str, str, int], Spot]:
+    """Returns a set's part of the grid."""
+    found = {}
+    for k in range(1, questions.annotators + 1):
+        for model in methods(questions.name):
+            under = conditions(questions, subset=plan.subset, trials=plan.trials)
+            name = f"grid-{questions.name}-{k}-{model}-{plan.subset}"
+            found[questions.name, model, k] = Spot(**cells.get(name, under, lambda k=k, m=model: _spot(questions, m, k, plan)))  # type: ignore[misc]
+    return found
+
+
+def _spot(questions: Questions, model: str, k: int, plan: Plan) -> Figures:
+    out: Figures = {"accuracy": [], "iterations": [], "seconds": [], "nll": []}
+    votes = read(questions.subset(k))
+    for trial in range(plan.trials):
+        if plan.subset == "random":
+            votes = read(questions.subset(k, "random", trial))
+        began = time.perf_counter()
+        result = fit(votes, model, trial, trace="light")
+        out["seconds"].append(time.perf_counter() - began)
+        out["accuracy"].append(evaluate(result, questions.truth).accuracy)
+        out["iterations"].append(result.iterations)
+        if result.log_likelihood == result.log_likelihood:
+            out["nll"].append(-result.log_likelihood)
+    return out

@@ -1,0 +1,53 @@
+"""Tables 3 and 4: half of the questions fitted at once, the others arriving whole, one after the other."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+import polars as pl
+
+import quorate
+from quorate.evaluation import evaluate
+from quorate.io.read import read
+from quorate.paper import published
+from quorate.paper.cells import Cells, Figures
+from quorate.paper.grid import conditions, fit
+from quorate.paper.protocol import Questions
+
+SET: Final = "sp"
+ANNOTATORS: Final = (2, 3, 4, 5)
+
+
+def available() -> bool:
+    """Returns whether this version has the online learner."""
+    return getattr(quorate, "Online", None) is not None
+
+
+def run(questions: Questions, cells: Cells) -> pl.DataFrame:
+    """Returns method, annotators, accuracy over all questions, iterations of the initial fit and seconds of it all."""
+    rows = []
+    for k in ANNOTATORS:
+        for model in published.FAMILY:
+            found = cells.get(
+                f"online-{questions.name}-{k}-{model}",
+                conditions(questions),
+                lambda k=k, model=model: _stream(questions.subset(k), questions.truth, model),  # type: ignore[misc]
+            )
+            rows.append((model, k, found["accuracy"], found["iterations"], found["seconds"]))
+    return pl.DataFrame(rows, ["method", "annotators", "accuracy", "iterations", "seconds"], orient="row")
+
+
+def _stream(votes: pl.DataFrame, truth: pl.DataFrame, model: str) -> Figures:
+    online: Any = getattr(quorate, "Online")  # noqa: B009 (a version may lack it)
+    by_task = votes.partition_by("task", maintain_order=True)
+    half = len(by_task) // 2
+    initial = read(pl.concat(by_task[:half]))
+    began = time.perf_counter()
+    result = fit(initial, model, trace="light")
+    learner = online.from_result(result)
+    for question in by_task[half:]:
+        learner.learn_many(question.select("task", "worker", "label").rows())
+    seconds = time.perf_counter() - began
+    accuracy = evaluate(learner.labels(), truth).accuracy
+    return {"accuracy": accuracy, "iterations": result.iterations, "seconds": seconds}

@@ -1,0 +1,175 @@
+"""The experiments: what they measure, on real votes and on made-up ones."""
+
+import inspect
+import math
+
+import polars as pl
+import pytest
+
+import quorate
+import quorate as qr
+from quorate.paper import convergence, grid, multiple, protocol, published, streaming, tables, verdict
+from quorate.paper.cells import Cells
+from quorate.paper.grid import Plan, Spot
+
+
+@pytest.mark.parametrize("name", verdict.EXACT_SETS)
+def test_ds_and_hybrid_meet_figure_1_at_every_number_of_annotators(name, data_dir, tmp_path, monkeypatch):
+    monkeypatch.setattr(grid, "methods", lambda _: ["ds", "hybrid"])
+    found = grid.run(protocol.load(data_dir, name), Plan(trials=2), Cells(tmp_path))
+    judged = verdict.judge(found, "first")
+    assert set(judged["verdict"]) <= {"exact", "known"}
+    known = {
+        (s, m, k) for s, m, k in judged.filter(pl.col("verdict") == "known").select("set", "method", "annotators").iter_rows()
+    }
+    assert known == {place for place in verdict.NAMED if place[0] == name}
+
+
+def test_tables_1_and_2_on_real_votes(data_dir, tmp_path, monkeypatch):
+    monkeypatch.setattr(grid, "methods", lambda _: list(published.FAMILY))
+    found = grid.run(protocol.load(data_dir, "bm"), Plan(trials=2), Cells(tmp_path))
+    second = {row["method"]: row for row in tables.table2(found).to_dicts()}
+    assert all(abs(row["nll difference"]) < 0.01 for row in second.values())
+    first = {row["speed-up"]: row for row in tables.table1(found).to_dicts()}
+    assert first["hybrid over ds"]["iterations ours"] == pytest.approx(2.03, abs=0.01)
+    assert first["fds over iwmv"]["iterations ours"] is None
+
+
+def spot(accuracy, iterations=(2,)):
+    return Spot(list(accuracy), list(iterations), [0.1], [1.0])
+
+
+def test_verdicts():
+    paper = published.point("accuracy", "bm", "ds", 5)
+    found = {
+        ("bm", "ds", 5): spot([paper], [19]),
+        ("bm", "hybrid", 5): spot([0.709], [10]),
+        ("adult2", "ds", 3): spot([0.7049], [37]),
+        ("sp", "fds", 2): spot([0.80, 0.80]),
+        ("sp", "mv", 2): spot([0.70, 0.9]),
+        ("sp", "glad", 3): spot([0.5]),
+        ("rte", "fds", 9): spot([0.5]),
+    }
+    judged = verdict.judge(found, "first")
+    assert judged["verdict"].to_list() == ["exact", "off", "known", "off", "near", "off", "off"]
+    reasons = judged["reason"].to_list()
+    assert "another order" in reasons[3]
+    assert "ties" in reasons[3]
+    assert "stopped early" in reasons[5]
+    assert reasons[6] == "ties drawn once in the paper"
+    assert verdict.judge(found, "random")["strict"].sum() == 0
+    assert verdict.summary(judged)["off"].sum() == 4
+
+
+def test_cells_of_a_table_as_people_read_them():
+    frame = pl.DataFrame(
+        {"strict": [True, False], "steps difference": [3, -1], "seconds": [0.01234, None], "nll": [float("nan"), 1.0]}
+    )
+    assert tables.markdown(frame).splitlines()[2:] == ["| yes | +3 | 0.0123 | – |", "|  | -1 | – | 1.00 |"]
+
+
+def test_a_point_that_the_paper_has_not_is_not_judged():
+    assert verdict.judge({("labelme", "glad", 2): spot([0.5])}, "first").is_empty()
+
+
+def test_random_subsets_spread(crowd_data, tmp_path):
+    found = grid.run(protocol.load(crowd_data, "bm"), Plan("random", 4), Cells(tmp_path))
+    assert len(set(found["bm", "mv", 2].accuracy)) > 1
+    assert found["bm", "mv", 2].spread > 0
+    assert found["bm", "mv", 2].nll == []
+
+
+def test_likelihoods_switches_and_gaps(crowd_data, tmp_path):
+    questions, cells = protocol.load(crowd_data, "bm"), Cells(tmp_path)
+    found = convergence.likelihoods(questions, cells)
+    assert list(dict.fromkeys(found["method"])) == ["ds", "fds", "hybrid"]
+    ds = found.filter(pl.col("method") == "ds")["nll"].to_list()
+    assert ds == sorted(ds, reverse=True)
+    switches = convergence.switches(questions, cells)
+    assert switches["annotators"].to_list() == [2, 3, 4, 5]
+    assert switches["share"].is_between(0, 1).all()
+    gaps = convergence.gaps(questions, cells)
+    assert (gaps["gap"] > 0).all()
+    assert set(convergence.rates(gaps)["method"]) <= {"ds", "fds"}
+
+
+def test_the_rate_of_a_straight_line_and_of_nothing():
+    assert convergence.rate([0.9**n for n in range(50)]) == 0.9
+    assert math.isnan(convergence.rate([1.0]))
+
+
+class FakeOnline:
+    """Remembers votes; labels are majorities."""
+
+    def __init__(self, votes):
+        self.votes = votes
+
+    @classmethod
+    def from_result(cls, result):
+        frame = result.labels
+        return cls([(t, "w", c) for t, c in frame.select("task", "label").iter_rows()])
+
+    def learn_many(self, votes):
+        self.votes += votes
+
+    def labels(self):
+        return qr.aggregate(self.votes, model="mv").labels
+
+
+def check_tables_3_and_4(folder, cells):
+    questions = protocol.load(folder, "sp")
+    online = streaming.run(questions, cells)
+    assert len(online) == 12
+    assert (online["accuracy"] > 0.5).all()
+    third = tables.table3(online)
+    assert third["method"].to_list() == ["ds", "fds", "hybrid"]
+    assert third["accuracy paper"].to_list() == [0.9094, 0.906, 0.9064]
+    fourth = tables.table4(grid.run(questions, Plan(trials=1), cells), online)
+    assert fourth["method"].to_list() == [m for m in ("fds", "online fds", "online ds", "online hybrid") for _ in range(4)]
+    assert fourth["accuracy paper"].null_count() == 8
+
+
+def test_tables_3_and_4(crowd_data, tmp_path, monkeypatch):
+    monkeypatch.setattr(quorate, "Online", FakeOnline, raising=False)
+    assert streaming.available()
+    check_tables_3_and_4(crowd_data, Cells(tmp_path))
+
+
+@pytest.mark.skipif(not streaming.available(), reason="this version has no online learner")
+def test_tables_3_and_4_with_the_real_learner(crowd_data, tmp_path):
+    check_tables_3_and_4(crowd_data, Cells(tmp_path))
+
+
+@pytest.fixture
+def affect(tmp_path):
+    """A data folder with a made-up multi-label set."""
+    folder = tmp_path / "affect" / "snow_affect_ml50"
+    folder.mkdir(parents=True)
+    lines = [f"{t},w{w},{'joy|fear' if (t + w) % 3 else ''}" for t in range(12) for w in range(7)]
+    folder.joinpath("votes.csv").write_text("\n".join(["task,worker,label", *lines]) + "\n")
+    folder.joinpath("truth.csv").write_text("\n".join(["task,label", *(f"{t},joy|fear" for t in range(12))]) + "\n")
+    return folder.parent
+
+
+def test_table_5(affect, tmp_path, monkeypatch):
+    def aggregate(path, model, *, seed, multi):
+        assert multi
+        assert set(pl.read_csv(path, infer_schema=False).group_by("task").len()["len"]) == {5}
+        return type("Result", (), {"iterations": 3})
+
+    monkeypatch.setattr(multiple, "aggregate", aggregate)
+    monkeypatch.setattr(multiple, "evaluate", lambda result, truth, multi: type("E", (), {"option_accuracy": 0.9}))
+    assert multiple.available()
+    found = tables.table5(multiple.run(affect, Cells(tmp_path / "c")))
+    assert found["accuracy ours"].to_list() == [pytest.approx(0.9)] * 3
+    assert found["iterations paper"].to_list() == [29.6, 2, 5.8]
+
+
+@pytest.mark.skipif(not multiple.available(), reason="this version takes one label per vote")
+def test_table_5_with_the_real_thing(affect, tmp_path):
+    found = multiple.run(affect, Cells(tmp_path / "c"))
+    assert found["accuracy"].is_between(0, 1).all()
+
+
+def test_what_is_not_there_is_known():
+    assert multiple.available() == ("multi" in inspect.signature(qr.aggregate).parameters)
