@@ -23,8 +23,10 @@ $(READY): pyproject.toml constraints.txt csrc/CMakeLists.txt $(wildcard csrc/*.*
 	@command -v c++ >/dev/null || { $(call apt,g++); } || echo "no C++ compiler: quorate will run on its reference kernels, more slowly"
 	@echo "setting up $(VENV) (once)"
 	@$(PYTHON) -m venv $(VENV)
+	@rm -f src/quorate/_core*.so # an old one would hide that the new one does not build
 	@$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]' 2>&1 | grep -v '^WARNING: Location' || true
 	@$(BIN)/python -c 'import quorate, pytest'
+	@! command -v c++ >/dev/null || $(BIN)/python -c 'import quorate._core' || { echo "the compiled core does not build: $(BIN)/pip install --no-build-isolation -v -e . shows why"; exit 1; }
 	@touch $(READY)
 
 demo: $(READY)  ## a small crowd, every model on it, a few telling workers

@@ -35,7 +35,12 @@ void learn_many(Online& s, In<uint32_t, 1> task, In<uint32_t, 1> worker, In<uint
     need(worker.size() == task.size() && label.size() == task.size(), "codes of different lengths");
     for (size_t i = 0; i < task.size(); ++i) check(s, task.data()[i], label.data()[i]);
     nb::gil_scoped_release released;
-    for (size_t i = 0; i < task.size(); ++i) s.learn(task.data()[i], worker.data()[i], label.data()[i], replace);
+    constexpr size_t kFar = 8, kNear = 3;  // votes ahead: far enough for memory to answer, near enough to be still there
+    for (size_t i = 0; i < task.size(); ++i) {
+        if (i + kFar < task.size()) s.fetch(task.data()[i + kFar]);
+        if (i + kNear < task.size()) s.fetch_counts(task.data()[i + kNear]);
+        s.learn(task.data()[i], worker.data()[i], label.data()[i], replace);
+    }
 }
 
 std::tuple<int, bool, int64_t> predict(const Online& s, uint32_t task, Out<double, 1> posterior) {
@@ -63,7 +68,7 @@ void export_votes(const Online& s, Out<int64_t, 1> task_ptr, Out<uint32_t, 1> ro
     need(task_ptr.size() == s.tasks() + 1 && shares.size() == s.tasks() * size_t(s.labels()), "a place for every task");
     int64_t at = task_ptr.data()[0] = 0;
     for (uint32_t t = 0; t < s.tasks(); ++t) {
-        need(at + s.votes(t).size() <= row.size(), "a place for every vote");
+        need(size_t(at) + s.votes(t).size() <= row.size(), "a place for every vote");
         for (const uint32_t r : s.votes(t)) row.data()[at++] = r;
         task_ptr.data()[t + 1] = at;
         s.share(t, shares.data() + size_t(t) * s.labels());

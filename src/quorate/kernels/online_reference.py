@@ -84,7 +84,7 @@ class Online:
         table = np.array([self._log_line(row) for row in rows]).reshape(len(rows), self._k)
         settled = self._class_counts.sum()
         with np.errstate(divide="ignore"):
-            prior = np.log(self._class_counts) - np.log(settled) if settled else np.full(self._k, -np.log(self._k))
+            prior = np.log(self._class_counts / settled) if settled else np.full(self._k, -np.log(self._k))
         label, tie = np.zeros(1, np.int32), np.zeros(1, np.bool_)
         reference.em_pass(
             np.array([0, len(rows)]),
@@ -219,7 +219,7 @@ class Online:
         worker, given = self._row_pairs[row]
         extra = self._strength * ONE
         with np.errstate(divide="ignore", invalid="ignore"):
-            line = np.log(self._counts[row] + extra * self._mean(given)) - np.log(self._totals[worker] + extra)
+            line = np.log((self._counts[row] + extra * self._mean(given)) / (self._totals[worker] + extra))
         return np.where(np.isnan(line), -np.inf, line)
 
     def _mean(self, given: int) -> NDArray[np.float64]:
