@@ -69,4 +69,5 @@ def test_a_wheel_can_be_built_without_a_compiler(tmp_path):
     [wheel] = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert "quorate/kernels/reference.py" in names
+    assert "quorate/paper/figures.json" in names
     assert not any("_core" in name and name.endswith(".so") for name in names)
