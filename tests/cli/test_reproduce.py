@@ -46,7 +46,6 @@ def test_everything_is_written(quorate, crowd_data, tmp_path, monkeypatch):
     fifth = pl.DataFrame(
         {"set": ["snow_affect_ml50"], "method": ["fds"], "accuracy": [0.9], "seconds": [0.1], "iterations": [2.0]}
     )
-    monkeypatch.setattr(multiple, "available", lambda: True)
     monkeypatch.setattr(multiple, "at_hand", lambda _: ["snow_affect_ml50"])
     monkeypatch.setattr(multiple, "run", lambda *_: fifth)
     assert quorate("reproduce", "--data", crowd_data, "--sets", "labelme,bm,sp", "--trials", 2, "--quiet", "-o", out) == (

@@ -1,13 +1,10 @@
 """The experiments: what they measure, on real votes and on made-up ones."""
 
-import inspect
 import math
 
 import polars as pl
 import pytest
 
-import quorate
-import quorate as qr
 from quorate.paper import convergence, grid, multiple, protocol, published, streaming, tables, verdict
 from quorate.paper.cells import Cells
 from quorate.paper.grid import Plan, Spot
@@ -98,26 +95,9 @@ def test_the_rate_of_a_straight_line_and_of_nothing():
     assert math.isnan(convergence.rate([1.0]))
 
 
-class FakeOnline:
-    """Remembers votes; labels are majorities."""
-
-    def __init__(self, votes):
-        self.votes = votes
-
-    @classmethod
-    def from_result(cls, result):
-        frame = result.labels
-        return cls([(t, "w", c) for t, c in frame.select("task", "label").iter_rows()])
-
-    def learn_many(self, votes):
-        self.votes += votes
-
-    def labels(self):
-        return qr.aggregate(self.votes, model="mv").labels
-
-
-def check_tables_3_and_4(folder, cells):
-    questions = protocol.load(folder, "sp")
+def test_tables_3_and_4(crowd_data, tmp_path):
+    cells = Cells(tmp_path)
+    questions = protocol.load(crowd_data, "sp")
     online = streaming.run(questions, cells)
     assert len(online) == 12
     assert (online["accuracy"] > 0.5).all()
@@ -127,17 +107,6 @@ def check_tables_3_and_4(folder, cells):
     fourth = tables.table4(grid.run(questions, Plan(trials=1), cells), online)
     assert fourth["method"].to_list() == [m for m in ("fds", "online fds", "online ds", "online hybrid") for _ in range(4)]
     assert fourth["accuracy paper"].null_count() == 8
-
-
-def test_tables_3_and_4(crowd_data, tmp_path, monkeypatch):
-    monkeypatch.setattr(quorate, "Online", FakeOnline, raising=False)
-    assert streaming.available()
-    check_tables_3_and_4(crowd_data, Cells(tmp_path))
-
-
-@pytest.mark.skipif(not streaming.available(), reason="this version has no online learner")
-def test_tables_3_and_4_with_the_real_learner(crowd_data, tmp_path):
-    check_tables_3_and_4(crowd_data, Cells(tmp_path))
 
 
 @pytest.fixture
@@ -151,25 +120,9 @@ def affect(tmp_path):
     return folder.parent
 
 
-def test_table_5(affect, tmp_path, monkeypatch):
-    def aggregate(path, model, *, seed, multi):
-        assert multi
-        assert set(pl.read_csv(path, infer_schema=False).group_by("task").len()["len"]) == {5}
-        return type("Result", (), {"iterations": 3})
-
-    monkeypatch.setattr(multiple, "aggregate", aggregate)
-    monkeypatch.setattr(multiple, "evaluate", lambda result, truth, multi: type("E", (), {"option_accuracy": 0.9}))
-    assert multiple.available()
-    found = tables.table5(multiple.run(affect, Cells(tmp_path / "c")))
-    assert found["accuracy ours"].to_list() == [pytest.approx(0.9)] * 3
-    assert found["iterations paper"].to_list() == [29.6, 2, 5.8]
-
-
-@pytest.mark.skipif(not multiple.available(), reason="this version takes one label per vote")
-def test_table_5_with_the_real_thing(affect, tmp_path):
+def test_table_5(affect, tmp_path):
     found = multiple.run(affect, Cells(tmp_path / "c"))
     assert found["accuracy"].is_between(0, 1).all()
-
-
-def test_what_is_not_there_is_known():
-    assert multiple.available() == ("multi" in inspect.signature(qr.aggregate).parameters)
+    table = tables.table5(found)
+    assert table["accuracy ours"].to_list() == pytest.approx(found["accuracy"].to_list())
+    assert table["iterations paper"].to_list() == [29.6, 2, 5.8]

@@ -59,7 +59,7 @@ class PolarsCoder:
         codes = {role: np.concatenate(parts) if parts else np.zeros(0, np.uint32) for role, parts in self._codes.items()}
         empty = pl.DataFrame(schema={"id": pl.String})
         ids = {role: vocabulary(self._known.get(role, empty)["id"]) for role in ROLES}
-        self.__init__()  # type: ignore[misc]
+        self._known, self._codes = {}, {role: [] for role in ROLES}
         return Coded(codes, ids)
 
     def _encode(self, role: str, ids: pl.Series) -> NDArray[np.uint32]:

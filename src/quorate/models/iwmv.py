@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -100,7 +101,9 @@ class _Plugged:
         return np.add.reduceat(by_row, starts).astype(np.float64) if len(starts) else np.zeros(0)
 
 
-def _shares(votes: Votes, weights: NDArray[np.float64], labels: NDArray[np.int32]):  # type: ignore[no-untyped-def]
+def _shares(
+    votes: Votes, weights: NDArray[np.float64], labels: NDArray[np.int32]
+) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
     """Yields (each label's share of the positive weights, [tasks, K]; that of the winner, [tasks]), chunk by chunk.
 
     Where no label has a positive weight nothing speaks for any of them: all share alike with the winner.

@@ -6,9 +6,8 @@ import statistics
 import tempfile
 import time
 import warnings
-from inspect import signature
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -23,11 +22,6 @@ from quorate.paper.cells import Cells, Figures
 SETS: Final = ("snow_affect_ml50", "snow_affect_ml25")
 ANNOTATORS: Final = 5
 TRIALS: Final = 5  # "averaged over five subsets"
-
-
-def available() -> bool:
-    """Returns whether this version takes several labels per vote."""
-    return "multi" in signature(aggregate).parameters
 
 
 def at_hand(folder: Path) -> list[str]:
@@ -57,10 +51,9 @@ def _average(folder: Path, model: str) -> Figures:
             path = Path(aside) / "votes.csv"  # an empty cell is a vote for no option: read as any file of votes is
             some.write_csv(path)
             began = time.perf_counter()
-            options: dict[str, Any] = {"multi": True}
-            result = aggregate(path, model, seed=trial, **options)
+            result = aggregate(path, model, seed=trial, multi=True)
             found["seconds"].append(time.perf_counter() - began)
-            evaluation: Any = evaluate(result, folder / "truth.csv", **options)
+            evaluation = evaluate(result, folder / "truth.csv", multi=True)
         found["accuracy"].append(evaluation.option_accuracy)
         found["iterations"].append(result.iterations)
     return {name: statistics.fmean(values) for name, values in found.items()}

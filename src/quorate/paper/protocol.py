@@ -12,7 +12,6 @@ import numpy as np
 import polars as pl
 
 from quorate.errors import InputError, unknown
-from quorate.models.registry import MODELS
 from quorate.paper import published
 
 SUBSETS: Final = ("first", "random")
@@ -45,7 +44,7 @@ def methods(name: str) -> list[str]:
     >>> "glad" in methods("adult2")
     False
     """
-    return [m for m in published.METHODS if m in MODELS and (m != "glad" or published.is_binary(name))]
+    return [m for m in published.METHODS if m != "glad" or published.is_binary(name)]
 
 
 def choose(sets: Iterable[str] | None) -> list[str]:

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 import polars as pl
 
 from quorate import __version__
-from quorate.models.registry import MODELS
 from quorate.paper import published, verdict
 from quorate.paper.grid import Plan
 from quorate.paper.tables import markdown
@@ -32,7 +31,7 @@ def text(made: Tables, plan: Plan, sets: list[str], *, drawn: bool) -> str:
 
 
 def _head(plan: Plan, sets: list[str]) -> str:
-    methods = ", ".join(published.METHODS[m] for m in published.METHODS if m in MODELS)
+    methods = ", ".join(published.METHODS.values())
     return f"""# The paper, reproduced
 
 {published.figures()["source"].partition(". figure1")[0]}.
@@ -164,9 +163,6 @@ def _missing(sets: list[str]) -> str:
         "  question are then others.",
         "- **Ties to the digit**: the paper drew them from one random stream that it does not give.",
     ]
-    absent = [published.METHODS[m] for m in published.METHODS if m not in MODELS]
-    if absent:
-        lines.append(f"- **{', '.join(absent)}**: not in this version of quorate.")
     left = [published.SETS[name] for name in published.SETS if name not in sets]
     if left:
         lines.append(f"- **{', '.join(left)}**: left out of this run.")

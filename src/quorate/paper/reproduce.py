@@ -38,9 +38,9 @@ def cells_of(sets: Iterable[str], folder: Path) -> int:
     count = sum(len(values) for values in scaling.SWEEPS.values())
     for name in sets:
         count += published.annotators(name) * len(protocol.methods(name)) + PER_SET
-        if name == streaming.SET and streaming.available():
+        if name == streaming.SET:
             count += len(streaming.ANNOTATORS) * len(published.FAMILY)
-    return count + (len(multiple.at_hand(folder)) * len(published.FAMILY) if multiple.available() else 0)
+    return count + len(multiple.at_hand(folder)) * len(published.FAMILY)
 
 
 def reproduce(
@@ -83,11 +83,11 @@ def _measure(folder: Path, names: list[str], plan: Plan, cells: Cells) -> Findin
         parts["likelihoods"].append(convergence.likelihoods(questions, cells))
         parts["switches"].append(convergence.switches(questions, cells))
         parts["gaps"].append(convergence.gaps(questions, cells))
-        if name == streaming.SET and streaming.available():
+        if name == streaming.SET:
             found.online = streaming.run(questions, cells)
     found.likelihoods, found.switches, found.gaps = (pl.concat(parts[key]) for key in parts)
     found.scaling = scaling.run(cells)
-    if multiple.available() and multiple.at_hand(folder):
+    if multiple.at_hand(folder):
         found.multiple = multiple.run(folder, cells)
     return found
 

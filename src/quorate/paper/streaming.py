@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
-import quorate
 from quorate.evaluation import evaluate
 from quorate.io.read import read
+from quorate.online import Online
 from quorate.paper import published
 from quorate.paper.cells import Cells, Figures
 from quorate.paper.grid import conditions, fit
@@ -17,11 +17,6 @@ from quorate.paper.protocol import Questions
 
 SET: Final = "sp"
 ANNOTATORS: Final = (2, 3, 4, 5)
-
-
-def available() -> bool:
-    """Returns whether this version has the online learner."""
-    return getattr(quorate, "Online", None) is not None
 
 
 def run(questions: Questions, cells: Cells) -> pl.DataFrame:
@@ -39,13 +34,12 @@ def run(questions: Questions, cells: Cells) -> pl.DataFrame:
 
 
 def _stream(votes: pl.DataFrame, truth: pl.DataFrame, model: str) -> Figures:
-    online: Any = getattr(quorate, "Online")  # noqa: B009 (a version may lack it)
     by_task = votes.partition_by("task", maintain_order=True)
     half = len(by_task) // 2
     initial = read(pl.concat(by_task[:half]))
     began = time.perf_counter()
     result = fit(initial, model, trace="light")
-    learner = online.from_result(result)
+    learner = Online.from_result(result)
     for question in by_task[half:]:
         learner.learn_many(question.select("task", "worker", "label").rows())
     seconds = time.perf_counter() - began
