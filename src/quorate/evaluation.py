@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 
 from quorate.errors import InputError, shown
 from quorate.io import frames
-from quorate.io.ids import prepared
+from quorate.io.ids import label_columns, prepared, series_of
 from quorate.io.read import read_frame
 from quorate.io.sources import Source
 from quorate.multi import MultiResult
 from quorate.result import Result
 from quorate.set_evaluation import evaluate_sets
-from quorate.vocabulary import text_of
 from quorate.votes import FrameKind
 
 
@@ -67,7 +66,7 @@ class Evaluation:
 
     def confusion_frame(self) -> pl.DataFrame:
         """Returns `confusion` as a polars frame, whatever the caller's kind."""
-        columns = {f"label {n}" if n == "true" else n: self.matrix[:, i] for i, n in enumerate(self.label_names)}
+        columns = {n: self.matrix[:, i] for i, n in enumerate(label_columns(self.label_names, "true"))}
         return pl.DataFrame({"true": pl.Series(self.label_names, dtype=pl.String), **columns})
 
     def summary(self) -> dict[str, object]:
@@ -90,21 +89,24 @@ def evaluate(
     *,
     task: str | None = None,
     label: str | None = None,
+    truth_task: str | None = None,
+    truth_label: str | None = None,
     multi: bool = False,
 ) -> Any:
     """Returns how well labels meet the truth. Either is a Result, a frame, a file or a dict task -> label.
 
     Tasks are matched by id, never by position; ids and labels are compared as text, so 1 meets "1". With `multi`
-    labels are sets, and a `SetEvaluation` comes back: exact sets, (task, option) pairs, F1, Jaccard.
+    labels are sets, and a `SetEvaluation` comes back: exact sets, (task, option) pairs, F1, Jaccard. `task`, `label`,
+    `truth_task` and `truth_label` name the columns where their usual names do not tell.
 
     >>> import quorate as qr
     >>> qr.evaluate({"t1": "cat", "t2": "dog"}, {"t2": "dog", "t1": "dog", "t3": "cat"})
     Evaluation(accuracy 0.5000 on 2 tasks)
     """
     if multi or isinstance(labels, MultiResult):
-        return evaluate_sets(labels, truth, task=task, label=label)
+        return evaluate_sets(labels, truth, task=task, label=label, truth_task=truth_task, truth_label=truth_label)
     chosen, kind = _pairs(labels, "labels", task, label)
-    true, _ = _pairs(truth, "truth", task, label)
+    true, _ = _pairs(truth, "truth", truth_task, truth_label)
     both = chosen.join(true, on="task", how="inner", suffix="_true")
     names = tuple(sorted(set(both["label"]) | set(both["label_true"]), key=_natural))
     code = {name: n for n, name in enumerate(names)}
@@ -126,8 +128,9 @@ def _pairs(source: Result | Source, what: str, task: str | None, label: str | No
     """Returns (frame of task and label as text, the kind of frame it came in); tasks without label are left out."""
     if isinstance(source, Result):
         frame, kind = source.labels_frame(), source.votes.frame_kind
-    elif isinstance(source, Mapping) and not any(isinstance(v, list | np.ndarray | pl.Series) for v in source.values()):
-        frame, kind = pl.DataFrame({"task": list(map(text_of, source)), "label": list(map(text_of, source.values()))}), "polars"
+    elif isinstance(source, Mapping) and not any(isinstance(v, Iterable) and not isinstance(v, str) for v in source.values()):
+        kind = "polars"
+        frame = pl.DataFrame({"task": series_of(list(source), "task"), "label": series_of(list(source.values()), "label")})
     else:
         role = "truth" if what == "truth" else "label"
         frame, kind = read_frame(source, {"task": task, role: label})

@@ -11,8 +11,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from quorate.engines.base import Engine
+from quorate.errors import InputError, listed, shown
 from quorate.io import frames
-from quorate.io.ids import column
+from quorate.io.ids import column, label_columns
 from quorate.io.sets import SetVotes
 from quorate.models.base import Model
 from quorate.result import Result
@@ -72,7 +73,10 @@ class MultiResult:
         """Returns the 2 x 2 confusion of a worker (for one option where each was fitted apart): rows true, columns said."""
         if len(self.results) == 1:
             return self.results[0].confusion(worker)
-        return self.results[int(self.votes.options.codes([option])[0])].confusion(worker)
+        code = int(self.votes.options.codes([option])[0])
+        if code < 0:
+            raise InputError(f"each option was fitted apart: name one of {listed(self.votes.options.ids())}, not {shown(option)}")
+        return self.results[code].confusion(worker)
 
     def labels_frame(self) -> pl.DataFrame:
         """Returns `labels` as a polars frame, whatever the caller's kind."""
@@ -97,8 +101,9 @@ class MultiResult:
     def probabilities_frame(self) -> pl.DataFrame:
         """Returns `probabilities` as a polars frame, whatever the caller's kind."""
         yes = [r.probabilities_frame()["yes"].to_numpy() for r in self.results]
-        matrix = yes[0].reshape(-1, len(self.votes.options)) if len(yes) == 1 else np.stack(yes, axis=1)
-        names = [f"label {n}" if n == "task" else n for n in self.votes.options.texts()]
+        shape = len(self.votes.tasks), len(self.votes.options)
+        matrix = yes[0].reshape(shape) if len(yes) == 1 else np.stack(yes, axis=1)
+        names = label_columns(self.votes.options.texts(), "task")
         return pl.DataFrame({"task": column(self.votes.tasks), **{n: matrix[:, o] for o, n in enumerate(names)}})
 
     def workers_frame(self) -> pl.DataFrame:
@@ -111,8 +116,8 @@ class MultiResult:
     def _matrix(self, name: str) -> NDArray[Any]:
         """Returns a figure of the outcome by task and option, [tasks, K]."""
         parts = [getattr(r.fit.outcome, name) for r in self.results]
-        k = len(self.votes.options)
-        return parts[0].reshape(-1, k) if len(parts) == 1 else np.stack(parts, axis=1)
+        shape = len(self.votes.tasks), len(self.votes.options)
+        return parts[0].reshape(shape) if len(parts) == 1 else np.stack(parts, axis=1)
 
     def _native(self, frame: pl.DataFrame) -> Any:
         return frames.native(frame, self.votes.frame_kind)

@@ -19,7 +19,7 @@ from quorate.io import container
 from quorate.io.coder import Coded
 from quorate.io.dictionary import NEVER, Dictionary
 from quorate.io.encode import votes_of
-from quorate.io.ids import column, narrowed, prepared
+from quorate.io.ids import column, label_columns, narrowed, prepared
 from quorate.io.sources import Source, open_table
 from quorate.kernels import cpu, online_reference, reference
 from quorate.kernels.core import compiled
@@ -44,7 +44,7 @@ RULES: Final[Rules] = {
 class Prediction:
     """What is known of one task today."""
 
-    label: Id
+    label: Id | None  # None when all votes were taken back
     probabilities: Mapping[Id, float]
     confidence: float  # the probability of the label
     votes: int
@@ -95,6 +95,8 @@ class Online:
         >>> len(online)
         50
         """
+        if not isinstance(result, Result):
+            raise InputError(f"cannot go on from {shown(result)}: give the result of a batch fit with one label per vote")
         if result.model not in STREAMED:
             raise InputError(f"a fit of {result.model!r} cannot go on as a stream: use one of {listed(STREAMED)}")
         votes = result.votes
@@ -127,9 +129,9 @@ class Online:
         code = self._label_code.get(label if type(label) is str else text_of(label))
         if code is None:
             raise InputError(f"label {shown(label)} is not among the declared labels: {listed(self._labels.ids())}")
-        if type(task) is not str:
+        if type(task) is not str or not task.isascii():
             task = self._text(task, "task")
-        if type(worker) is not str:
+        if type(worker) is not str or not worker.isascii():
             worker = self._text(worker, "worker")
         place = self._tasks.code(task)
         if place == self._state.tasks:
@@ -141,7 +143,11 @@ class Online:
     ) -> None:
         """Takes many votes, in order: the same as `learn` for each; a bad one leaves everything as it was."""
         given = open_table(votes, {"task": task, "worker": worker, "label": label})
-        batches = [self._checked(batch) for batch in given.batches]
+        batches, numbers, rows = [], dict(self._numbers), 0
+        for batch in given.batches:
+            batches.append(self._checked(batch, rows, numbers))
+            rows += len(batch)
+        self._numbers = numbers
         kept = [b.filter(pl.col("label").is_not_null()) for b in batches]
         missing = sum(map(len, batches)) - sum(map(len, kept))
         for batch in kept:
@@ -170,6 +176,8 @@ class Online:
         label, tie, votes = self._state.predict(place, posterior)
         ids = self._labels.ids()
         probabilities = dict(zip(ids, posterior.tolist(), strict=True))
+        if not votes:  # all were taken back: what is left is the share of each label
+            return Prediction(None, probabilities, float(posterior.max()), 0, tie=False)
         return Prediction(ids[label], probabilities, float(posterior[label]), votes, tie)
 
     def labels(self) -> pl.DataFrame:
@@ -208,7 +216,7 @@ class Online:
             raise InputError(f"worker {shown(worker)} has no votes here")
         matrix = np.zeros((len(self._labels), len(self._labels)))
         self._state.confusion(who, matrix)
-        columns = {name: matrix[:, code] for code, name in enumerate(self._labels.texts())}
+        columns = {name: matrix[:, code] for code, name in enumerate(label_columns(self._labels.texts(), "true"))}
         return pl.DataFrame({"true": column(self._labels), **columns})
 
     def refit(self, *, warm: bool = False, engine: str = "auto", threads: int | None = None) -> Result:
@@ -338,22 +346,26 @@ class Online:
         if isinstance(value, bool | np.bool_) or not isinstance(value, str | int | np.integer):
             raise InputError(f"{role} is {shown(value)}: give text or a whole number")
         known = self._tasks if role == "task" else self._workers
+        try:
+            str(value).encode()
+        except UnicodeEncodeError as error:
+            raise InputError(f"{role} is {shown(value)}: not valid text ({error.reason})") from error
         if isinstance(value, int | np.integer) and not len(known):
             self._numbers[role] = True
         return str(value)
 
-    def _checked(self, batch: pl.DataFrame) -> pl.DataFrame:
+    def _checked(self, batch: pl.DataFrame, first_row: int, numbers: dict[str, bool]) -> pl.DataFrame:
         """Returns a batch with ids as text and labels as codes; raises before anything is learned."""
-        columns = {role: prepared(batch[role], role) for role in ("task", "worker", "label")}
+        columns = {role: prepared(batch[role], role, first_row) for role in ("task", "worker", "label")}
         for role in ("task", "worker"):
             if columns[role].null_count():
-                raise InputError(f"{role} is missing in row {int(columns[role].is_null().arg_true()[0]) + 1}")
+                raise InputError(f"{role} is missing in row {first_row + int(columns[role].is_null().arg_true()[0]) + 1}")
             if columns[role].dtype == pl.Int64 and not len(self._tasks if role == "task" else self._workers):
-                self._numbers[role] = True
+                numbers[role] = True
         labels = columns["label"].cast(pl.String)
         unknown = [t for t in labels.drop_nulls().unique(maintain_order=True) if t not in self._label_code]
         if unknown:
-            row = int((labels == unknown[0]).arg_true()[0]) + 1
+            row = first_row + int((labels == unknown[0]).arg_true()[0]) + 1
             raise InputError(
                 f"label {shown(unknown[0])} in row {row} is not among the declared labels: {listed(self._labels.ids())}"
             )

@@ -15,8 +15,7 @@ from quorate.engines.base import Session
 from quorate.errors import InputError, shown
 from quorate.fit import Fit, TraceRow
 from quorate.io import frames
-from quorate.io.ids import column
-from quorate.vocabulary import text_of
+from quorate.io.ids import column, label_columns
 from quorate.votes import Votes
 
 CHUNK = 1 << 20  # tasks looked at at once, so that copies stay small
@@ -106,7 +105,7 @@ class Result:
         """
         matrix = self.confusion_matrix(worker)
         names = self.votes.labels.texts()
-        columns = {_apart(name, "true"): matrix[:, given] for given, name in enumerate(names)}
+        columns = {name: matrix[:, given] for given, name in enumerate(label_columns(names, "true"))}
         return self._native(pl.DataFrame({"true": column(self.votes.labels), **columns}))
 
     def confusion_matrix(self, worker: object) -> NDArray[np.float64]:
@@ -146,7 +145,7 @@ class Result:
         found = self.fit.posterior
         matrix = self.session.posterior(self.fit.params) if found is None else found()
         names = self.votes.labels.texts()
-        columns = {_apart(name, "task"): matrix[:, code] for code, name in enumerate(names)}
+        columns = {name: matrix[:, code] for code, name in enumerate(label_columns(names, "task"))}
         return pl.DataFrame({"task": column(self.votes.tasks), **columns})
 
     def workers_frame(self) -> pl.DataFrame:
@@ -178,8 +177,3 @@ class Result:
 
     def _native(self, frame: pl.DataFrame) -> Any:
         return frames.native(frame, self.votes.frame_kind)
-
-
-def _apart(label: str, taken: str) -> str:
-    """Returns a label's column name, kept apart from the id column."""
-    return text_of(label) if label != taken else f"label {label}"

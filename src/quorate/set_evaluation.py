@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from quorate.errors import InputError, shown
 from quorate.io.ids import prepared
 from quorate.io.sets import sets_of
-from quorate.io.sources import Source, open_table
+from quorate.io.sources import Source, concat, open_table
 from quorate.multi import MultiResult
 
 
@@ -71,10 +71,16 @@ class SetEvaluation:
 
 
 def evaluate_sets(
-    labels: MultiResult | Source, truth: Source, *, task: str | None = None, label: str | None = None
+    labels: MultiResult | Source,
+    truth: Source,
+    *,
+    task: str | None = None,
+    label: str | None = None,
+    truth_task: str | None = None,
+    truth_label: str | None = None,
 ) -> SetEvaluation:
     """Returns how well chosen sets meet the true ones; either is a result, a frame, a file or tuples."""
-    chosen, true = _sets(labels, "labels", task, label), _sets(truth, "truth", task, label)
+    chosen, true = _sets(labels, "labels", task, label), _sets(truth, "truth", truth_task, truth_label)
     both = chosen.join(true, on="task", how="inner", suffix="_true")
     options = tuple(sorted({o for name in ("label", "label_true") for o in both[name].explode().drop_nulls()}))
     if isinstance(labels, MultiResult):
@@ -96,7 +102,7 @@ def _sets(source: MultiResult | Source, what: str, task: str | None, label: str 
     else:
         role = "truth" if what == "truth" else "label"
         table = open_table(source, {"task": task, role: label})
-        frame = pl.concat(list(table.batches))
+        frame = concat(table.batches)
         labels = sets_of(frame[role], table.is_text)
     out = pl.DataFrame({"task": prepared(frame["task"], "task").cast(pl.String), "label": labels}).drop_nulls("label")
     if out["task"].is_duplicated().any():
@@ -109,7 +115,7 @@ def _matrix(sets: pl.Series, options: tuple[str, ...]) -> NDArray[np.bool_]:
     place = {o: n for n, o in enumerate(options)}
     out = np.zeros((len(sets), len(options)), np.bool_)
     for row, chosen in enumerate(sets.to_list()):
-        out[row, [place[o] for o in chosen]] = True
+        out[row, [place[o] for o in chosen if o is not None]] = True
     return out
 
 

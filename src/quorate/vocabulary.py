@@ -15,7 +15,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.errors import InputError, shown
+from quorate.errors import InputError, OptionError, shown
 
 Kind = Literal["string", "integer", "boolean"]
 Id = str | int | bool
@@ -50,6 +50,8 @@ class Vocabulary:
         >>> Vocabulary.of([3, 1]).kind
         'integer'
         """
+        if isinstance(ids, str) or not isinstance(ids, Iterable):
+            raise OptionError(f"{what}s is {shown(ids)}: give a list of {what}s")
         given = [i.item() if isinstance(i, np.generic) else i for i in ids]
         kind = common_kind(given, what)
         texts = [text_of(i) for i in given]
@@ -63,7 +65,10 @@ class Vocabulary:
     @classmethod
     def of_texts(cls, texts: Sequence[str]) -> Vocabulary:
         """Returns a string vocabulary of texts known to be distinct."""
-        encoded = [t.encode("utf-8") for t in texts]
+        try:
+            encoded = [t.encode("utf-8") for t in texts]
+        except UnicodeEncodeError as error:
+            raise InputError(f"{shown(error.object)} is not valid text: {error.reason}") from error
         offsets = np.zeros(len(encoded) + 1, np.int64)
         np.cumsum([len(b) for b in encoded], out=offsets[1:])
         return cls("string", np.frombuffer(b"".join(encoded), np.uint8), offsets)

@@ -27,6 +27,8 @@ def command(
     workers: Annotated[Path | None, typer.Option(help="Write the workers here.")] = None,
     probabilities: Annotated[Path | None, typer.Option(help="Write the probability of every label here.")] = None,
     truth: Annotated[Path | None, typer.Option(help="Known labels, to measure accuracy; never learned from.")] = None,
+    truth_task: Annotated[str | None, typer.Option(help="Column of the task in the truth.")] = None,
+    truth_label: Annotated[str | None, typer.Option(help="Column of the label in the truth.")] = None,
     seed: Annotated[int, typer.Option(help="Decides ties.")] = 0,
     engine: Annotated[str, typer.Option(help="auto or reference.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="Threads to use (default: all cores).")] = None,
@@ -48,11 +50,14 @@ def command(
 ) -> None:
     """Finds the label of every task, and what every worker can be trusted with."""
     import quorate as qr
+    from quorate.errors import InputError
     from quorate.io.write import check_target, write_frame
 
-    for target in (output, workers, probabilities):
-        if target is not None:
-            check_target(target)
+    targets = [target for target in (output, workers, probabilities) if target is not None]
+    for target in targets:
+        check_target(target)
+    if len({target.absolute() for target in targets}) < len(targets):
+        raise InputError("two outputs have the same path: give each its own")
     with _progress(model, quiet) as progress:
         result = qr.aggregate(
             votes,
@@ -63,7 +68,7 @@ def command(
             task=task,
             worker=worker,
             label=label,
-            labels=None if labels is None else labels.split(","),
+            labels=None if labels is None else _label_list(labels),
             duplicates=duplicates,
             smoothing=smoothing,
             tol=tol,
@@ -76,7 +81,7 @@ def command(
             per_option=per_option,
             progress=progress,
         )
-    evaluation = None if truth is None else qr.evaluate(result, truth)
+    evaluation = None if truth is None else qr.evaluate(result, truth, truth_task=truth_task, truth_label=truth_label)
     if workers is not None:
         write_frame(result.workers_frame(), workers)
     if probabilities is not None:
@@ -88,6 +93,15 @@ def command(
         _json(result, evaluation, with_labels=output is None)
     elif output is None:
         _labels(result)
+
+
+def _label_list(text: str) -> list[str]:
+    from quorate.errors import OptionError
+
+    labels = [part.strip() for part in text.split(",")]
+    if not all(labels):
+        raise OptionError(f"labels is {text!r}: give labels joined by commas, none of them empty")
+    return labels
 
 
 def _progress(model: str, quiet: bool) -> AbstractContextManager[Progress | None]:

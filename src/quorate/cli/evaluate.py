@@ -11,6 +11,10 @@ import typer
 def command(
     labels: Annotated[Path, typer.Argument(metavar="LABELS", help="File of labels, as `quorate aggregate` writes it.")],
     truth: Annotated[Path, typer.Option(help="File of known labels: task and label.")],
+    task: Annotated[str | None, typer.Option(help="Column of the task in the labels.")] = None,
+    label: Annotated[str | None, typer.Option(help="Column of the label in the labels.")] = None,
+    truth_task: Annotated[str | None, typer.Option(help="Column of the task in the truth.")] = None,
+    truth_label: Annotated[str | None, typer.Option(help="Column of the label in the truth.")] = None,
     multi: Annotated[bool, typer.Option("--multi", help="Labels are sets of options, joined by | or as lists.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the accuracy alone.")] = False,
@@ -18,7 +22,7 @@ def command(
     """Measures labels against truth: accuracy, precision, recall and F1 per label, confusion of labels."""
     import quorate as qr
 
-    result = qr.evaluate(labels, truth, multi=multi)
+    result = qr.evaluate(labels, truth, task=task, label=label, truth_task=truth_task, truth_label=truth_label, multi=multi)
     if as_json:
         import json
 

@@ -51,6 +51,8 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output has left: not worth a word
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as error:  # a full disk behind stdout, a folder that cannot be made
+        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
 
 
 def _fail(message: str) -> None:

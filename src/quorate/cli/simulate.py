@@ -33,6 +33,7 @@ def command(
     import quorate as qr
     from quorate.cli import console
     from quorate.errors import InputError
+    from quorate.io.write import check_suffix
 
     crowd = qr.simulate(
         tasks=tasks,
@@ -52,6 +53,7 @@ def command(
     )
     if output.exists() and not output.is_dir():
         raise InputError(f"{output} is a file: name a folder")
+    check_suffix(output / f"votes.{form}")
     output.mkdir(parents=True, exist_ok=True)
     talk = console.talk(quiet)
     with console.counter(talk, tasks * sum(crowd.spec.panel_sizes()) / 2 * (1 + repeats) + tasks) as progress:

@@ -8,11 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.errors import InputError, shown
+from quorate.errors import InputError, OptionError, listed, shown
 from quorate.io.coder import MISSING, Coded
 from quorate.vocabulary import Vocabulary
 
 Codes = NDArray[np.uint32]
+DUPLICATES = ("all", "last", "first", "error")
 
 
 class Arrays(NamedTuple):
@@ -57,6 +58,12 @@ def assemble_compiled(
         codes["task"], row, codes["label"], n_tasks, worker_rank, label_rank, n_labels, threads
     )
     return Arrays(task_ptr, row[:n_votes], worker_ptr, row_label)
+
+
+def check_duplicates(rule: str) -> None:
+    """Raises unless this is a rule for repeated votes."""
+    if rule not in DUPLICATES:
+        raise OptionError(f"duplicates is {shown(rule)}: choose one of {listed(DUPLICATES)}")
 
 
 def drop_duplicates(coded: Coded, duplicates: str) -> None:

@@ -36,7 +36,7 @@ def find(columns: Sequence[str], wanted: Mapping[str, str | None], where: str) -
         if name not in columns:
             raise InputError(f"{where}: there is no column {shown(name)} for the {role}; the columns are: {listed(columns)}")
     free = [c for c in columns if c not in given.values()]
-    found = {role: given.get(role) or _usual(role, free, columns, where) for role in wanted}
+    found = {role: given[role] if role in given else _usual(role, free, columns, where) for role in wanted}
     if len(set(found.values())) < len(found):
         raise InputError(f"{where}: one column cannot serve two roles: {found}; the columns are: {listed(columns)}")
     return found
@@ -58,10 +58,10 @@ def _usual(role: str, free: Sequence[str], columns: Sequence[str], where: str) -
 
 
 def _remedy(role: str) -> str:
-    option = "label" if role == "truth" else role
-    return f"{option}=… (--{option} on the command line)"
+    option = "truth_label" if role == "truth" else role
+    return f"{option}=… (--{option.replace('_', '-')} on the command line)"
 
 
 def _plain(name: str) -> str:
     """Returns a column's name without case, punctuation and a trailing "id"."""
-    return re.sub(r"id$", "", re.sub(r"[^a-z0-9]", "", name.lower()))
+    return re.sub(r"id$", "", re.sub(r"[^a-z0-9]", "", str(name).lower()))

@@ -10,15 +10,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from quorate.errors import InputError, MissingLabels, OptionError, listed, shown
-from quorate.io.assemble import assemble, assemble_compiled, drop_duplicates
+from quorate.errors import InputError, MissingLabels, listed, shown
+from quorate.io.assemble import assemble, assemble_compiled, check_duplicates, drop_duplicates
 from quorate.io.coder import MISSING, ROLES, Coded, Coder, CompiledCoder, PolarsCoder
 from quorate.io.ids import narrowed, prepared, sort_order
 from quorate.kernels.core import compiled
 from quorate.vocabulary import Vocabulary
 from quorate.votes import FrameKind, Votes
-
-DUPLICATES = ("all", "last", "first", "error")
 
 
 class Encoder:
@@ -28,10 +26,7 @@ class Encoder:
     """
 
     def __init__(self, *, labels: Iterable[object] | None = None, duplicates: str = "all", narrow: bool = False) -> None:
-        if duplicates not in DUPLICATES:
-            raise OptionError(f"duplicates is {shown(duplicates)}: choose one of {listed(DUPLICATES)}")
-        if isinstance(labels, str):
-            raise OptionError(f"labels is {shown(labels)}: give a list of labels")
+        check_duplicates(duplicates)
         self._declared = None if labels is None else Vocabulary.of(labels, "label")
         self._duplicates = duplicates
         self._narrow = narrow

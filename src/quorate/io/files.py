@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import glob
 import gzip
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -81,21 +82,34 @@ def batches(path: Path, wanted: Wanted, form: Format | None = None, name: str | 
         raise InputError(f"cannot read {name}: {error.strerror}") from error
     try:
         lazy = _scan(path, form)
-        columns = find(list(lazy.collect_schema()), wanted, name)
-        yield from lazy.select(pl.col(c).alias(role) for role, c in columns.items()).collect_batches()
+        header = list(lazy.collect_schema())
+        _refuse_repeats(header, form, name)
+        columns = find(header, wanted, name)
+        chosen = lazy.select(pl.col(c).alias(role) for role, c in columns.items())
+        if form.is_text:  # a blank line is no vote
+            chosen = chosen.filter(~pl.all_horizontal(pl.all().is_null()))
+        empty = True
+        for batch in chosen.collect_batches():
+            empty = False
+            yield batch
+        if empty:
+            yield pl.DataFrame(schema=chosen.collect_schema())
     except (pl.exceptions.PolarsError, OSError, EOFError) as error:
         raise InputError(f"cannot read {name}: {_place(path, form, error)}") from error
     if _stamp(path) != before:
         raise InputError(f"{name} changed while it was read: read it again when nothing writes to it")
 
 
-def sniffed(path: Path) -> Format:
+def sniffed(path: Path, name: str) -> Format:
     """Returns the format of a file without a telling name (standard input), from its first bytes."""
     with path.open("rb") as file:
         start = file.read(1 << 16)
     if start.startswith(b"\x1f\x8b"):
-        with gzip.open(path) as unpacked:
-            start = unpacked.read(1 << 16)
+        try:
+            with gzip.open(path) as unpacked:
+                start = unpacked.read(1 << 16)
+        except (OSError, EOFError, zlib.error) as error:
+            raise InputError(f"cannot read {name}: {error}") from error
     if start.startswith(b"PAR1"):
         return FORMATS[".parquet"]
     if start.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
@@ -114,9 +128,16 @@ def _scan(path: Path, form: Format) -> pl.LazyFrame:
             is_file = file.read(6) == b"ARROW1"
         return pl.scan_ipc(path, glob=False) if is_file else pl.read_ipc_stream(path).lazy()
     if form.reader == "lines":
-        return pl.scan_ndjson(path, infer_schema_length=None)
+        return pl.scan_ndjson(glob.escape(str(path)), infer_schema_length=None)
     # Everything is read as text: "007" is an id, not the number 7.
     return pl.scan_csv(path, separator=form.separator, infer_schema=False, glob=False)
+
+
+def _refuse_repeats(header: list[str], form: Format, name: str) -> None:
+    """Raises when a column stands twice in a text file; the reader has renamed the second one."""
+    again = [c.partition("_duplicated_")[0] for c in header if "_duplicated_" in c]
+    if form.is_text and any(c in header for c in again):
+        raise InputError(f"{name}: the column {again[0]!r} stands twice in the header: rename one of them")
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:

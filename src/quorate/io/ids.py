@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from quorate.errors import InputError, shown
 from quorate.kernels.core import compiled
 from quorate.vocabulary import LARGEST, Vocabulary, common_kind, text_of
+from quorate.votes import Votes
 
+EXACT: Final = 2**53  # beyond this, numbers with a decimal point skip whole numbers
 CHUNK: Final = 1 << 20  # texts handled at once, so that copies stay small
 DTYPE: Final = {"string": pl.String(), "integer": pl.Int64(), "boolean": pl.Boolean()}
 
@@ -32,9 +34,10 @@ def series_of(values: object, what: str, first_row: int = 0) -> pl.Series:
     given = [_plain(v) for v in values]
     present = [v for v in given if v is not None]
     if present and all(isinstance(v, list | tuple | set | frozenset | np.ndarray) for v in present):  # sets of options
-        texts = [None if v is None else [text_of(x) for x in cast(Any, v)] for v in given]
-        return pl.Series(texts, dtype=pl.List(pl.String))
+        return pl.Series([None if v is None else options_of(cast(Any, v)) for v in given], dtype=pl.List(pl.String))
     if any(type(v) is float for v in present) and all(type(v) in (int, float) for v in present):
+        if any(abs(cast(float, v)) > EXACT for v in present):
+            raise InputError(f"the {what} column mixes decimal numbers with ones too large for them: give such ids as text")
         return pl.Series(given, dtype=pl.Float64, strict=False)
     filler = present[0] if present else ""  # missing values are of any type
     kind = common_kind([filler if v is None else v for v in given], what, first_row)
@@ -42,6 +45,42 @@ def series_of(values: object, what: str, first_row: int = 0) -> pl.Series:
         return pl.Series(given, dtype=DTYPE[kind])
     except (UnicodeEncodeError, TypeError) as error:
         raise InputError(f"the {what} column cannot be read as text: {error}") from error
+
+
+def options_of(values: Iterable[object]) -> list[str]:
+    """Returns the texts of a set of options; a missing one is none.
+
+    >>> options_of([1.0, "x", None, True])
+    ['1', 'x', 'true']
+    """
+    plain = [_plain(v) for v in values]
+    return [text_of(int(v) if isinstance(v, float) and v.is_integer() else v) for v in plain if v is not None]
+
+
+def label_columns(names: Iterable[str], *taken: str) -> list[str]:
+    """Returns labels as names of columns, kept apart from the columns that are there already, and from each other.
+
+    >>> label_columns(["x", "task", "label task"], "task")
+    ['x', 'label task', 'label label task']
+    """
+    out: list[str] = []
+    for name in names:
+        while name in taken or name in out:
+            name = f"label {name}"  # noqa: PLW2901
+        out.append(name)
+    return out
+
+
+def frame_of(votes: Votes) -> pl.DataFrame:
+    """Returns votes as a frame of task, worker and label, in task order."""
+    task = np.repeat(np.arange(votes.n_tasks), np.diff(votes.task_ptr))
+    return pl.DataFrame(
+        {
+            "task": column(votes.tasks, task),
+            "worker": column(votes.workers, votes.row_worker()[votes.row]),
+            "label": column(votes.labels, votes.row_label[votes.row]),
+        }
+    )
 
 
 def prepared(series: pl.Series, what: str, first_row: int = 0, *, keep_categories: bool = False) -> pl.Series:
@@ -139,7 +178,7 @@ def _split(offsets: NDArray[np.int64], data: NDArray[np.uint8], separator: int) 
 
 def _whole(series: pl.Series, what: str, first_row: int) -> pl.Series:
     series = series.fill_nan(None)
-    odd = (series != series.round()) | (series.abs() > 2.0**53)
+    odd = (series != series.round()) | (series.abs() > EXACT)
     at = odd.arg_true()
     if len(at):
         place, value = int(at[0]), series[int(at[0])]

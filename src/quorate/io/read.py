@@ -9,7 +9,7 @@ import polars as pl
 from quorate.errors import OptionError
 from quorate.io.encode import Encoder
 from quorate.io.files import Wanted
-from quorate.io.sources import Source, open_table
+from quorate.io.sources import Source, concat, open_table
 from quorate.votes import FrameKind, Votes
 
 
@@ -59,5 +59,4 @@ def as_votes(
 def read_frame(source: Source, wanted: Wanted) -> tuple[pl.DataFrame, FrameKind]:
     """Returns the wanted columns of any source as one frame, and the caller's kind of frame."""
     table = open_table(source, wanted)
-    batches = list(table.batches)
-    return pl.concat(batches) if len(batches) > 1 else batches[0], table.frame_kind
+    return concat(table.batches), table.frame_kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -13,11 +13,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from quorate.errors import InputError, MissingLabels, listed, shown
-from quorate.io.coder import Coded
+from quorate.io.assemble import check_duplicates, drop_duplicates
+from quorate.io.coder import MISSING, Coded
 from quorate.io.dictionary import Dictionary
 from quorate.io.encode import votes_of
-from quorate.io.ids import column, narrowed, prepared, vocabulary
-from quorate.io.sources import Source, open_table
+from quorate.io.ids import column, narrowed, options_of, prepared, vocabulary
+from quorate.io.sources import Source, concat, open_table
 from quorate.vocabulary import Vocabulary
 from quorate.votes import FrameKind, Votes
 
@@ -76,20 +77,26 @@ def read_sets(
     >>> read_sets([("t1", "ann", "fear|joy"), ("t1", "bob", "joy"), ("t2", "ann", "")])
     SetVotes(3 sets, 2 tasks, 2 workers, 2 options)
     """
+    check_duplicates(duplicates)
     table = open_table(source, {"task": task, "worker": worker, "label": label})
-    frame = pl.concat([pl.DataFrame({**_ids(batch), "label": sets_of(batch["label"], table.is_text)}) for batch in table.batches])
+    parts, rows = [], 0
+    for batch in table.batches:
+        parts.append(pl.DataFrame({**_ids(batch, rows), "label": sets_of(batch["label"], table.is_text, rows)}))
+        rows += len(batch)
+    frame = concat(parts)
     given = frame.filter(pl.col("label").is_not_null())
     missing = len(frame) - len(given)
     options = _options(given["label"], labels)
     silent = frame.select("task").unique(maintain_order=True).join(given, on="task", how="anti", maintain_order="left")["task"]
-    votes = _expand(given, options, duplicates, is_text=table.is_text)
+    whole = table.is_text and narrowed(vocabulary(silent.cast(pl.String))).kind == "integer" if len(silent) else table.is_text
+    votes = _expand(given, options, duplicates, narrow={"task": whole, "worker": table.is_text})
     votes = replace(votes, unvoted=silent, abstentions=missing, frame_kind=table.frame_kind)
     if missing:
         warnings.warn(f"{missing} of {len(frame)} votes have no label: dropped as abstentions", MissingLabels, stacklevel=2)
     return votes
 
 
-def sets_of(values: pl.Series, empty_is_set: bool) -> pl.Series:
+def sets_of(values: pl.Series, empty_is_set: bool, first_row: int = 0) -> pl.Series:
     """Returns a column of sets as lists of texts; what holds no sets is an error that names the row."""
     if isinstance(values.dtype, pl.List):
         inner = values.dtype.inner
@@ -106,30 +113,30 @@ def sets_of(values: pl.Series, empty_is_set: bool) -> pl.Series:
     if empty_is_set:
         values = values.fill_null("")
     if values.str.starts_with("[").any():
-        return pl.Series([_json_set(v, row) for row, v in enumerate(values, 1)], dtype=pl.List(pl.String))
-    return values.to_frame("s").select(
-        pl.when(pl.col("s") == "").then(pl.lit([], pl.List(pl.String))).otherwise(pl.col("s").str.split(SEPARATOR))
-    )["literal"]
+        return pl.Series([_json_set(v, row) for row, v in enumerate(values, first_row + 1)], dtype=pl.List(pl.String))
+    options = pl.element().str.strip_chars()
+    return values.str.split(SEPARATOR).list.eval(options.filter(options != ""))
 
 
 def _json_set(text: str | None, row: int) -> list[str] | None:
     if text is None:
         return None
     if not text.startswith("["):
-        return text.split(SEPARATOR) if text else []
+        return [option.strip() for option in text.split(SEPARATOR) if option.strip()]
     try:
         found = json.loads(text)
     except ValueError as error:
         raise InputError(f"label in row {row} is {shown(text)}: not a JSON list ({error})") from error
-    return [str(f) for f in found]
+    return options_of(found)
 
 
-def _ids(batch: pl.DataFrame) -> dict[str, pl.Series]:
+def _ids(batch: pl.DataFrame, first_row: int) -> dict[str, pl.Series]:
     out = {}
     for role in ("task", "worker"):
-        ids = prepared(batch[role], role)
+        ids = prepared(batch[role], role, first_row)
         if ids.null_count():
-            raise InputError(f"{role} is missing in row {int(ids.is_null().arg_true()[0]) + 1}: every vote needs a {role}")
+            row = first_row + int(ids.is_null().arg_true()[0]) + 1
+            raise InputError(f"{role} is missing in row {row}: every vote needs a {role}")
         out[role] = ids
     return out
 
@@ -146,19 +153,25 @@ def _options(sets: pl.Series, declared: Iterable[object] | None) -> Vocabulary:
     return options
 
 
-def _expand(given: pl.DataFrame, options: Vocabulary, duplicates: str, *, is_text: bool) -> SetVotes:
+def _expand(given: pl.DataFrame, options: Vocabulary, duplicates: str, narrow: Mapping[str, bool]) -> SetVotes:
     """Returns each set as a yes or no to every option: Q tasks with K options are Q K tasks with two."""
-    k, n = len(options), len(given)
-    codes, ids = {}, {}
+    codes: dict[str, NDArray[np.uint32]] = {}
+    ids: dict[str, Vocabulary] = {}
     for role in ("task", "worker"):
         dictionary = Dictionary()
         codes[role] = dictionary.encode(given[role].cast(pl.String))
         texts = dictionary.vocabulary()
-        ids[role] = narrowed(texts) if is_text or given[role].dtype == pl.Int64 else texts
+        ids[role] = narrowed(texts) if narrow[role] or given[role].dtype == pl.Int64 else texts
+    if duplicates != "all":  # a worker's sets on a task, before they fall apart into options
+        coded = Coded({**codes, "label": np.zeros(len(given), np.uint32)}, ids)
+        drop_duplicates(coded, duplicates)
+        kept = coded.codes["label"] != MISSING
+        given, codes = given.filter(pl.Series(kept)), {role: c[kept] for role, c in codes.items()}
+    k, n = len(options), len(given)
     chosen = np.zeros((n, k), np.uint32)
     pairs = given.select("label").with_row_index("vote").explode("label").drop_nulls()
     place = pairs["label"].replace_strict(dict(zip(options.texts(), range(k), strict=True)), return_dtype=pl.Int64)
-    chosen[pairs["vote"].to_numpy(), place.to_numpy()] = 1
+    chosen[pairs["vote"].to_numpy().astype(np.int64), place.to_numpy().astype(np.int64)] = 1
     names = (
         column(ids["task"])
         .cast(pl.String)
@@ -172,8 +185,6 @@ def _expand(given: pl.DataFrame, options: Vocabulary, duplicates: str, *, is_tex
         "label": chosen.ravel(),
     }
     answers = Vocabulary.of(NO_YES)
-    binary = votes_of(
-        Coded(expanded, {"task": vocabulary(both), "worker": ids["worker"], "label": answers}), answers, duplicates=duplicates
-    )
-    per_task = np.diff(binary.task_ptr).reshape(-1, k)[:, 0] if k else np.zeros(len(ids["task"]), np.int64)
+    binary = votes_of(Coded(expanded, {"task": vocabulary(both), "worker": ids["worker"], "label": answers}), answers)
+    per_task = np.bincount(codes["task"], minlength=len(ids["task"]))
     return SetVotes(binary, ids["task"], options, int(per_task.sum()), per_task, given["task"].clear())

@@ -19,8 +19,8 @@ from quorate.errors import InputError, listed, shown
 from quorate.io import files, frames
 from quorate.io.columns import find
 from quorate.io.files import Wanted
-from quorate.io.ids import series_of
-from quorate.votes import FrameKind
+from quorate.io.ids import frame_of, series_of
+from quorate.votes import FrameKind, Votes
 
 # A path or several, a pattern, "-", a frame, anything Arrow, an iterator of batches, tuples, or a dict of columns.
 Source: TypeAlias = str | os.PathLike[str] | Mapping[str, object] | Iterable[object] | Any
@@ -47,6 +47,8 @@ def open_table(source: Source, wanted: Wanted) -> Table:
         return _open_files([os.fspath(source)], wanted)
     if isinstance(source, list | tuple) and source and all(isinstance(s, str | os.PathLike) for s in source):
         return _open_files([os.fspath(s) for s in source], wanted)
+    if isinstance(source, Votes):
+        return Table(iter([frame_of(source)]), source.frame_kind)
     if isinstance(source, Mapping):
         return Table(iter([_from_columns(source, wanted)]))
     kind = frames.kind_of(source)
@@ -64,7 +66,7 @@ def open_table(source: Source, wanted: Wanted) -> Table:
 
 def _open_files(names: list[str], wanted: Wanted) -> Table:
     if names == ["-"]:
-        return Table(_from_stdin(wanted), is_text=True)
+        return _open_stdin(wanted)
     paths = list(chain.from_iterable(map(_matches, names)))
     forms = [files.format_of(path) for path in paths]
     is_text = {form.is_text for form in forms}
@@ -83,13 +85,29 @@ def _matches(name: str) -> list[Path]:
     return found
 
 
-def _from_stdin(wanted: Wanted) -> Iterator[pl.DataFrame]:
-    """Yields the batches of standard input, kept on disk meanwhile: a pipe cannot be read twice, and need not fit in memory."""
-    with tempfile.TemporaryDirectory(prefix="quorate-") as folder:
-        path = Path(folder) / "stdin"
-        with path.open("wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
-        yield from files.batches(path, wanted, files.sniffed(path), name="standard input")
+def _open_stdin(wanted: Wanted) -> Table:
+    """Returns standard input, kept on disk meanwhile: a pipe cannot be read twice, and need not fit in memory."""
+    if sys.stdin is None:
+        raise InputError("standard input is closed: pipe votes into it, or name a file")
+    folder = tempfile.TemporaryDirectory(prefix="quorate-")
+    path = Path(folder.name) / "stdin"
+    with path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
+    form = files.sniffed(path, "standard input")
+
+    def batches() -> Iterator[pl.DataFrame]:
+        with folder:
+            yield from files.batches(path, wanted, form, name="standard input")
+
+    return Table(batches(), is_text=form.is_text)
+
+
+def concat(batches: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """Returns the batches of a source as one frame; parts of different types are an error."""
+    try:
+        return pl.concat(list(batches))
+    except pl.exceptions.PolarsError as error:
+        raise InputError(f"parts of the source do not fit together, use one type throughout: {error}") from error
 
 
 def _from_columns(source: Mapping[str, object], wanted: Wanted) -> pl.DataFrame:
@@ -109,8 +127,9 @@ def _from_frames(source: Iterable[Any], wanted: Wanted, where: str) -> Iterator[
 
 def _open_items(items: Iterator[Any], wanted: Wanted) -> Table:
     """Returns the table of an iterator: of record batches or frames, or of tuples."""
-    first = next(items, None)
-    if first is None:
+    end = object()
+    first: Any = next(items, end)
+    if first is end:
         return Table(iter([_from_columns({role: [] for role in wanted}, dict.fromkeys(wanted))]))
     whole = chain([first], items)
     kind = frames.kind_of(first)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -34,14 +35,23 @@ SINKS: Final[Mapping[str, Callable[[pl.LazyFrame, Path], object]]] = {
 
 def check_target(path: Path) -> None:
     """Raises when a frame cannot be written there, so that it is known before long work."""
+    check_suffix(path)
+    check_folder(path)
+
+
+def check_suffix(path: Path) -> None:
+    """Raises when a path's suffix names no format that can be written."""
     if path.suffix.lower() not in WRITERS:
         raise InputError(f"cannot write {path}: the suffix {path.suffix!r} names no known format; known are {listed(WRITERS)}")
-    check_folder(path)
 
 
 def check_folder(path: Path) -> None:
     """Raises when no file can be written at this path."""
-    if path.is_dir():
+    try:
+        is_folder = path.is_dir()
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from error
+    if is_folder:
         raise InputError(f"cannot write {path}: it is a folder")
     if not path.parent.is_dir():
         raise InputError(f"cannot write {path}: the folder {path.parent} does not exist; make it first")
@@ -89,7 +99,10 @@ def write_stream(frame: pl.DataFrame, stream: BinaryIO) -> None:
 
 def write_aside(path: Path, write: Callable[[Path], object]) -> None:
     """Calls `write` with a path beside the target, then renames it onto the target."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
+    try:
+        handle, name = tempfile.mkstemp(prefix=".quorate-", suffix=path.suffix, dir=path.parent)
+    except OSError as error:
+        raise QuorateError(f"cannot write {path}: {error.strerror}") from error
     os.close(handle)
     aside = Path(name)
     try:
@@ -99,6 +112,8 @@ def write_aside(path: Path, write: Callable[[Path], object]) -> None:
     except (OSError, pl.exceptions.PolarsError) as error:
         raise QuorateError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
     finally:
+        with suppress(KeyboardInterrupt):  # Ctrl-C may arrive twice: once in polars, once here
+            aside.unlink(missing_ok=True)
         aside.unlink(missing_ok=True)
 
 

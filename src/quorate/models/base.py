@@ -13,6 +13,7 @@ from quorate import settings
 from quorate.em import Progress
 from quorate.engines.base import Engine, Session
 from quorate.engines.registry import resolve
+from quorate.errors import OptionError
 from quorate.fit import Fit
 from quorate.io.read import as_votes
 from quorate.io.sources import Source
@@ -71,8 +72,16 @@ class Model:
         settings.check({"trace": trace}, {"trace": Choice(("full", "light"))})
         place = resolve(engine, threads)
         known = as_votes(votes)
+        if start is not None and (np.shape(start) != (known.n_tasks,) or not _are_codes(start, known.n_labels)):
+            raise OptionError(
+                f"start gives the code of a label, 0 to {known.n_labels - 1}, for each of the {known.n_tasks} tasks"
+            )
         session = place.load(known, seed=self.seed, ties=self.ties)
         return Result(known, self._fit(known, session, Watch(progress, trace == "full", start)), session, self.name, asdict(self))
 
     def _fit(self, votes: Votes, session: Session, watch: Watch) -> Fit:
         raise TypeError(f"{type(self).__name__} names settings but no way to fit them")
+
+
+def _are_codes(labels: NDArray[np.int32], n: int) -> bool:
+    return not len(labels) or bool(labels.min() >= 0 and labels.max() < n)
