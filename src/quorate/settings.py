@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 from quorate.errors import OptionError, shown, unknown
 
@@ -19,10 +20,9 @@ class Number:
 
     def check(self, name: str, value: object) -> None:
         """Raises unless the value is such a number."""
-        kinds = int if self.whole else (int, float)
-        fine = (
-            isinstance(value, kinds) and not isinstance(value, bool) and math.isfinite(value) and self.least <= value <= self.most
-        )
+        kind = Integral if self.whole else Real  # NumPy's numbers are such, too
+        is_number = isinstance(value, kind) and not isinstance(value, bool)
+        fine = is_number and -math.inf < value < math.inf and self.least <= value <= self.most  # type: ignore[operator]
         if not fine:
             what = "a whole number" if self.whole else "a number"
             bound = f" of at least {self.least:g}" if self.least > -math.inf else ""

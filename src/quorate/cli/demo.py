@@ -28,8 +28,10 @@ def command(
     seed: Annotated[int, typer.Option(help="Draws another crowd.")] = 9,
 ) -> None:
     """Makes a small realistic data set, aggregates it with every model, and shows a few telling workers."""
+    from quorate import settings
     from quorate.errors import InputError
 
+    settings.check({"seed": seed}, {"seed": settings.Number(least=0, whole=True)})
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="quorate-demo-") as folder:
             _run(Path(folder), seed)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -112,9 +111,11 @@ def write_aside(path: Path, write: Callable[[Path], object]) -> None:
     except (OSError, pl.exceptions.PolarsError) as error:
         raise QuorateError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
     finally:
-        with suppress(KeyboardInterrupt):  # Ctrl-C may arrive twice: once in polars, once here
+        try:
             aside.unlink(missing_ok=True)
-        aside.unlink(missing_ok=True)
+        except KeyboardInterrupt:  # Ctrl-C may be told twice: once by polars, once here
+            aside.unlink(missing_ok=True)
+            raise
 
 
 def _umask() -> int:

@@ -51,5 +51,5 @@ def hash_integers(values: NDArray[np.int64], threads: int = 1) -> NDArray[np.uin
 
 def tie_keys(task_hash: NDArray[np.uint64], seed: int, threads: int = 1) -> NDArray[np.uint64]:
     """Returns what `reference.tie_keys` does, in the place of the hashes."""
-    _core().tie_keys(task_hash, seed % 2**64, threads)
+    _core().tie_keys(task_hash, int(seed) % 2**64, threads)
     return task_hash

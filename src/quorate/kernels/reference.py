@@ -233,7 +233,7 @@ def hash_integers(values: NDArray[np.int64], threads: int = 1) -> NDArray[np.uin
 
 def tie_keys(task_hash: NDArray[np.uint64], seed: int, threads: int = 1) -> NDArray[np.uint64]:
     """Returns the hash of (seed, task), [tasks]; `mix(key ^ label_hash)` is that of (seed, task, label)."""
-    salt = mix(np.array([seed % 2**64], np.uint64))
+    salt = mix(np.array([int(seed) % 2**64], np.uint64))
     return mix(task_hash ^ salt)
 
 

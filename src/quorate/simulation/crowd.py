@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -51,11 +51,15 @@ class Spec:
     def __post_init__(self) -> None:
         given: Mapping[str, Any] = vars(self)
         settings.check(given, RULES)
-        least, most = self.panel_sizes()
-        if not 1 <= least <= most:
+        given_sizes = self.votes_per_task
+        sizes = tuple(given_sizes) if isinstance(given_sizes, Iterable) else (given_sizes,)
+        whole = len(sizes) in (1, 2) and all(isinstance(s, int) and s >= 1 for s in sizes)
+        if not whole or list(sizes) != sorted(sizes):
             raise OptionError(f"votes_per_task is {shown(self.votes_per_task)}: give a number of at least 1, or (least, most)")
         if self.label_weights is not None and (
-            len(self.label_weights) != self.labels or min(self.label_weights) < 0 or sum(self.label_weights) <= 0
+            len(self.label_weights) != self.labels
+            or not all(np.isfinite(w) and w >= 0 for w in self.label_weights)
+            or sum(self.label_weights) <= 0
         ):
             raise OptionError(f"label_weights is {shown(self.label_weights)}: give {self.labels} weights, not all of them 0")
         if self.spammers + self.adversaries + self.colluders > 1:
@@ -76,6 +80,14 @@ class Crowd:
     leaders: NDArray[np.int64]  # [workers] the worker whose answers are given: oneself, or the leader of the ring
     busyness: NDArray[np.float64]  # [workers] cumulative share of the votes
     ladder: NDArray[np.float64] = field(repr=False)  # [workers, K, K] cumulative confusions, to draw answers from
+
+
+def check_confusions(confusions: NDArray[np.float64]) -> tuple[int, int]:
+    """Returns (workers, labels) of given confusions; each row must be the probabilities of all answers."""
+    shape = np.shape(confusions)
+    if len(shape) != 3 or shape[1] != shape[2] or not np.allclose(np.sum(confusions, axis=2), 1.0):
+        raise OptionError("confusions have the shape [workers, K true, K given], and every row of K sums to 1")
+    return int(shape[0]), int(shape[1])
 
 
 def gather(spec: Spec, confusions: NDArray[np.float64] | None = None) -> Crowd:

@@ -12,9 +12,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from quorate.errors import InputError
+from quorate.errors import InputError, OptionError
 from quorate.io.write import check_target, write_batches, write_frame
-from quorate.simulation.crowd import Crowd, Spec, gather
+from quorate.simulation.crowd import Crowd, Spec, check_confusions, gather
 from quorate.simulation.draw import BLOCK, blocks, draw, truth
 
 
@@ -35,14 +35,12 @@ class Simulation:
     @cached_property
     def votes(self) -> pl.DataFrame:
         """Task, worker, label: every vote, grouped by task."""
-        return pl.concat(
-            list(self.vote_batches()) or [pl.DataFrame(schema=dict.fromkeys(("task", "worker", "label"), pl.String))]
-        )
+        return pl.concat(list(self.vote_batches()))
 
     @cached_property
     def truth(self) -> pl.DataFrame:
         """Task and true label."""
-        return pl.concat(list(self.truth_batches()) or [pl.DataFrame(schema=dict.fromkeys(("task", "label"), pl.String))])
+        return pl.concat(list(self.truth_batches()))
 
     @cached_property
     def workers(self) -> pl.DataFrame:
@@ -57,6 +55,8 @@ class Simulation:
     def vote_batches(self) -> Iterator[pl.DataFrame]:
         """Yields the votes block by block; memory is that of one block."""
         workers, labels = (pl.Series(n, dtype=pl.String) for n in (self.worker_names, self.label_names))
+        if not self.spec.tasks:
+            yield pl.DataFrame(schema=dict.fromkeys(("task", "worker", "label"), pl.String))
         for block in range(blocks(self.spec)):
             drawn = draw(self.spec, self.crowd, block)
             yield pl.DataFrame(
@@ -66,6 +66,8 @@ class Simulation:
     def truth_batches(self) -> Iterator[pl.DataFrame]:
         """Yields task and true label, block by block."""
         labels = pl.Series(self.label_names, dtype=pl.String)
+        if not self.spec.tasks:
+            yield pl.DataFrame(schema=dict.fromkeys(("task", "label"), pl.String))
         for block in range(blocks(self.spec)):
             true = truth(self.spec, block)
             yield pl.DataFrame({"task": _task_names(np.arange(len(true)) + block * BLOCK), "label": labels.gather(true)})
@@ -88,8 +90,9 @@ class Simulation:
                 }
             )
 
-    def write(self, folder: Path, suffix: str = "csv", progress: Callable[[str, int], None] | None = None) -> None:
+    def write(self, folder: str | Path, suffix: str = "csv", progress: Callable[[str, int], None] | None = None) -> None:
         """Writes votes, truth, workers and confusions into a folder, each whole or not at all."""
+        folder = Path(folder)
         if not folder.is_dir():
             raise InputError(f"cannot write into {folder}: there is no such folder; make it first")
         targets = {name: folder / f"{name}.{suffix}" for name in ("votes", "truth", "confusions", "workers")}
@@ -142,7 +145,12 @@ def simulate(
     True
     """
     if confusions is not None:
-        workers, labels = confusions.shape[:2]
+        workers, labels = check_confusions(confusions)
+    if label_weights is not None:
+        label_weights = [float(w) for w in label_weights]
+    for what, names, number in (("worker_names", worker_names, workers), ("label_names", label_names, labels)):
+        if names is not None and len(names) != number:
+            raise OptionError(f"{what} has {len(names)} names: give {number}")
     spec = Spec(
         tasks=tasks,
         workers=workers,
