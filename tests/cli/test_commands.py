@@ -68,6 +68,16 @@ def test_columns_can_be_named(quorate, tmp_path):
     assert (code, out.splitlines()[1]) == (0, "t,x,1.0,1,false")
 
 
+def test_many_files_are_one_source(quorate, votes_csv, tmp_path):
+    frame = pl.read_csv(votes_csv)
+    for n, part in enumerate(frame.iter_slices(50)):
+        part.write_csv(tmp_path / f"part-{n}.csv")
+    parts = sorted(tmp_path.glob("part-*.csv"))
+    whole = quorate("aggregate", votes_csv, "--quiet")[1]
+    assert quorate("aggregate", *parts, "--quiet")[1] == whole
+    assert quorate("aggregate", tmp_path / "part-*.csv", "--quiet")[1] == whole
+
+
 def test_warnings_are_one_line(quorate, votes_csv):
     code, _, err = quorate("aggregate", votes_csv, "--model", "ds", "--max-iter", 1, "--quiet")
     assert code == 0

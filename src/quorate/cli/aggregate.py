@@ -21,7 +21,13 @@ PREVIEW = 20  # labels shown on a terminal
 
 
 def command(
-    votes: Annotated[str, typer.Argument(metavar="VOTES", help="File of votes: csv, tsv, jsonl or parquet.")],
+    votes: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="VOTES",
+            help="Files of votes or patterns of them: csv, tsv, jsonl, parquet, arrow, .gz or .zst; - is standard input.",
+        ),
+    ],
     model: Annotated[str, typer.Option(help="mv, ds, fds, hybrid, iwmv or glad.")] = "fds",
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the labels here (else to stdout).")] = None,
     workers: Annotated[Path | None, typer.Option(help="Write the workers here.")] = None,
@@ -60,7 +66,7 @@ def command(
         raise InputError("two outputs have the same path: give each its own")
     with _progress(model, quiet) as progress:
         result = qr.aggregate(
-            votes,
+            votes if len(votes) > 1 else votes[0],
             model=model,
             seed=seed,
             engine=engine,
