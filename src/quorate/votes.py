@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,47 @@ from quorate.vocabulary import Vocabulary
 FrameKind = Literal["polars", "pandas", "pyarrow"]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Votes:
-    """All votes, sorted by task (in order of first appearance), within a task by row.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Panel:
+    """Who votes with which labels: all that an M-step asks of votes, wherever these lie.
 
     A *row* is a pair (worker, given label) that occurs in the data. Rows are sorted by worker, then label, so
     `row_label[worker_ptr[w]:worker_ptr[w + 1]]` are the labels that worker `w` has given at all.
+    """
+
+    worker_ptr: NDArray[np.int64]  # [workers + 1] where each worker's rows begin
+    row_label: NDArray[np.int32]  # [rows] the label given
+    workers: Vocabulary
+    labels: Vocabulary
+
+    @property
+    def n_workers(self) -> int:
+        """The number of workers that have votes."""
+        return len(self.worker_ptr) - 1
+
+    @property
+    def n_labels(self) -> int:
+        """The number of labels (K), declared or seen."""
+        return len(self.labels)
+
+    @property
+    def n_rows(self) -> int:
+        """The number of (worker, given label) pairs that occur."""
+        return len(self.row_label)
+
+    def row_worker(self) -> NDArray[np.int64]:
+        """Returns the worker of each row, [rows]."""
+        return np.repeat(np.arange(self.n_workers), np.diff(self.worker_ptr))
+
+    def by_worker(self, by_row: NDArray[Any]) -> NDArray[Any]:
+        """Returns the sum over each worker's rows, [workers, …], of something told by row, [rows, …]."""
+        starts = self.worker_ptr[:-1]
+        return np.add.reduceat(by_row, starts, axis=0) if len(starts) else by_row
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Votes(Panel):
+    """All votes, sorted by task (in order of first appearance), within a task by row.
 
     >>> import quorate as qr
     >>> votes = qr.read([("t1", "ann", "cat"), ("t1", "bob", "dog"), ("t2", "ann", "cat")])
@@ -30,11 +65,7 @@ class Votes:
 
     task_ptr: NDArray[np.int64]  # [tasks + 1] where each task's votes begin
     row: NDArray[np.uint32]  # [votes] the row of each vote
-    worker_ptr: NDArray[np.int64]  # [workers + 1] where each worker's rows begin
-    row_label: NDArray[np.int32]  # [rows] the label given
     tasks: Vocabulary
-    workers: Vocabulary
-    labels: Vocabulary
     unvoted: Vocabulary  # tasks whose every vote was an abstention
     abstentions: int = 0
     frame_kind: FrameKind = "polars"  # the caller's own kind of frame; results come back in it
@@ -57,25 +88,6 @@ class Votes:
     def n_tasks(self) -> int:
         """The number of tasks that have votes."""
         return len(self.task_ptr) - 1
-
-    @property
-    def n_workers(self) -> int:
-        """The number of workers that have votes."""
-        return len(self.worker_ptr) - 1
-
-    @property
-    def n_labels(self) -> int:
-        """The number of labels (K), declared or seen."""
-        return len(self.labels)
-
-    @property
-    def n_rows(self) -> int:
-        """The number of (worker, given label) pairs that occur."""
-        return len(self.row_label)
-
-    def row_worker(self) -> NDArray[np.int64]:
-        """Returns the worker of each row, [rows]."""
-        return np.repeat(np.arange(self.n_workers), np.diff(self.worker_ptr))
 
     def votes_per_row(self) -> NDArray[np.int64]:
         """Returns how many votes each row holds, [rows]."""

@@ -118,6 +118,6 @@ class Engine(Protocol):
         """The engine's name."""
         ...
 
-    def load(self, votes: Votes, *, seed: int, ties: str) -> Session:
-        """Returns a session over these votes."""
+    def load(self, votes: Votes, *, seed: int, ties: str, gold: NDArray[np.int32] | None = None) -> Session:
+        """Returns a session over these votes; `gold` gives the labels of some tasks, [tasks], below 0 for the others."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -26,10 +26,11 @@ class Place:
 
     kernels: ModuleType  # glad_reference or its twin
     threads: int
-    shards: Callable[[], Iterator[slice]]  # slices of tasks
+    cuts: Sequence[slice]  # of tasks
     task_key: NDArray[np.uint64]  # [tasks]
     label_hash: NDArray[np.uint64]  # [K]
     by_prior: bool
+    gold: NDArray[np.int32] | None = None  # [tasks] given labels, below 0 where there is none
 
 
 class LocalGlad:
@@ -39,7 +40,7 @@ class LocalGlad:
         self._votes = votes
         self._place = place
         self._row_worker = votes.row_worker().astype(np.int32)
-        self._labels = np.zeros(votes.n_tasks, np.int32)
+        self._labels = np.zeros(votes.n_tasks, np.int32) if place.gold is None else np.maximum(place.gold, 0)
         self._right = np.empty(len(votes))
         self._class_counts = np.zeros(votes.n_labels)
 
@@ -56,7 +57,7 @@ class LocalGlad:
         by_worker, worker_curvature = np.zeros_like(model.ability), np.zeros_like(model.ability)
         by_task, task_curvature = np.empty_like(model.ease), np.empty_like(model.ease)
         value = 0.0
-        for shard in self._place.shards():
+        for shard in self._place.cuts:
             ptr, cast = self._cut(shard)
             value += self._place.kernels.gradient(
                 ptr,
@@ -81,7 +82,7 @@ class LocalGlad:
         posterior = np.empty((votes.n_tasks, votes.n_labels))
         sums = self._expect(model, confidence=confidence, tie=tie, posterior=posterior)
         counts, class_counts = np.zeros((votes.n_rows, votes.n_labels)), np.zeros(votes.n_labels)
-        for shard in self._place.shards():  # once in a fit: the reference is fast enough
+        for shard in self._place.cuts:  # once in a fit: the reference is fast enough
             reference.recount_soft(self._cut(shard)[0], votes.row, posterior[shard], counts, class_counts)
         right = np.bincount(votes.row, self._right, minlength=votes.n_rows).astype(np.float64)
         return Outcome(self._labels.copy(), confidence, tie, right, sums.log_likelihood), Statistics(counts, class_counts)
@@ -93,9 +94,11 @@ class LocalGlad:
         return out
 
     def _expect(self, model: GladModel, **out: Any) -> Sums:
+        if self._place.gold is not None and "posterior" not in out:
+            out["posterior"] = np.empty((self._votes.n_tasks, self._votes.n_labels))
         self._class_counts = np.zeros(self._votes.n_labels)
         likelihood, changed = 0.0, 0
-        for shard in self._place.shards():
+        for shard in self._place.cuts:
             ptr, cast = self._cut(shard)
             sums = self._place.kernels.expect(
                 ptr,
@@ -117,7 +120,29 @@ class LocalGlad:
             )
             likelihood += sums.log_likelihood
             changed += sums.changed
+        gold = self._place.gold
+        if gold is not None:
+            changed -= int(((self._labels != gold) & (gold >= 0)).sum())  # given back below
+            likelihood += self._fix(gold, **out)
         return Sums(likelihood, float("nan"), changed, 0)
+
+    def _fix(self, gold: NDArray[np.int32], posterior: Floats, **out: NDArray[Any]) -> float:
+        """Gives gold tasks their label, and returns what that adds to the log-likelihood: log p of the given labels."""
+        votes, chosen = self._votes, np.flatnonzero(gold >= 0)
+        given, found = gold[chosen], posterior[chosen]
+        certain = np.eye(votes.n_labels)[given]
+        self._class_counts += certain.sum(axis=0) - found.sum(axis=0)
+        posterior[chosen] = certain
+        self._labels[chosen] = given
+        for name, value in (("confidence", 1.0), ("tie", False)):
+            if name in out:
+                out[name][chosen] = value
+        lengths = np.diff(votes.task_ptr)[chosen]
+        where = np.repeat(votes.task_ptr[chosen], lengths) + np.arange(lengths.sum())
+        where -= np.repeat(np.cumsum(lengths) - lengths, lengths)  # the places of these tasks' votes
+        self._right[where] = votes.row_label[votes.row[where]] == np.repeat(given, lengths)
+        with np.errstate(divide="ignore"):
+            return float(np.log(found[np.arange(len(given)), given]).sum())
 
     def _cut(self, shard: slice) -> tuple[NDArray[np.int64], slice]:
         """Returns the task_ptr of a shard, and the slice of its votes."""

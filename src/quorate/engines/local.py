@@ -1,8 +1,7 @@
-"""The engine of this process: shards of tasks, one kernel call each, statistics summed in shard order."""
+"""The engine of this process: shards of tasks in memory, one kernel call each, statistics summed in shard order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -12,15 +11,12 @@ from numpy.typing import NDArray
 
 from quorate.engines.glad import LocalGlad, Place
 from quorate.engines.memory import require
+from quorate.engines.shard import Rules, Shard, Tally, cuts, hashes
 from quorate.fit import Outcome
 from quorate.kernels import glad_reference, reference
 from quorate.params import Parameters
 from quorate.statistics import Statistics
-from quorate.vocabulary import Vocabulary
 from quorate.votes import Votes
-
-RECOUNT = 1 << 20  # votes recounted at once, to bound the memory that takes
-Tally = tuple[Any, Any]  # counts [rows, K] and class counts [K]: int64 when hard, float64 when soft
 
 
 @dataclass(frozen=True)
@@ -36,173 +32,120 @@ class LocalEngine:
     threads: int = 1
     shard_votes: int = 1 << 18
 
-    def load(self, votes: Votes, *, seed: int, ties: str) -> LocalSession:
+    def load(self, votes: Votes, *, seed: int, ties: str, gold: NDArray[np.int32] | None = None) -> LocalSession:
         """Returns a session over these votes; too little memory is foreseen and said."""
         require(votes, self.shard_votes, self.threads)
-        return LocalSession(self, votes, seed=seed, by_prior=ties == "prior")
+        return LocalSession(self, votes, seed=seed, ties=ties, gold=gold)
 
 
 class LocalSession:
     """Votes in memory, cut into shards, and the current label of every task."""
 
-    def __init__(self, engine: LocalEngine, votes: Votes, *, seed: int, by_prior: bool) -> None:
+    def __init__(self, engine: LocalEngine, votes: Votes, *, seed: int, ties: str, gold: NDArray[np.int32] | None = None) -> None:
+        kernels, threads = engine.kernels, engine.threads
         self._engine = engine
         self._votes = votes
-        self._by_prior = by_prior
-        kernels = engine.kernels
-        self._task_key = kernels.tie_keys(_hashes(kernels, votes.tasks, engine.threads), seed, engine.threads)
-        self._label_hash = _hashes(kernels, votes.labels, 1)
-        self._labels = np.zeros(votes.n_tasks, np.int32)
+        self._gold = gold
+        self._rules = Rules.of(kernels, threads, votes.row_label, votes.labels, ties)
+        self._task_key = kernels.tie_keys(hashes(kernels, votes.tasks, threads), seed, threads)
+        self._cuts = cuts(votes.task_ptr, engine.shard_votes)
+        self._shards = [
+            Shard(
+                self._rules,
+                votes.task_ptr[cut.start : cut.stop + 1],
+                votes.row,
+                self._task_key[cut],
+                gold=None if gold is None else gold[cut],
+            )
+            for cut in self._cuts
+        ]
         self._tally: Tally | None = None  # the counts of the current labels, while these are hard
 
     def start(self, *, hard: bool) -> Statistics:
         """Returns the statistics of majority vote: by winner (hard) or by vote shares (soft)."""
-        tally = self._empty(hard)
-        for shard in self._shards():
-            self._majority(shard, soft=not hard, counts=tally[0], class_counts=tally[1])
+        tally, favour = self._rules.empty(hard=hard), self._favour()
+        for shard in self._shards:
+            shard.start(tally, hard=hard, favour=favour)
         self._tally = tally if hard else None
         return Statistics(*tally)
 
     def recount(self, labels: NDArray[np.int32]) -> Statistics:
         """Returns the statistics of these labels, [tasks], and takes them as the current ones."""
-        tally = self._empty(hard=True)
-        self._labels[:] = labels
-        for shard in self._shards(RECOUNT):
-            ptr = self._votes.task_ptr[shard.start : shard.stop + 1]
-            reference.recount_hard(ptr, self._votes.row, self._labels[shard], *tally)
+        tally = self._rules.empty(hard=True)
+        for cut, shard in zip(self._cuts, self._shards, strict=True):
+            shard.recount(labels[cut], tally)
         self._tally = tally
         return Statistics(*tally)
 
     def step(self, params: Parameters, *, hard: bool, likelihood: bool = True) -> Statistics:
         """Returns the statistics of one pass: an E-step under `params`, and the recount."""
         delta = hard and self._tally is not None  # then only tasks whose label changes touch the counts
-        tally = self._tally if delta and self._tally is not None else self._empty(hard)
-        options = {"hard": hard, "delta": delta, "likelihood": likelihood}
-        sums = [self._pass(shard, params, counts=tally[0], class_counts=tally[1], **options) for shard in self._shards()]
+        tally = self._tally if delta and self._tally is not None else self._rules.empty(hard=hard)
+        sums = total([shard.step(params, tally, hard=hard, delta=delta, likelihood=likelihood) for shard in self._shards])
         self._tally = tally if hard else None
-        return Statistics(tally[0], tally[1], *_total(sums))
+        classification = self._rules.classification(tally, params) if hard else float("nan")
+        return Statistics(*tally, sums.log_likelihood, classification, sums.changed, sums.impossible)
 
     def confusion_table(self, counts: Any, smoothing: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Returns log pi, [rows, K], and the votes of each worker by true label, [workers, K]."""
-        out: tuple[NDArray[np.float64], NDArray[np.float64]] = self._engine.kernels.confusion_table(
-            counts, self._votes.worker_ptr, smoothing, threads=self._engine.threads
-        )
-        return out
+        return self._rules.confusion_table(counts, self._votes.worker_ptr, smoothing)
 
     def finish(self, params: Parameters) -> Outcome:
         """Returns what the E-step under `params` says of every task."""
-        confidence, tie = np.empty(self._votes.n_tasks), np.empty(self._votes.n_tasks, np.bool_)
-        counts, class_counts = self._empty(hard=False)
-        sums = [
-            self._pass(
-                shard,
-                params,
-                hard=False,
-                confidence=confidence[shard],
-                tie=tie[shard],
-                counts=counts,
-                class_counts=class_counts,
-            )
-            for shard in self._shards()
-        ]
+        confidence, tie, tally = *self._blank(), self._rules.empty(hard=False)
+        sums = total(
+            [shard.finish(params, tally, confidence[cut], tie[cut]) for cut, shard in zip(self._cuts, self._shards, strict=True)]
+        )
         self._tally = None
-        return self._outcome(confidence, tie, counts, _total(sums).log_likelihood)
+        return self._outcome(confidence, tie, tally, sums.log_likelihood)
 
     def majority(self) -> tuple[Outcome, Statistics]:
         """Returns what majority vote says of every task (a vote is right when it agrees), and its winners' statistics."""
-        confidence, tie = np.empty(self._votes.n_tasks), np.empty(self._votes.n_tasks, np.bool_)
-        counts, class_counts = self._empty(hard=True)
-        for shard in self._shards():
-            self._majority(
-                shard,
-                soft=False,
-                confidence=confidence[shard],
-                tie=tie[shard],
-                counts=counts,
-                class_counts=class_counts,
-            )
-        return self._outcome(confidence, tie, counts, float("nan")), Statistics(counts, class_counts)
+        confidence, tie, tally = *self._blank(), self._rules.empty(hard=True)
+        favour = self._favour()
+        for cut, shard in zip(self._cuts, self._shards, strict=True):
+            shard.majority(tally, favour, confidence[cut], tie[cut])
+        return self._outcome(confidence, tie, tally, float("nan")), Statistics(*tally)
 
     def posterior(self, params: Parameters) -> NDArray[np.float64]:
         """Returns T_qc under `params`, [tasks, K]."""
         out = np.empty((self._votes.n_tasks, self._votes.n_labels))
-        for shard in self._shards():
-            self._pass(shard, params, hard=False, posterior=out[shard])
+        for cut, shard in zip(self._cuts, self._shards, strict=True):
+            shard.posterior(params, out[cut])
         return out
 
     def shares(self) -> NDArray[np.float64]:
         """Returns the share of each task's votes that each label has, [tasks, K]."""
-        out = np.empty((self._votes.n_tasks, self._votes.n_labels))
-        for shard in self._shards():
-            self._majority(shard, soft=True, posterior=out[shard])
+        out, favour = np.empty((self._votes.n_tasks, self._votes.n_labels)), self._favour()
+        for cut, shard in zip(self._cuts, self._shards, strict=True):
+            shard.shares(favour, out[cut])
         return out
 
     def glad(self) -> LocalGlad:
         """Returns the passes of GLAD over these votes."""
-        engine = self._engine
-        place = Place(engine.glad_kernels, engine.threads, self._shards, self._task_key, self._label_hash, self._by_prior)
+        engine, rules = self._engine, self._rules
+        place = Place(
+            engine.glad_kernels, engine.threads, self._cuts, self._task_key, rules.label_hash, rules.by_prior, self._gold
+        )
         return LocalGlad(self._votes, place)
 
-    def _shards(self, most: int = 1 << 62) -> Iterator[slice]:
-        """Yields slices of tasks that hold about `shard_votes` votes each, or `most` where that is less."""
-        ptr, size = self._votes.task_ptr, min(most, self._engine.shard_votes)
-        start, tasks = 0, self._votes.n_tasks
-        while start < tasks:
-            end = int(np.searchsorted(ptr, ptr[start] + size, side="right")) - 1
-            end = max(end, start + 1)
-            yield slice(start, end)
-            start = end
+    def _blank(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        return np.empty(self._votes.n_tasks), np.empty(self._votes.n_tasks, np.bool_)
 
-    def _pass(self, shard: slice, params: Parameters, **out: Any) -> reference.Sums:
-        em_pass: Callable[..., reference.Sums] = self._engine.kernels.em_pass
-        return em_pass(
-            self._votes.task_ptr[shard.start : shard.stop + 1],
-            self._votes.row,
-            params.table,
-            params.log_prior,
-            self._task_key[shard],
-            self._label_hash,
-            by_prior=self._by_prior,
-            labels=self._labels[shard],
-            threads=self._engine.threads,
-            **out,
-        )
-
-    def _majority(self, shard: slice, **out: Any) -> None:
-        self._engine.kernels.majority(
-            self._votes.task_ptr[shard.start : shard.stop + 1],
-            self._votes.row,
-            self._votes.row_label,
-            self._task_key[shard],
-            self._label_hash,
-            favour=self._vote_share() if self._by_prior else None,
-            labels=self._labels[shard],
-            threads=self._engine.threads,
-            **out,
-        )
-
-    def _vote_share(self) -> NDArray[np.float64]:
-        """Returns each label's share of all votes, [K]: the class marginal before there is any model."""
+    def _favour(self) -> NDArray[np.float64] | None:
+        """Returns each label's share of all votes, [K], where ties ask for it: the class marginal before any model."""
+        if not self._rules.by_prior:
+            return None
         weights = self._votes.votes_per_row()
         return np.bincount(self._votes.row_label, weights, minlength=self._votes.n_labels).astype(np.float64)
 
-    def _empty(self, hard: bool) -> Tally:
-        k, kind = self._votes.n_labels, np.int64 if hard else np.float64
-        return np.zeros((self._votes.n_rows, k), kind), np.zeros(k, kind)
-
-    def _outcome(self, confidence: NDArray[np.float64], tie: NDArray[np.bool_], counts: Any, likelihood: float) -> Outcome:
-        right = counts[np.arange(self._votes.n_rows), self._votes.row_label].astype(np.float64)
-        return Outcome(self._labels.copy(), confidence, tie, right, likelihood)
+    def _outcome(self, confidence: NDArray[np.float64], tie: NDArray[np.bool_], tally: Tally, likelihood: float) -> Outcome:
+        right = tally[0][np.arange(self._votes.n_rows), self._votes.row_label].astype(np.float64)
+        labels = np.concatenate([np.zeros(0, np.int32), *(shard.labels for shard in self._shards)])
+        return Outcome(labels, confidence, tie, right, likelihood)
 
 
-def _hashes(kernels: ModuleType, ids: Vocabulary, threads: int) -> NDArray[np.uint64]:
-    """Returns the hash of every id's text, [n]."""
-    if ids.kind == "integer":  # no need to spell millions of numbers out
-        return kernels.hash_integers(ids.values, threads)  # type: ignore[no-any-return]
-    return kernels.hash_texts(*ids.text_buffers(), threads)  # type: ignore[no-any-return]
-
-
-def _total(sums: list[reference.Sums]) -> reference.Sums:
+def total(sums: list[reference.Sums]) -> reference.Sums:
     """Returns the sum of the shards' scalars, in shard order."""
     if not sums:
         return reference.Sums(0.0, 0.0, 0, 0)

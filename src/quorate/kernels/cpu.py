@@ -11,11 +11,13 @@ from quorate.kernels.core import required as _core
 from quorate.kernels.reference import Floats, Sums
 
 
-def em_pass(*votes_and_model: Any, hard: bool, delta: bool = False, likelihood: bool = True, **out: Any) -> Sums:
+def em_pass(
+    *votes_and_model: Any, hard: bool, delta: bool = False, likelihood: bool = True, classification: bool = True, **out: Any
+) -> Sums:
     """Returns what `reference.em_pass` does."""
     core = _core()
     if hard:
-        sums = core.hard_pass(*votes_and_model, delta=delta, likelihood=likelihood, **out)
+        sums = core.hard_pass(*votes_and_model, delta=delta, likelihood=likelihood, classification=classification, **out)
     else:
         sums = core.soft_pass(*votes_and_model, **out)
     return Sums(*sums[:4])
@@ -33,6 +35,12 @@ def confusion_table(counts: Any, worker_ptr: NDArray[np.int64], smoothing: float
     totals = np.empty((len(worker_ptr) - 1, counts.shape[1]))
     _core().confusion_table(counts, worker_ptr, smoothing, table, totals, threads=threads)
     return table, totals
+
+
+def classification(counts: Any, class_counts: Any, table: Floats, log_prior: Floats, threads: int = 1) -> float:
+    """Returns what `reference.classification` does."""
+    found: float = _core().classification(counts, class_counts, table, log_prior, threads)
+    return found
 
 
 def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8], threads: int = 1) -> NDArray[np.uint64]:

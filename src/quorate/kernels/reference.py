@@ -40,6 +40,7 @@ def em_pass(
     by_prior: bool,  # ties go to the larger prior first
     delta: bool = False,  # hard: the counts hold the previous labels; only tasks that changed touch them
     likelihood: bool = True,  # whether the log-likelihood is wanted; a faster twin may leave it NaN in hard passes
+    classification: bool = True,  # whether C2 is wanted; a faster twin may leave it NaN
     threads: int = 1,  # for faster twins
     labels: NDArray[np.int32],  # IN/OUT [tasks] previous label in, this pass's out
     confidence: Floats | None = None,  # OUT [tasks]
@@ -69,7 +70,7 @@ def em_pass(
         posterior[:] = probability
     if counts is not None and class_counts is not None:
         if hard and delta:
-            ptr, some = _select(task_ptr, row, changed)
+            ptr, some = select(task_ptr, row, changed)
             recount_hard(ptr, some, before, counts, class_counts, -1)
             recount_hard(ptr, some, winner[changed], counts, class_counts)
         elif hard:
@@ -128,7 +129,7 @@ def task_scores(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], table: Flo
     stuck = np.flatnonzero(np.isneginf(scores).all(axis=1)) if scores.shape[1] else np.zeros(0, np.int64)
     if len(stuck):
         never = np.isneginf(table)
-        ptr, some = _select(task_ptr, row, stuck)
+        ptr, some = select(task_ptr, row, stuck)
         misses = _sum_votes(ptr, some, never.astype(np.float64), np.zeros_like(log_prior))
         finite = _sum_votes(ptr, some, np.where(never, 0.0, table), log_prior)
         misses[np.isneginf(finite)] = np.inf  # a label with prior 0 stays out
@@ -210,6 +211,29 @@ def confusion_table(
     return table, totals
 
 
+def classification(
+    counts: Counts,  # IN [rows, K]
+    class_counts: Counts,  # IN [K]
+    table: Floats,  # IN [rows, K] log pi
+    log_prior: Floats,  # IN [K]
+    threads: int = 1,  # for faster twins
+) -> float:
+    """Returns C2 of the paper, the sum of log p(votes, chosen label), from the counts of the chosen labels alone."""
+    by_vote = np.where(counts > 0, counts * np.where(np.isneginf(table), 0.0, table), 0.0).sum()
+    return float(by_vote + (class_counts * np.where(class_counts > 0, log_prior, 0.0)).sum())
+
+
+def select(
+    task_ptr: NDArray[np.int64], row: NDArray[np.uint32], tasks: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    """Returns (task_ptr, row) of these tasks alone, [chosen + 1] and [their votes]."""
+    length = np.diff(task_ptr)[tasks]
+    ptr = np.zeros(len(tasks) + 1, np.int64)
+    np.cumsum(length, out=ptr[1:])
+    where = np.repeat(task_ptr[tasks] - ptr[:-1], length) + np.arange(ptr[-1])
+    return ptr, row[where]
+
+
 def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8], threads: int = 1) -> NDArray[np.uint64]:
     """Returns the 64-bit FNV-1a hash of each text, [n], finished by `mix`: a stable name for an id.
 
@@ -259,14 +283,3 @@ def _by_position(length: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.in
     for place, still in enumerate(longer_than.tolist()):
         if still:
             yield place, order[:still]
-
-
-def _select(
-    task_ptr: NDArray[np.int64], row: NDArray[np.uint32], tasks: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-    """Returns (task_ptr, row) of these tasks alone."""
-    length = np.diff(task_ptr)[tasks]
-    ptr = np.zeros(len(tasks) + 1, np.int64)
-    np.cumsum(length, out=ptr[1:])
-    where = np.repeat(task_ptr[tasks] - ptr[:-1], length) + np.arange(ptr[-1])
-    return ptr, row[where]

@@ -1,0 +1,223 @@
+"""A shard: the votes of some tasks and the label each has now. Every engine runs its passes over shards.
+
+Gold tasks have their label for good: their votes are counted once under it, and passes go over the others alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quorate.kernels import reference
+from quorate.kernels.reference import Sums
+from quorate.params import Parameters
+from quorate.vocabulary import Vocabulary
+
+RECOUNT = 1 << 20  # votes recounted at once, to bound the memory that takes
+NO_GOLD = -1  # the code of a task whose label is not given
+Tally = tuple[Any, Any]  # counts [rows, K] and class counts [K]: int64 when hard, float64 when soft
+
+
+@dataclass(frozen=True, eq=False)
+class Rules:
+    """What all shards of a fit share: the kernels, and what decides ties."""
+
+    kernels: ModuleType
+    threads: int
+    row_label: NDArray[np.int32]  # [rows]
+    label_hash: NDArray[np.uint64]  # [K]
+    by_prior: bool  # ties go to the larger prior first
+
+    @classmethod
+    def of(cls, kernels: ModuleType, threads: int, row_label: NDArray[np.int32], labels: Vocabulary, ties: str) -> Rules:
+        """Returns the rules for votes over these labels."""
+        return cls(kernels, threads, row_label, hashes(kernels, labels), ties == "prior")
+
+    def empty(self, *, hard: bool) -> Tally:
+        """Returns a tally of nothing."""
+        rows, k, kind = len(self.row_label), len(self.label_hash), np.int64 if hard else np.float64
+        return np.zeros((rows, k), kind), np.zeros(k, kind)
+
+    def classification(self, tally: Tally, params: Parameters) -> float:
+        """Returns C2 of the labels counted in a (hard) tally."""
+        found: float = self.kernels.classification(*tally, params.table, params.log_prior, threads=self.threads)
+        return found
+
+    def confusion_table(self, counts: Any, worker_ptr: NDArray[np.int64], smoothing: float) -> tuple[Any, Any]:
+        """Returns log pi, [rows, K], and the votes of each worker by true label, [workers, K]."""
+        table, totals = self.kernels.confusion_table(counts, worker_ptr, smoothing, threads=self.threads)
+        return table, totals
+
+
+def hashes(kernels: ModuleType, ids: Vocabulary, threads: int = 1) -> NDArray[np.uint64]:
+    """Returns the hash of every id's text, [n]."""
+    if ids.kind == "integer":  # no need to spell millions of numbers out
+        return kernels.hash_integers(ids.values, threads)  # type: ignore[no-any-return]
+    return kernels.hash_texts(*ids.text_buffers(), threads)  # type: ignore[no-any-return]
+
+
+class Shard:
+    """The votes of some tasks: `tally`s are added to, OUT arrays are [tasks] of the shard."""
+
+    def __init__(
+        self,
+        rules: Rules,
+        task_ptr: NDArray[np.int64],  # [tasks + 1] absolute positions in `row`
+        row: NDArray[np.uint32],  # [all votes]
+        task_key: NDArray[np.uint64],  # [tasks] see kernels.tie_keys
+        *,
+        labels: NDArray[np.int32] | None = None,  # [tasks] the labels to begin with; written to where there is no gold
+        gold: NDArray[np.int32] | None = None,  # [tasks] given labels, NO_GOLD where there is none
+    ) -> None:
+        self.rules = rules
+        self.n_tasks = len(task_ptr) - 1
+        self.n_votes = int(task_ptr[-1] - task_ptr[0])
+        self._ptr, self._row, self._key = task_ptr, row, task_key
+        self._labels = np.zeros(self.n_tasks, np.int32) if labels is None else labels
+        self._gold = None if gold is None or not (gold >= 0).any() else gold
+        if self._gold is not None:
+            self._is_open = self._gold < 0
+            chosen = np.flatnonzero(self._gold >= 0)
+            self._given = self._gold[chosen]
+            self._given_ptr, self._given_row = reference.select(task_ptr, row, chosen)
+            open_tasks = np.flatnonzero(self._is_open)
+            self._ptr, self._row = reference.select(task_ptr, row, open_tasks)
+            self._key, self._labels = task_key[open_tasks], self._labels[open_tasks]
+
+    @property
+    def labels(self) -> NDArray[np.int32]:
+        """The current label of every task, [tasks]."""
+        if self._gold is None:
+            return self._labels
+        merged = self._gold.copy()
+        merged[self._is_open] = self._labels
+        return merged
+
+    def start(self, tally: Tally, *, hard: bool, favour: NDArray[np.float64] | None) -> None:
+        """Counts majority vote: by winner (hard) or by vote shares (soft)."""
+        self._majority(soft=not hard, favour=favour, counts=tally[0], class_counts=tally[1])
+        self._count_gold(tally)
+
+    def recount(self, labels: NDArray[np.int32], tally: Tally) -> None:
+        """Counts these labels, [tasks], and takes them as the current ones; gold stays as it is."""
+        self._labels[:] = labels if self._gold is None else labels[self._is_open]
+        _recount(self._ptr, self._row, self._labels, tally)
+        self._count_gold(tally)
+
+    def step(self, params: Parameters, tally: Tally, *, hard: bool, delta: bool = False, likelihood: bool = True) -> Sums:
+        """Returns the sums of an E-step; `delta` says that the tally holds the current labels already."""
+        sums = self._pass(params, hard=hard, delta=delta, likelihood=likelihood, counts=tally[0], class_counts=tally[1])
+        if not delta:
+            self._count_gold(tally)
+        return sums._replace(log_likelihood=sums.log_likelihood + self._gold_likelihood(params))
+
+    def finish(self, params: Parameters, tally: Tally, confidence: NDArray[np.float64], tie: NDArray[np.bool_]) -> Sums:
+        """Returns the sums of the last E-step, counted softly; confidence and tie are OUT."""
+        parts = self._part(confidence), self._part(tie)
+        sums = self._pass(params, hard=False, confidence=parts[0], tie=parts[1], counts=tally[0], class_counts=tally[1])
+        self._spread(parts[0], confidence, 1.0)
+        self._spread(parts[1], tie, False)
+        self._count_gold(tally)
+        return sums._replace(log_likelihood=sums.log_likelihood + self._gold_likelihood(params))
+
+    def majority(
+        self, tally: Tally, favour: NDArray[np.float64] | None, confidence: NDArray[np.float64], tie: NDArray[np.bool_]
+    ) -> None:
+        """Counts the winners of majority vote; confidence (vote share) and tie are OUT."""
+        parts = self._part(confidence), self._part(tie)
+        self._majority(soft=False, favour=favour, confidence=parts[0], tie=parts[1], counts=tally[0], class_counts=tally[1])
+        self._spread(parts[0], confidence, 1.0)
+        self._spread(parts[1], tie, False)
+        self._count_gold(tally)
+
+    def posterior(self, params: Parameters, out: NDArray[np.float64]) -> None:
+        """Writes T_qc under `params` to OUT [tasks, K]."""
+        part = self._part(out)
+        self._pass(params, hard=False, posterior=part)
+        self._spread(part, out, self._certain())
+
+    def shares(self, favour: NDArray[np.float64] | None, out: NDArray[np.float64]) -> None:
+        """Writes the share of each task's votes that each label has to OUT [tasks, K]; gold has all of them."""
+        part = self._part(out)
+        self._majority(soft=True, favour=favour, posterior=part)
+        self._spread(part, out, self._certain())
+
+    def _pass(self, params: Parameters, **how: Any) -> Sums:
+        rules = self.rules
+        if not how["hard"]:
+            how.pop("likelihood", None)
+        sums: Sums = rules.kernels.em_pass(
+            self._ptr,
+            self._row,
+            params.table,
+            params.log_prior,
+            self._key,
+            rules.label_hash,
+            by_prior=rules.by_prior,
+            labels=self._labels,
+            classification=False,  # told by `Rules.classification`, for all shards at once
+            threads=rules.threads,
+            **how,
+        )
+        return sums
+
+    def _majority(self, **how: Any) -> None:
+        rules = self.rules
+        rules.kernels.majority(
+            self._ptr,
+            self._row,
+            rules.row_label,
+            self._key,
+            rules.label_hash,
+            labels=self._labels,
+            threads=rules.threads,
+            **how,
+        )
+
+    def _count_gold(self, tally: Tally) -> None:
+        if self._gold is not None:
+            _recount(self._given_ptr, self._given_row, self._given, tally)
+
+    def _gold_likelihood(self, params: Parameters) -> float:
+        """Returns the sum of log p(votes, given label) over the gold tasks."""
+        if self._gold is None:
+            return 0.0
+        of_votes = params.table[self._given_row, np.repeat(self._given, np.diff(self._given_ptr))]
+        return float(of_votes.sum() + params.log_prior[self._given].sum())
+
+    def _certain(self) -> Any:
+        """Returns the posterior of the gold tasks, [gold, K]."""
+        return None if self._gold is None else np.eye(len(self.rules.label_hash))[self._given]
+
+    def _part(self, out: NDArray[Any]) -> NDArray[Any]:
+        """Returns where the passes write what belongs to OUT: there, or beside when gold tasks lie between."""
+        return out if self._gold is None else np.empty((len(self._labels), *out.shape[1:]), out.dtype)
+
+    def _spread(self, part: NDArray[Any], out: NDArray[Any], of_gold: Any) -> None:
+        if self._gold is not None:
+            out[self._is_open] = part
+            out[~self._is_open] = of_gold
+
+
+def _recount(ptr: NDArray[np.int64], row: NDArray[np.uint32], labels: NDArray[np.int32], tally: Tally) -> None:
+    for piece in cuts(ptr, RECOUNT):
+        reference.recount_hard(ptr[piece.start : piece.stop + 1], row, labels[piece], *tally)
+
+
+def cuts(task_ptr: NDArray[np.int64], votes: int) -> list[slice]:
+    """Returns slices of tasks that hold about this many votes each, never splitting a task.
+
+    >>> cuts(np.array([0, 2, 4, 9]), 4)
+    [slice(0, 2, None), slice(2, 3, None)]
+    """
+    out, start, tasks = [], 0, len(task_ptr) - 1
+    while start < tasks:
+        end = int(np.searchsorted(task_ptr, task_ptr[start] + votes, side="right")) - 1
+        end = max(end, start + 1)
+        out.append(slice(start, end))
+        start = end
+    return out

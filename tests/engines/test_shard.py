@@ -1,0 +1,62 @@
+"""Gold in a shard: every pass equals one where the posterior of the gold tasks is fixed by hand."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import quorate as qr
+from quorate.engines.registry import resolve
+from quorate.kernels import reference
+from quorate.models.confusion import estimate
+
+
+def naive(votes, params, gold):
+    """The soft statistics and the likelihood, with the posterior of gold tasks overwritten."""
+    session = resolve("reference").load(votes, seed=0, ties="hash")
+    posterior = session.posterior(params)
+    given = gold >= 0
+    posterior[given] = np.eye(votes.n_labels)[gold[given]]
+    counts, classes = np.zeros((votes.n_rows, votes.n_labels)), np.zeros(votes.n_labels)
+    reference.recount_soft(votes.task_ptr, votes.row, posterior, counts, classes)
+    scores, _ = reference.task_scores(votes.task_ptr, votes.row, params.table, params.log_prior)
+    top = scores.max(axis=1)
+    marginal = top + np.log(np.exp(scores - top[:, None]).sum(axis=1))
+    likelihood = np.where(given, scores[np.arange(len(gold)), np.maximum(gold, 0)], marginal).sum()
+    return posterior, counts, classes, likelihood
+
+
+@pytest.mark.parametrize("engine", ["reference", "cpu"])
+@given(seed=st.integers(0, 50), share=st.sampled_from([0.0, 0.1, 0.5, 1.0]))
+def test_gold_is_fixed_in_every_kind_of_pass(engine, seed, share):
+    crowd = qr.simulate(tasks=40, workers=8, labels=3, votes_per_task=3, seed=seed)
+    votes = qr.read(crowd.votes)
+    rng = np.random.default_rng(seed)
+    gold = np.where(rng.random(votes.n_tasks) < share, rng.integers(3, size=votes.n_tasks), -1).astype(np.int32)
+    is_gold = gold >= 0
+    session = resolve(engine, 1).load(votes, seed=0, ties="hash", gold=gold)
+
+    started = session.start(hard=True)
+    assert started.counts.sum() == len(votes)
+    params = estimate(session, votes, started, smoothing=0.3)
+    posterior, counts, classes, likelihood = naive(votes, params, gold)
+
+    soft = session.step(params, hard=False)
+    np.testing.assert_allclose(soft.counts, counts, atol=1e-9)
+    np.testing.assert_allclose(soft.class_counts, classes, atol=1e-9)
+    assert soft.log_likelihood == pytest.approx(likelihood, rel=1e-12)
+    np.testing.assert_allclose(session.posterior(params), posterior, atol=1e-12)
+
+    hard = [session.step(params, hard=True) for _ in range(2)][-1]  # the second one by delta
+    labels = np.where(is_gold, gold, posterior.argmax(axis=1)).astype(np.int32)
+    again = resolve(engine, 1).load(votes, seed=0, ties="hash").recount(labels)
+    assert np.array_equal(hard.counts, again.counts)
+    assert np.array_equal(hard.class_counts, again.class_counts)
+    assert hard.changed == 0
+
+    outcome = session.finish(params)
+    assert np.array_equal(outcome.labels, labels)
+    assert (outcome.confidence[is_gold] == 1.0).all()
+    assert not outcome.tie[is_gold].any()
+    voted, _ = session.majority()
+    assert np.array_equal(voted.labels[is_gold], gold[is_gold])
