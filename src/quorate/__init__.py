@@ -11,11 +11,13 @@ if TYPE_CHECKING:
     from quorate.aggregation import aggregate
     from quorate.errors import InputError, MissingLabels, NotCompiled, NotConverged, OptionError, QuorateError
     from quorate.evaluation import Evaluation, evaluate
+    from quorate.fitted import FittedModel, load, merge
     from quorate.io.read import read
     from quorate.models.dawid_skene import DawidSkene, FastDawidSkene, Hybrid
     from quorate.models.glad import GLAD
     from quorate.models.iwmv import IWMV
     from quorate.models.majority import MajorityVote
+    from quorate.models.one_coin import OneCoin
     from quorate.multi import MultiResult
     from quorate.online import Online, Prediction
     from quorate.result import Result
@@ -35,6 +37,9 @@ _HOMES = {
     "QuorateError": "errors",
     "Evaluation": "evaluation",
     "evaluate": "evaluation",
+    "FittedModel": "fitted",
+    "load": "fitted",
+    "merge": "fitted",
     "read": "io.read",
     "DawidSkene": "models.dawid_skene",
     "FastDawidSkene": "models.dawid_skene",
@@ -42,6 +47,7 @@ _HOMES = {
     "GLAD": "models.glad",
     "IWMV": "models.iwmv",
     "MajorityVote": "models.majority",
+    "OneCoin": "models.one_coin",
     "MultiResult": "multi",
     "SetEvaluation": "set_evaluation",
     "Online": "online",
@@ -59,6 +65,7 @@ __all__ = [
     "DawidSkene",
     "Evaluation",
     "FastDawidSkene",
+    "FittedModel",
     "Hybrid",
     "InputError",
     "MajorityVote",
@@ -66,6 +73,7 @@ __all__ = [
     "MultiResult",
     "NotCompiled",
     "NotConverged",
+    "OneCoin",
     "Online",
     "OptionError",
     "Prediction",
@@ -77,6 +85,8 @@ __all__ = [
     "Votes",
     "aggregate",
     "evaluate",
+    "load",
+    "merge",
     "read",
     "simulate",
 ]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from inspect import signature
 from typing import Any
 
+from quorate.beliefs import HasLearned, Priors
+from quorate.calibrating import calibrated
 from quorate.em import Progress
 from quorate.engines.base import Engine
 from quorate.errors import OptionError
@@ -17,7 +20,7 @@ from quorate.models.registry import make
 from quorate.multi import fit_sets
 from quorate.votes import Votes
 
-MODEL_OPTIONS = ("seed", "smoothing", "tol", "max_iter", "switch", "stop", "ties")
+MODEL_OPTIONS = ("seed", "smoothing", "strength", "tol", "max_iter", "switch", "stop", "ties")
 
 
 def aggregate(
@@ -33,6 +36,7 @@ def aggregate(
     labels: Iterable[object] | None = None,
     duplicates: str = "all",
     smoothing: float = 0.0,
+    strength: float | str = 0.0,
     tol: float = 1e-4,
     max_iter: int = 100,
     switch: float = 0.005,
@@ -41,6 +45,12 @@ def aggregate(
     trace: str = "full",
     multi: bool = False,
     per_option: bool = False,
+    gold: Source | None = None,
+    history: Source | HasLearned | None = None,
+    priors: Priors | None = None,
+    priors_weight: float | None = None,
+    warm_start: HasLearned | str | os.PathLike[str] | None = None,
+    calibrate: Source | bool = False,
     progress: Progress | None = None,
 ) -> Any:
     """Returns the label of every task with its confidence, and what every worker can be trusted with.
@@ -48,6 +58,17 @@ def aggregate(
     `source` is anything `qr.read` takes; `model` is a name (see `quorate.models.registry`) or a model with its settings.
     `multi=True` takes votes that are sets of options (lists, JSON lists, or text joined by `|`) and returns a
     `MultiResult`; `per_option=True` then fits each option apart, where one confusion per worker is pooled by default.
+
+    What you know beforehand:
+
+    - `gold`: labels of some tasks (a frame, a file, or a dict task -> label), fixed in every pass; learned from.
+    - `history`: earlier votes of the workers (a result, a saved model, or a table worker, true, given, count), added as
+      pseudo-votes in every M-step.
+    - `strength`: votes of the mean worker lent to every worker; "auto" finds how many. 0 is the paper.
+    - `priors`: class priors (by label, in label order, or "uniform"), fixed; or worth `priors_weight` tasks.
+    - `warm_start`: a result or saved model to go on from, after new votes have come.
+    - `calibrate`: True fits a temperature on the gold, so that confidence is as high as labels are right; or give
+      labels for that alone.
 
     >>> import quorate as qr
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
@@ -57,6 +78,7 @@ def aggregate(
     given = {
         "seed": seed,
         "smoothing": smoothing,
+        "strength": strength,
         "tol": tol,
         "max_iter": max_iter,
         "switch": switch,
@@ -64,17 +86,30 @@ def aggregate(
         "ties": ties,
     }
     chosen = make(model, DEFAULTS, given)
+    watch: dict[str, Any] = {"engine": engine, "threads": threads, "trace": trace, "progress": progress}
+    known: dict[str, Any] = {
+        "history": history,
+        "priors": priors,
+        "priors_weight": priors_weight,
+        "warm_start": warm_start,
+    }
     if multi:
+        given_too = [name for name, value in {**known, "calibrate": calibrate or None}.items() if value is not None]
+        if given_too:
+            raise OptionError(f"{given_too[0]} makes sense for tasks with one label only: leave it out with multi=True")
         sets = (
             source
             if isinstance(source, SetVotes)
             else read_sets(source, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates)
         )
-        return fit_sets(sets, chosen, per_option=per_option, engine=engine, threads=threads, trace=trace, progress=progress)
+        return fit_sets(sets, chosen, per_option=per_option, gold=gold, **watch)
     if per_option:
         raise OptionError("per_option makes sense with multi=True only")
     votes = as_votes(source, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates)
-    return chosen.fit(votes, engine=engine, threads=threads, trace=trace, progress=progress)
+    result = chosen.fit(votes, gold=gold, **known, **watch)
+    if calibrate is False or calibrate is None:
+        return result
+    return calibrated(result, calibrate, gold, lambda other: chosen.fit(votes, gold=other, **known, **watch))
 
 
 DEFAULTS = {name: signature(aggregate).parameters[name].default for name in MODEL_OPTIONS}

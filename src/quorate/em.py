@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,31 +131,45 @@ class Recipe(Protocol[P_co, S_contra]):
         ...
 
 
+class Warm(NamedTuple):
+    """Where an earlier fit ended: its parameters, carried over to the votes at hand."""
+
+    params: Parameters
+    iterations: int  # that led there
+
+
+@dataclass(frozen=True)
+class How:
+    """How a fit is begun and watched: from where, by whom, and whether every pass tells its likelihood."""
+
+    progress: Progress | None = None
+    likelihood: bool = True  # without it hard passes may leave it out of the trace, where that is faster
+    start: NDArray[np.int32] | None = None  # labels to begin with, [tasks], in the place of majority vote
+    warm: Warm | None = None  # parameters to begin with, in the place of both
+
+
 @dataclass(frozen=True, eq=False)
-class Run(Generic[P]):
+class Run(Generic[P, S]):
     """Where the loop ended, and how it got there."""
 
     params: P
+    statistics: S  # of the last E-step
     trace: tuple[TraceRow, ...]
     converged: bool
 
 
-def run(
-    session: Session,
-    recipe: Recipe[Parameters, Statistics],
-    progress: Progress | None = None,
-    *,
-    likelihood: bool = True,
-    start: NDArray[np.int32] | None = None,
-) -> Fit:
-    """Returns the fit of a recipe on the votes of a session; warns `NotConverged` when iterations ran out.
-
-    Without `likelihood` hard passes may leave it out of the trace, where that is faster; the final one is exact.
-    `start` gives the labels to begin with, [tasks], in the place of majority vote.
-    """
-    first = None if start is None else session.recount(start)
-    ended = iterate(session, recipe, progress, likelihood=likelihood, first=first)
-    return Fit(session.finish(ended.params), ended.params, ended.trace, ended.converged)
+def run(session: Session, recipe: Recipe[Parameters, Statistics], how: How) -> Fit:
+    """Returns the fit of a recipe on the votes of a session; warns `NotConverged` when iterations ran out."""
+    first, before, already = None, None, 0
+    if how.warm is not None:
+        before, already = how.warm
+        first = session.step(
+            before, hard=recipe.next_is_hard(recipe.starts_hard, 0.0)
+        )  # votes that are impossible under old parameters may be among these
+    elif how.start is not None:
+        first = session.recount(how.start)
+    ended = iterate(session, recipe, how.progress, likelihood=how.likelihood, first=first, before=before, already=already)
+    return Fit(session.finish(ended.params), ended.params, ended.statistics, ended.trace, ended.converged)
 
 
 def iterate(
@@ -165,14 +179,17 @@ def iterate(
     *,
     likelihood: bool = True,
     first: S | None = None,
-) -> Run[P]:
+    before: P | None = None,
+    already: int = 0,
+) -> Run[P, S]:
     """Returns the end of expectation-maximisation; warns `NotConverged` when iterations ran out.
 
-    `first` feeds the first M-step, in the place of what majority vote says.
+    `first` feeds the first M-step, in the place of what majority vote says. A fit that goes on from another gives that
+    one's last parameters as `before`, and counts its iterations on from `already`.
     """
     statistics = passes.start(hard=recipe.starts_hard) if first is None else first
-    hard = recipe.starts_hard
-    params: P | None = None
+    hard = recipe.starts_hard if before is None else recipe.next_is_hard(recipe.starts_hard, 0.0)  # a fit that ended has settled
+    params: P | None = before
     trace: list[TraceRow] = []
     converged, cycle = False, Cycle()
     while not converged and not cycle.closed and len(trace) < recipe.max_iter:
@@ -185,10 +202,10 @@ def iterate(
         if previous is None:
             change = float("nan")
         elif recipe.stop == "objective":
-            change = objective - trace[-1].objective
+            change = objective - trace[-1].objective if trace else float("nan")
         else:
             change = float(np.abs(params.priors - previous.priors).sum())
-        row = _trace_row(len(trace) + 1, hard, change, objective, statistics, time.perf_counter() - began)
+        row = _trace_row(already + len(trace) + 1, hard, change, objective, statistics, time.perf_counter() - began)
         trace.append(row if recipe.is_likelihood else _without_likelihood(row))
         log.debug("%s", trace[-1])
         if progress is not None:
@@ -206,7 +223,7 @@ def iterate(
             NotConverged,
             stacklevel=2,
         )
-    return Run(params, tuple(trace), converged)
+    return Run(params, statistics, tuple(trace), converged)
 
 
 class Cycle:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quorate.params import Parameters
+from quorate.statistics import Statistics
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,15 @@ class Fit:
 
     outcome: Outcome
     params: Parameters
+    statistics: Statistics  # of the last E-step
     trace: tuple[TraceRow, ...] = ()
     converged: bool = True
     worker_columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # [workers] each, beside votes and accuracy
     task_columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # [tasks] each, beside label and confidence
     posterior: Callable[[], NDArray[np.float64]] | None = None  # T_qc, [tasks, K], where `params` alone do not give it
+    skill: NDArray[np.float64] | None = None  # [workers] the weight or accuracy that votes are scored by, where one is
+    temperature: float = 1.0  # posteriors are raised to 1 / temperature
+    strength: float = 0.0  # pseudo-votes of the mean worker that every worker was lent
 
     @property
     def iterations(self) -> int:

@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from quorate.engines.base import Engine
 from quorate.errors import InputError, listed, shown
 from quorate.io import frames
 from quorate.io.ids import column, label_columns
-from quorate.io.sets import SetVotes
+from quorate.io.sets import SetVotes, gold_of_options
+from quorate.io.sources import Source
 from quorate.models.base import Model
 from quorate.result import Result
 
@@ -90,6 +90,7 @@ class MultiResult:
                 "confidence": self._matrix("confidence").prod(axis=1),
                 "votes": self.votes.per_task,
                 "tie": tie.any(axis=1),
+                **self._gold(),
             }
         )
         if not len(self.votes.unvoted):
@@ -113,6 +114,14 @@ class MultiResult:
         every = frame.group_by("worker", maintain_order=True).agg(weighted.sum() / pl.col("votes").sum(), pl.col("votes").sum())
         return every.select("worker", pl.col("votes") // max(len(self.votes.options), 1), "accuracy", "agreement")
 
+    def _gold(self) -> dict[str, NDArray[np.bool_]]:
+        parts = [r.fit.task_columns["gold"] for r in self.results if "gold" in r.fit.task_columns]
+        if not parts:
+            return {}
+        shape = len(self.votes.tasks), len(self.votes.options)
+        marked: NDArray[np.bool_] = parts[0].reshape(shape) if len(parts) == 1 else np.stack(parts, axis=1)
+        return {"gold": marked[:, 0]}  # a gold set tells of every option
+
     def _matrix(self, name: str) -> NDArray[Any]:
         """Returns a figure of the outcome by task and option, [tasks, K]."""
         parts = [getattr(r.fit.outcome, name) for r in self.results]
@@ -128,10 +137,12 @@ def fit_sets(
     model: Model,
     *,
     per_option: bool = False,
-    engine: str | Engine = "auto",
-    threads: int | None = None,
+    gold: Source | None = None,
     **watch: Any,
 ) -> MultiResult:
     """Returns the sets a model finds: one confusion per worker pooled over options, or each option fitted apart."""
-    problems = [votes.of_option(o) for o in range(len(votes.options))] if per_option and len(votes.options) else [votes.binary]
-    return MultiResult(votes, tuple(model.fit(p, engine=engine, threads=threads, **watch) for p in problems), model.name)
+    apart = per_option and len(votes.options) > 0
+    problems = [votes.of_option(o) for o in range(len(votes.options))] if apart else [votes.binary]
+    standards = [None] * len(problems) if gold is None else gold_of_options(gold, votes.options, apart=apart)
+    fits = (model.fit(p, gold=g, **watch) for p, g in zip(problems, standards, strict=True))
+    return MultiResult(votes, tuple(fits), model.name)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+
+from quorate.prior import Prior
+from quorate.votes import Panel
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,8 +18,8 @@ class Parameters:
     priors: NDArray[np.float64]  # [K] p_c
     table: NDArray[np.float64]  # [rows, K] log pi: the line of a (worker, given label), by true label
     worker_totals: NDArray[np.float64]  # [workers, K] votes of the worker on tasks of this true label
-    smoothing: float = 0.0  # what was added to every cell of every confusion
-    penalty: float = 0.0  # smoothing * sum of log pi over all cells: what smoothing adds to the likelihood
+    prior: Prior = field(default_factory=Prior)  # what was believed beforehand
+    penalty: float = 0.0  # what the prior adds to the likelihood, less constants
     uses_prior: bool = True  # whether scores start at the log prior, or at 0
 
     @property
@@ -27,10 +30,20 @@ class Parameters:
         with np.errstate(divide="ignore"):
             return np.log(self.priors)
 
-    def absent_cell(self, worker: int) -> NDArray[np.float64]:
-        """Returns pi for a label this worker never gave, by true label, [K]: the smoothing alone."""
-        k = len(self.priors)
-        if self.smoothing == 0.0:
-            return np.zeros(k)
-        out: NDArray[np.float64] = self.smoothing / (self.worker_totals[worker] + k * self.smoothing)
+    def denominators(self) -> NDArray[np.float64]:
+        """Returns votes and pseudo-votes of each worker by true label, [workers, K]: what pi is a share of."""
+        out = self.worker_totals + len(self.priors) * self.prior.smoothing
+        return out if self.prior.workers is None else out + self.prior.workers.totals
+
+    def confusion(self, panel: Panel, worker: int) -> NDArray[np.float64]:
+        """Returns pi_cl of one worker, [K true, K given]; zeros where the worker never met the true label."""
+        k, believed = panel.n_labels, self.prior.workers
+        absent = np.zeros((k, k)) if believed is None else believed.matrix(panel, worker)
+        total = self.worker_totals[worker] + k * self.prior.smoothing
+        total = total if believed is None else total + believed.totals[worker]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            matrix = np.nan_to_num((absent + self.prior.smoothing) / total).T
+        rows = slice(panel.worker_ptr[worker], panel.worker_ptr[worker + 1])
+        matrix[:, panel.row_label[rows]] = np.exp(self.table[rows]).T
+        out: NDArray[np.float64] = matrix
         return out

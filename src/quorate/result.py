@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from quorate.engines.base import Session
+from quorate import learning
+from quorate.engines.base import Engine, Session
+from quorate.engines.registry import resolve
 from quorate.errors import InputError, shown
 from quorate.fit import Fit, TraceRow
 from quorate.io import frames
+from quorate.io.encode import over_labels
 from quorate.io.ids import column, label_columns
+from quorate.io.read import as_votes
+from quorate.io.sources import Source
+from quorate.knowledge import Knowledge
+from quorate.learning import learned_from
+from quorate.tempering import posterior_of, tempered_fit
+from quorate.transfer import Learned, carried_skill, transfer
 from quorate.votes import Votes
+from quorate.weights import shares_of
 
 CHUNK = 1 << 20  # tasks looked at at once, so that copies stay small
 
@@ -38,6 +50,10 @@ class Result:
     session: Session
     model: str  # its name
     settings: Mapping[str, object]
+    scoring: str = "confusion"  # how votes are scored: see quorate.transfer
+    history: Knowledge | None = None  # what was known of the workers beforehand
+    gold_given: int = 0  # gold tasks, with votes or without
+    used: Learned | None = None  # the model that predicted this, where it was not fitted
 
     def __repr__(self) -> str:
         v = self.votes
@@ -86,6 +102,11 @@ class Result:
         return self.fit.iterations
 
     @property
+    def iterations_before(self) -> int:
+        """The iterations of the fit that this one went on from: about what a warm start has saved; 0 for a cold one."""
+        return self.fit.trace[0].iteration - 1 if self.fit.trace else 0
+
+    @property
     def converged(self) -> bool:
         """Whether the stopping rule was met before the iterations ran out."""
         return self.fit.converged
@@ -113,11 +134,73 @@ class Result:
         code = int(self.votes.workers.codes([worker])[0])
         if code < 0:
             raise InputError(f"worker {shown(worker)} has no votes here; there are {self.votes.n_workers} workers")
-        params = self.fit.params
-        rows = slice(self.votes.worker_ptr[code], self.votes.worker_ptr[code + 1])
-        matrix = np.repeat(params.absent_cell(code)[:, None], self.votes.n_labels, axis=1)
-        matrix[:, self.votes.row_label[rows]] = np.exp(params.table[rows]).T
-        return matrix
+        if self.used is not None:
+            return self.used.confusion(int(self.used.knowledge.workers.codes([worker])[0]))
+        return self.fit.params.confusion(self.votes, code)
+
+    @property
+    def strength(self) -> float:
+        """The number of the mean worker's votes that every worker was lent, given or estimated; 0 is the paper."""
+        return self.fit.strength
+
+    @property
+    def temperature(self) -> float:
+        """What posteriors were raised to one over, to be as sure as they are right; 1 unless calibrated."""
+        return self.fit.temperature
+
+    @property
+    def gold_without_votes(self) -> int:
+        """Gold tasks that nobody voted on: they teach nothing, and are ignored."""
+        used = self.fit.task_columns.get("gold")
+        return self.gold_given - (0 if used is None else int(used.sum()))
+
+    @property
+    def unknown_workers(self) -> list[object]:
+        """The workers that the model which predicted this did not know: they were taken for the mean worker."""
+        known = self.fit.worker_columns.get("known")
+        return [] if known is None else list(column(self.votes.workers, np.flatnonzero(~known)))
+
+    def learned(self) -> Learned:
+        """Returns what was learned of workers and labels: what `save` writes."""
+        if self.used is not None:
+            return self.used
+        v = self.votes
+        facts = {
+            "votes": len(v),
+            "tasks": v.n_tasks,
+            "log_likelihood": None if np.isnan(self.log_likelihood) else self.log_likelihood,
+        }
+        return learned_from(
+            v, self.fit, model=self.model, settings=self.settings, scoring=self.scoring, history=self.history, facts=facts
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes what was learned (not the votes, nor the labels of tasks) to one file, for `quorate.load`."""
+        learning.save(Path(path), self.learned())
+
+    def predict(
+        self,
+        votes: Votes | Source,
+        *,
+        engine: str | Engine = "auto",
+        threads: int | None = None,
+        task: str | None = None,
+        worker: str | None = None,
+        label: str | None = None,
+        duplicates: str = "all",
+    ) -> Result:
+        """Returns the labels of other tasks under what was learned here; nothing is learned from their votes.
+
+        Workers without a vote here are taken for the mean worker, and named by `unknown_workers`.
+
+        >>> import quorate as qr
+        >>> crowd = qr.simulate(tasks=200, workers=10, seed=1)
+        >>> found = qr.aggregate(crowd.votes).predict([("new", "w1", "l2"), ("new", "w2", "l2"), ("new", "zoe", "l0")])
+        >>> found.labels["label"].to_list(), found.unknown_workers
+        (['l2'], ['zoe'])
+        """
+        known = as_votes(votes, task=task, worker=worker, label=label, duplicates=duplicates)
+        return predicted(self.learned(), known, engine, threads)
 
     def labels_frame(self) -> pl.DataFrame:
         """Returns `labels` as a polars frame, whatever the caller's kind."""
@@ -142,8 +225,7 @@ class Result:
 
     def probabilities_frame(self) -> pl.DataFrame:
         """Returns `probabilities` as a polars frame, whatever the caller's kind."""
-        found = self.fit.posterior
-        matrix = self.session.posterior(self.fit.params) if found is None else found()
+        matrix = posterior_of(self.fit, self.session)
         names = self.votes.labels.texts()
         columns = {name: matrix[:, code] for code, name in enumerate(label_columns(names, "task"))}
         return pl.DataFrame({"task": column(self.votes.tasks), **columns})
@@ -177,3 +259,25 @@ class Result:
 
     def _native(self, frame: pl.DataFrame) -> Any:
         return frames.native(frame, self.votes.frame_kind)
+
+
+def predicted(learned: Learned, votes: Votes, engine: str | Engine = "auto", threads: int | None = None) -> Result:
+    """Returns the labels of votes under a model that was learned on others."""
+    votes = over_labels(votes, learned.knowledge.labels, "model")
+    given = learned.settings
+    session = resolve(engine, threads).load(votes, seed=cast(int, given["seed"]), ties=cast(str, given["ties"]))
+    params, worker = transfer(learned, votes)
+    posterior: Callable[[], NDArray[np.float64]] | None = None
+    if learned.scoring == "heads":
+        outcome, statistics = session.majority()
+        posterior = session.shares
+    else:
+        statistics = session.step(params, hard=False)
+        outcome = session.finish(params)
+        if learned.scoring == "weight":  # scores are no log-probabilities: confidence is the share of the weights
+            weights = carried_skill(learned, worker)
+            outcome = replace(outcome, confidence=shares_of(votes, weights, outcome.labels)[1], log_likelihood=float("nan"))
+            posterior = lambda: shares_of(votes, weights, outcome.labels)[0]  # noqa: E731
+    fit = Fit(outcome, params, statistics, worker_columns={"known": worker >= 0}, posterior=posterior)
+    fit = tempered_fit(fit, session, learned.temperature)
+    return Result(votes, fit, session, learned.model, given, learned.scoring, used=learned)

@@ -12,14 +12,17 @@ from quorate.errors import OptionError, shown, unknown
 
 @dataclass(frozen=True)
 class Number:
-    """A number between `least` and `most`, whole where asked."""
+    """A number between `least` and `most`, whole where asked; or one of a few words."""
 
     least: float = -math.inf
     most: float = math.inf
     whole: bool = False
+    words: tuple[str, ...] = ()
 
     def check(self, name: str, value: object) -> None:
         """Raises unless the value is such a number."""
+        if isinstance(value, str) and value in self.words:
+            return
         kind = Integral if self.whole else Real  # NumPy's numbers are such, too
         is_number = isinstance(value, kind) and not isinstance(value, bool)
         fine = is_number and -math.inf < value < math.inf and self.least <= value <= self.most  # type: ignore[operator]
@@ -27,7 +30,8 @@ class Number:
             what = "a whole number" if self.whole else "a number"
             bound = f" of at least {self.least:g}" if self.least > -math.inf else ""
             bound += f" and at most {self.most:g}" if self.most < math.inf else ""
-            raise OptionError(f"{name} is {shown(value)}: give {what}{bound}")
+            words = "".join(f", or {word!r}" for word in self.words)
+            raise OptionError(f"{name} is {shown(value)}: give {what}{bound}{words}")
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,17 @@ class Panel:
         """Returns the worker of each row, [rows]."""
         return np.repeat(np.arange(self.n_workers), np.diff(self.worker_ptr))
 
+    def row_of(self, worker: NDArray[np.integer], label: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Returns the row of each (worker, given label) pair, [pairs]; -1 where it does not occur."""
+        k = max(self.n_labels, 1)
+        rows = self.row_worker() * k + self.row_label
+        wanted = worker.astype(np.int64) * k + label
+        place = np.searchsorted(rows, wanted)
+        found = np.zeros(len(wanted), np.bool_)
+        within = place < len(rows)
+        found[within] = rows[place[within]] == wanted[within]
+        return np.where(found, place, -1)
+
     def by_worker(self, by_row: NDArray[Any]) -> NDArray[Any]:
         """Returns the sum over each worker's rows, [workers, …], of something told by row, [rows, …]."""
         starts = self.worker_ptr[:-1]

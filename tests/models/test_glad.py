@@ -217,7 +217,7 @@ def test_an_engine_without_glad_is_told():
     class Plain:
         name = "plain"
 
-        def load(self, votes, *, seed, ties):
+        def load(self, votes, *, seed, ties, gold=None):
             return object()
 
     with pytest.raises(qr.OptionError, match="this engine cannot run model 'glad'"):

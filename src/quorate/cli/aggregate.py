@@ -28,13 +28,21 @@ def command(
             help="Files of votes or patterns of them: csv, tsv, jsonl, parquet, arrow, .gz or .zst; - is standard input.",
         ),
     ],
-    model: Annotated[str, typer.Option(help="mv, ds, fds, hybrid, iwmv or glad.")] = "fds",
+    model: Annotated[str, typer.Option(help="mv, ds, fds, hybrid, one-coin, iwmv or glad.")] = "fds",
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the labels here (else to stdout).")] = None,
     workers: Annotated[Path | None, typer.Option(help="Write the workers here.")] = None,
     probabilities: Annotated[Path | None, typer.Option(help="Write the probability of every label here.")] = None,
     truth: Annotated[Path | None, typer.Option(help="Known labels, to measure accuracy; never learned from.")] = None,
     truth_task: Annotated[str | None, typer.Option(help="Column of the task in the truth.")] = None,
     truth_label: Annotated[str | None, typer.Option(help="Column of the label in the truth.")] = None,
+    gold: Annotated[Path | None, typer.Option(help="Known labels of some tasks, to learn from.")] = None,
+    history: Annotated[Path | None, typer.Option(help="A saved model, or a table worker, true, given, count.")] = None,
+    priors: Annotated[str | None, typer.Option(help="Class priors: cat=0.3,dog=0.7 or uniform.")] = None,
+    priors_weight: Annotated[float | None, typer.Option(help="Tasks the priors are worth (default: they are fixed).")] = None,
+    strength: Annotated[str, typer.Option(help="Votes of the mean worker lent to every worker, or auto; 0 is the paper.")] = "0",
+    warm_start: Annotated[Path | None, typer.Option(help="A saved model to go on from.")] = None,
+    calibrate: Annotated[bool, typer.Option("--calibrate", help="Fit a temperature on the gold.")] = False,
+    save: Annotated[Path | None, typer.Option(help="Save what was learned here, for predict, history and warm start.")] = None,
     seed: Annotated[int, typer.Option(help="Decides ties.")] = 0,
     engine: Annotated[str, typer.Option(help="auto or reference.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="Threads to use (default: all cores).")] = None,
@@ -57,11 +65,16 @@ def command(
     """Finds the label of every task, and what every worker can be trusted with."""
     import quorate as qr
     from quorate.errors import InputError
-    from quorate.io.write import check_target, write_frame
+    from quorate.io.write import check_folder, check_target, write_frame
 
     targets = [target for target in (output, workers, probabilities) if target is not None]
     for target in targets:
         check_target(target)
+    if save is not None:
+        check_folder(save)
+        targets.append(save)
+    if save is not None and multi:
+        raise InputError("--save makes sense for tasks with one label only: leave it out with --multi")
     if len({target.absolute() for target in targets}) < len(targets):
         raise InputError("two outputs have the same path: give each its own")
     with _progress(model, quiet) as progress:
@@ -85,6 +98,13 @@ def command(
             trace="light",  # nobody sees it here
             multi=multi,
             per_option=per_option,
+            gold=gold,
+            history=history,
+            priors=None if priors is None else _prior_map(priors),
+            priors_weight=priors_weight,
+            strength=_strength(strength),
+            warm_start=warm_start,
+            calibrate=calibrate,
             progress=progress,
         )
     evaluation = None if truth is None else qr.evaluate(result, truth, truth_task=truth_task, truth_label=truth_label)
@@ -94,6 +114,8 @@ def command(
         write_frame(result.probabilities_frame(), probabilities)
     if output is not None:
         write_frame(_flat(result.labels_frame(), output.suffix), output)
+    if save is not None:
+        result.save(save)
     _summary(result, evaluation, quiet or as_json)
     if as_json:
         _json(result, evaluation, with_labels=output is None)
@@ -108,6 +130,25 @@ def _label_list(text: str) -> list[str]:
     if not all(labels):
         raise OptionError(f"labels is {text!r}: give labels joined by commas, none of them empty")
     return labels
+
+
+def _prior_map(text: str) -> dict[str, float] | str:
+    from quorate.errors import OptionError
+
+    if "=" not in text:
+        return text  # "uniform", or an error that says what is accepted
+    pairs = [part.rpartition("=") for part in text.split(",")]
+    try:
+        return {label.strip(): float(value) for label, _, value in pairs}
+    except ValueError:
+        raise OptionError(f"priors is {text!r}: give label=probability joined by commas, or uniform") from None
+
+
+def _strength(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text  # "auto", or an error that says what is accepted
 
 
 def _progress(model: str, quiet: bool) -> AbstractContextManager[Progress | None]:
@@ -142,8 +183,13 @@ def _facts(result: Result, evaluation: Evaluation | None) -> dict[str, object]:
         "labels": votes.n_labels,
         "abstentions": votes.abstentions or None,
         "tasks_without_votes": len(votes.unvoted) or None,
+        "gold": int(result.fit.task_columns["gold"].sum()) if result.gold_given else None,
+        "gold_without_votes": result.gold_without_votes or None,
+        "strength": result.strength or None,
         "iterations": result.iterations,
+        "iterations_before": result.iterations_before or None,
         "converged": result.converged,
+        "temperature": None if result.temperature == 1.0 else result.temperature,
         "log_likelihood": None if result.log_likelihood != result.log_likelihood else result.log_likelihood,
         "mean_confidence": float(outcome.confidence.mean()) if votes.n_tasks else None,
         "ties": int(outcome.tie.sum()),

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quorate.fit import Outcome
+from quorate.gold import Gold
 from quorate.kernels.reference import Sums
 from quorate.params import Parameters
 from quorate.statistics import Statistics
@@ -49,6 +50,10 @@ class Session(Protocol):
 
     def posterior(self, params: Parameters) -> NDArray[np.float64]:
         """Returns T_qc under `params`, [tasks, K]."""
+        ...
+
+    def gold(self) -> NDArray[np.bool_] | None:
+        """Returns which tasks have their label from gold, [tasks]; None where no gold was given."""
         ...
 
     def shares(self) -> NDArray[np.float64]:
@@ -118,6 +123,6 @@ class Engine(Protocol):
         """The engine's name."""
         ...
 
-    def load(self, votes: Votes, *, seed: int, ties: str, gold: NDArray[np.int32] | None = None) -> Session:
-        """Returns a session over these votes; `gold` gives the labels of some tasks, [tasks], below 0 for the others."""
+    def load(self, votes: Votes, *, seed: int, ties: str, gold: Gold | None = None) -> Session:
+        """Returns a session over these votes, of which gold tasks keep their label."""
         ...

@@ -13,6 +13,8 @@ from quorate.engines.glad import LocalGlad, Place
 from quorate.engines.memory import require
 from quorate.engines.shard import Rules, Shard, Tally, cuts, hashes
 from quorate.fit import Outcome
+from quorate.gold import Gold
+from quorate.io.answers import gold_codes
 from quorate.kernels import glad_reference, reference
 from quorate.params import Parameters
 from quorate.statistics import Statistics
@@ -32,10 +34,11 @@ class LocalEngine:
     threads: int = 1
     shard_votes: int = 1 << 18
 
-    def load(self, votes: Votes, *, seed: int, ties: str, gold: NDArray[np.int32] | None = None) -> LocalSession:
+    def load(self, votes: Votes, *, seed: int, ties: str, gold: Gold | None = None) -> LocalSession:
         """Returns a session over these votes; too little memory is foreseen and said."""
         require(votes, self.shard_votes, self.threads)
-        return LocalSession(self, votes, seed=seed, ties=ties, gold=gold)
+        codes = None if gold is None else gold_codes(gold, votes.tasks)
+        return LocalSession(self, votes, seed=seed, ties=ties, gold=codes)
 
 
 class LocalSession:
@@ -113,6 +116,10 @@ class LocalSession:
         for cut, shard in zip(self._cuts, self._shards, strict=True):
             shard.posterior(params, out[cut])
         return out
+
+    def gold(self) -> NDArray[np.bool_] | None:
+        """Returns which tasks have their label from gold, [tasks]; None where no gold was given."""
+        return None if self._gold is None else self._gold >= 0
 
     def shares(self) -> NDArray[np.float64]:
         """Returns the share of each task's votes that each label has, [tasks, K]."""

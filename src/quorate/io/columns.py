@@ -9,6 +9,7 @@ from typing import Final
 
 from quorate.errors import InputError, listed, shown
 
+TRUE_LABEL: Final = "label truth gold answer trueanswer truelabel goldlabel groundtruth target class category"
 # Names are compared in lower case without spaces, dots, dashes, underscores and a trailing "id".
 USUAL: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
@@ -17,7 +18,11 @@ USUAL: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
             "task": "task question item unit example instance object document sample subject hit datapoint",
             "worker": "worker annotator rater user judge labeler labeller participant coder reviewer voter grader assessor",
             "label": "label answer choice vote annotation response rating judgment judgement category class option",
-            "truth": "label truth gold answer trueanswer truelabel goldlabel groundtruth target class category",
+            "truth": TRUE_LABEL,
+            "gold": TRUE_LABEL,
+            "true": "true truelabel truth",
+            "given": "given givenlabel answer said label",
+            "count": "count votes n number weight",
         }.items()
     }
 )
@@ -58,6 +63,8 @@ def _usual(role: str, free: Sequence[str], columns: Sequence[str], where: str) -
 
 
 def _remedy(role: str) -> str:
+    if role in ("gold", "true", "given", "count"):
+        return f"the name {role!r} for its column"
     option = "truth_label" if role == "truth" else role
     return f"{option}=… (--{option.replace('_', '-')} on the command line)"
 

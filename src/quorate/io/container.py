@@ -51,6 +51,15 @@ def save(path: Path, kind: str, version: int, meta: Mapping[str, Any], arrays: M
     write_aside(path, write)
 
 
+def is_container(path: Path) -> bool:
+    """Returns whether a file begins as a container does."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
 def load(path: Path, kind: str, version: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Returns (meta, arrays) of a container of this kind; damage, another kind or a newer version is an error."""
     try:

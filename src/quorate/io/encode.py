@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -95,6 +96,28 @@ def votes_of(
         frame_kind=frame_kind,
         duplicates="all" if duplicates == "error" else duplicates,
     )
+
+
+def over_labels(votes: Votes, labels: Vocabulary, what: str, *, closed: bool = True) -> Votes:
+    """Returns votes over labels that `what` (a saved model, a history) is over; these must hold all labels of the votes.
+
+    Unless `closed`, votes whose labels hold all of the others stay as they are.
+    """
+    own, other = votes.labels.texts(), labels.texts()
+    if own == other or (not closed and set(other) <= set(own)):
+        return votes
+    if not set(own) <= set(other):
+        raise InputError(
+            f"the {what} is over the labels {listed(labels.ids())}, the votes over {listed(votes.labels.ids())}: "
+            "use the same labels for both (labels=… declares them)"
+        )
+    place = np.repeat(np.arange(votes.n_tasks, dtype=np.uint32), np.diff(votes.task_ptr))
+    worker = votes.row_worker().astype(np.uint32)[votes.row]
+    codes = {"task": place, "worker": worker, "label": votes.row_label[votes.row].astype(np.uint32)}
+    coded = Coded(codes, {"task": votes.tasks, "worker": votes.workers, "label": votes.labels})
+    same_kind = labels if votes.labels.kind == labels.kind or not len(votes.labels) else Vocabulary.of_texts(other)
+    wider = votes_of(coded, same_kind, abstentions=votes.abstentions, frame_kind=votes.frame_kind)
+    return replace(wider, unvoted=votes.unvoted, duplicates=votes.duplicates)
 
 
 def _declared_rank(coded: Coded, declared: Vocabulary) -> NDArray[np.uint32]:

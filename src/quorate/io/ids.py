@@ -122,6 +122,22 @@ def column(ids: Vocabulary, codes: NDArray[np.integer] | None = None) -> pl.Seri
     return whole.gather(index.set(index < 0, None) if len(codes) and codes.min() < 0 else index)
 
 
+def matched(ids: Vocabulary, among: Vocabulary) -> NDArray[np.int64]:
+    """Returns the code of each id among others, compared by text, [ids]; -1 where it is none of them.
+
+    >>> matched(Vocabulary.of([7, 8]), Vocabulary.of(["x", "7"])).tolist()
+    [1, -1]
+    """
+    texts = [column(v) if v.kind == "integer" == other.kind else _as_text(v) for v, other in ((ids, among), (among, ids))]
+    known = pl.DataFrame({"id": texts[1]}).with_row_index("code")
+    found = pl.DataFrame({"id": texts[0]}).join(known, on="id", how="left", maintain_order="left")["code"]
+    return found.cast(pl.Int64).fill_null(-1).to_numpy()
+
+
+def _as_text(ids: Vocabulary) -> pl.Series:
+    return text_series(*ids.text_buffers()) if ids.kind == "boolean" else column(ids).cast(pl.String)
+
+
 def sort_order(ids: Vocabulary) -> NDArray[np.uint32]:
     """Returns the codes in the order of their ids: numbers by value, texts by their bytes."""
     return column(ids).arg_sort().to_numpy()

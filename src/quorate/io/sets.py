@@ -96,6 +96,34 @@ def read_sets(
     return votes
 
 
+def gold_of_options(source: Source, options: Vocabulary, *, apart: bool) -> list[pl.DataFrame]:
+    """Returns gold sets as yes-or-no gold: one frame for the pooled (task, option) questions, or one for each option."""
+    if isinstance(source, Mapping) and not {"task", "label"} & set(source):
+        source = {"task": list(source), "label": list(source.values())}
+    table = open_table(source, {"task": None, "gold": None})
+    parts = [
+        pl.DataFrame({"task": prepared(b["task"], "task").cast(pl.String), "set": sets_of(b["gold"], table.is_text)})
+        for b in table.batches
+    ]
+    frame = concat(parts).drop_nulls("set").with_columns(pl.col("set").list.unique().list.sort()).unique(maintain_order=True)
+    twice = frame.filter(pl.col("task").is_duplicated())["task"]
+    if len(twice):
+        raise InputError(f"the gold gives task {shown(twice[0])} more than one set: keep one per task")
+    names = options.texts()
+    for stranger in frame["set"].explode().drop_nulls().unique().sort():
+        if stranger not in names:
+            raise InputError(f"gold names the option {shown(stranger)}, which is not among the options: {listed(names)}")
+    chosen = [pl.col("set").list.contains(name) for name in names]
+    by_option = [frame.select("task", pl.when(c).then(pl.lit("yes")).otherwise(pl.lit("no")).alias("label")) for c in chosen]
+    if apart:
+        return by_option
+    named = [
+        f.with_columns(pl.concat_str("task", pl.lit(n), separator=SEPARATOR).alias("task"))
+        for f, n in zip(by_option, names, strict=True)
+    ]
+    return [pl.concat(named) if named else pl.DataFrame(schema={"task": pl.String, "label": pl.String})]
+
+
 def sets_of(values: pl.Series, empty_is_set: bool, first_row: int = 0) -> pl.Series:
     """Returns a column of sets as lists of texts; what holds no sets is an error that names the row."""
     if isinstance(values.dtype, pl.List):

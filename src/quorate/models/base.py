@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quorate import settings
-from quorate.em import Progress
+from quorate.beliefs import HasLearned, Priors, as_knowledge, as_learned, class_prior, pseudo_votes
+from quorate.em import How, Progress, Warm
 from quorate.engines.base import Engine, Session
 from quorate.engines.registry import resolve
-from quorate.errors import OptionError
+from quorate.errors import OptionError, listed, shown
 from quorate.fit import Fit
+from quorate.io.answers import read_gold
+from quorate.io.encode import over_labels
 from quorate.io.read import as_votes
 from quorate.io.sources import Source
+from quorate.prior import ClassPrior, Others
 from quorate.result import Result
 from quorate.settings import Choice, Number, Rules
+from quorate.transfer import Learned, loosened, transfer
 from quorate.votes import Votes
 
 COMMON: Rules = {"seed": Number(whole=True), "ties": Choice(("hash", "prior"))}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Watch:
-    """How a fit is begun and watched: from which labels, by whom, and whether every pass tells its likelihood."""
+    """How a fit is begun and watched, and what is believed beforehand."""
 
-    progress: Progress | None = None
-    likelihood: bool = True
-    start: NDArray[np.int32] | None = None  # labels to begin with, in the place of majority vote
+    how: How
+    history: Others | None = None  # pseudo-votes of the workers at hand
+    classes: ClassPrior | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +47,8 @@ class Model:
     title: ClassVar[str]
     rules: ClassVar[Rules] = COMMON
     learns: ClassVar[bool] = True  # whether it estimates parameters beyond the labels
+    scoring: ClassVar[str] = "confusion"  # see quorate.transfer
+    takes: ClassVar[frozenset[str]] = frozenset({"history", "priors", "warm_start"})  # of what callers may know, beside gold
 
     seed: int = 0
     ties: str = "hash"
@@ -62,24 +70,56 @@ class Model:
         trace: str = "full",
         progress: Progress | None = None,
         start: NDArray[np.int32] | None = None,
+        gold: Source | None = None,
+        history: Source | HasLearned | None = None,
+        priors: Priors | None = None,
+        priors_weight: float | None = None,
+        warm_start: HasLearned | Learned | str | os.PathLike[str] | None = None,
     ) -> Result:
         """Returns the labels, the workers and the rest, decoded.
 
         `trace="light"` spares hard passes the likelihood, which more than halves their time on the compiled engine;
         labels and the final likelihood are the same. `progress` is called after every iteration. `start` gives label
-        codes to begin with, [tasks], for models that would else begin with majority vote.
+        codes to begin with, [tasks], for models that would else begin with majority vote. What callers know beforehand
+        (`gold`, `history`, `priors`, `warm_start`) is told in `quorate.aggregate`.
         """
         settings.check({"trace": trace}, {"trace": Choice(("full", "light"))})
+        for name, value in (("history", history), ("priors", priors), ("warm_start", warm_start)):
+            if value is not None and name not in self.takes:
+                raise OptionError(f"model {self.name!r} cannot use {name}: it takes {listed(sorted({'gold', *self.takes}))}")
         place = resolve(engine, threads)
         known = as_votes(votes)
+        told = None if history is None else as_knowledge(history)
+        before = None if warm_start is None else as_learned(warm_start, "warm_start")
+        if told is not None:
+            known = over_labels(known, told.labels, "history", closed=False)
+        if before is not None:
+            known = over_labels(known, before.knowledge.labels, "saved model")
         if start is not None and (np.shape(start) != (known.n_tasks,) or not _are_codes(start, known.n_labels)):
             raise OptionError(
                 f"start gives the code of a label, 0 to {known.n_labels - 1}, for each of the {known.n_tasks} tasks"
             )
-        session = place.load(known, seed=self.seed, ties=self.ties)
-        return Result(known, self._fit(known, session, Watch(progress, trace == "full", start)), session, self.name, asdict(self))
+        if before is not None and before.scoring != self.scoring:
+            raise OptionError(f"a fit of {before.model!r} cannot start {self.name!r}: use the same kind of model")
+        warm = None if before is None else Warm(transfer(loosened(before), known).params, before.iterations)
+        watch = Watch(
+            How(progress, trace == "full", start, warm),
+            None if told is None else pseudo_votes(told, known),
+            None if priors is None else class_prior(priors, priors_weight, known.labels),
+        )
+        if priors is None and priors_weight is not None:
+            raise OptionError(f"priors_weight is {shown(priors_weight)}, but there are no priors: give priors=…, too")
+        standards = None if gold is None else read_gold(gold, known.labels)
+        session = place.load(known, seed=self.seed, ties=self.ties, gold=standards)
+        fit = self._fit(known, session, watch)
+        marked = session.gold()
+        if marked is not None:
+            fit = replace(fit, task_columns={**fit.task_columns, "gold": marked})
+        return Result(
+            known, fit, session, self.name, asdict(self), self.scoring, told, 0 if standards is None else len(standards)
+        )
 
-    def _fit(self, votes: Votes, session: Session, watch: Watch) -> Fit:
+    def _fit(self, panel: Votes, session: Session, watch: Watch) -> Fit:
         raise TypeError(f"{type(self).__name__} names settings but no way to fit them")
 
 

@@ -3,21 +3,63 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quorate.engines.base import Session
 from quorate.params import Parameters
+from quorate.prior import Prior, WorkerPrior
 from quorate.statistics import Statistics
-from quorate.votes import Votes
+from quorate.votes import Panel
+
+Floats = NDArray[np.float64]
+NOTHING = Prior()
 
 
-def estimate(session: Session, votes: Votes, statistics: Statistics, smoothing: float = 0.0) -> Parameters:
+def estimate(session: Session, panel: Panel, statistics: Statistics, prior: Prior = NOTHING) -> Parameters:
     """Returns the parameters that maximise the (penalised) likelihood of these statistics."""
-    table, totals = session.confusion_table(statistics.counts, smoothing)
-    priors = statistics.class_counts / max(statistics.class_counts.sum(), 1.0)
-    penalty = 0.0
-    if smoothing > 0.0:
-        k = votes.n_labels
-        absent = np.log(smoothing) - np.log(totals + k * smoothing)  # cells of labels that a worker never gave
-        cells = (k - np.diff(votes.worker_ptr))[:, None]
-        penalty = smoothing * float(table.sum() + (absent * cells).sum())
-    return Parameters(priors, table, totals, smoothing, penalty)
+    believed, smoothing = prior.workers, prior.smoothing
+    counts = statistics.counts if believed is None else statistics.counts + believed.cells
+    table, totals = session.confusion_table(counts, smoothing)
+    if believed is not None:
+        totals = _add_absent(panel, table, totals, believed, smoothing)
+    priors, penalty = class_priors(statistics, prior)
+    penalty += _penalty(panel, table, totals, prior)
+    return Parameters(priors, table, totals, prior, penalty)
+
+
+def class_priors(statistics: Statistics, prior: Prior) -> tuple[Floats, float]:
+    """Returns p_c, [K], and what is believed of them adds to the likelihood."""
+    if prior.classes is not None:
+        return prior.classes.estimate(statistics.class_counts)
+    return statistics.class_counts / max(statistics.class_counts.sum(), 1.0), 0.0
+
+
+def _add_absent(panel: Panel, table: Floats, totals: Floats, believed: WorkerPrior, smoothing: float) -> Floats:
+    """Takes pseudo-votes of labels without a row into the table (in place), and returns the votes alone, [workers, K]."""
+    on_rows = panel.by_worker(believed.cells)
+    before = totals + panel.n_labels * smoothing
+    absent = believed.totals - on_rows
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shift = np.where(absent > 0, np.log(before) - np.log(before + absent), 0.0)
+    shift[np.isneginf(shift)] = 0.0  # nothing on the rows: the table is minus infinity there already
+    table += np.repeat(shift, np.diff(panel.worker_ptr), axis=0)
+    votes: Floats = totals - on_rows
+    return votes
+
+
+def _penalty(panel: Panel, table: Floats, totals: Floats, prior: Prior) -> float:
+    """Returns the sum of pseudo-votes * log pi over all cells of all workers, less what no fit can change."""
+    believed, smoothing = prior.workers, prior.smoothing
+    if believed is None and smoothing == 0.0:
+        return 0.0
+    k = panel.n_labels
+    every = totals + k * smoothing
+    absent = (k - np.diff(panel.worker_ptr))[:, None] * smoothing + np.zeros_like(totals)
+    if believed is None:
+        on_rows = smoothing * float(table.sum())
+    else:
+        every = every + believed.totals
+        absent += believed.totals - panel.by_worker(believed.cells)
+        weight = believed.cells + smoothing
+        on_rows = float((weight * np.where(weight > 0, table, 0.0)).sum())
+    return on_rows - float((absent * np.log(np.where(absent > 0, every, 1.0))).sum())

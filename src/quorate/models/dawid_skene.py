@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Protocol
 
 from quorate import em
 from quorate.engines.base import Session
 from quorate.fit import Fit
 from quorate.models.base import COMMON, Model, Watch
 from quorate.models.confusion import estimate
+from quorate.models.population import AUTO, population
 from quorate.params import Parameters
+from quorate.prior import Prior, lay_out
 from quorate.settings import Choice, Number, Rules
 from quorate.statistics import Statistics
-from quorate.votes import Votes
+from quorate.votes import Panel
 
 FAMILY: Rules = {
     **COMMON,
     "tol": Number(least=0),
     "max_iter": Number(least=1, whole=True),
     "smoothing": Number(least=0),
+    "strength": Number(least=0, words=(AUTO,)),
     "stop": Choice(("priors", "labels")),
 }
 
@@ -42,14 +45,16 @@ class DawidSkene(Model):
     tol: float = 1e-4
     max_iter: int = 100
     smoothing: float = 0.0
+    strength: float | str = 0.0
     stop: str = "priors"
 
     def next_is_hard(self, was_hard: bool, change: float) -> bool:
         """Returns whether the next E-step is hard: as the first one was."""
         return self.starts_hard
 
-    def _fit(self, votes: Votes, session: Session, watch: Watch) -> Fit:
-        return em.run(session, _Plugged(self, session, votes), watch.progress, likelihood=watch.likelihood, start=watch.start)
+    def _fit(self, panel: Panel, session: Session, watch: Watch) -> Fit:
+        prior, strength = prior_of(self, panel, session, watch)
+        return replace(em.run(session, _Plugged(self, session, panel, prior), watch.how), strength=strength)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +96,7 @@ class Hybrid(DawidSkene):
 class _Plugged:
     """A model's settings together with the votes at hand: what the loop asks for."""
 
-    def __init__(self, model: DawidSkene, session: Session, votes: Votes) -> None:
+    def __init__(self, model: DawidSkene, session: Session, panel: Panel, prior: Prior) -> None:
         self.name = model.name
         self.tol = model.tol
         self.max_iter = model.max_iter
@@ -99,10 +104,32 @@ class _Plugged:
         self.starts_hard = model.starts_hard
         self.is_likelihood = True
         self.next_is_hard = model.next_is_hard
-        self._smoothing = model.smoothing
+        self._prior = prior
         self._session = session
-        self._votes = votes
+        self._panel = panel
 
     def m_step(self, statistics: Statistics) -> Parameters:
         """Returns p_c and log pi of these statistics."""
-        return estimate(self._session, self._votes, statistics, self._smoothing)
+        return estimate(self._session, self._panel, statistics, self._prior)
+
+
+class Pulled(Protocol):
+    """Settings of a model whose workers can be pulled toward something."""
+
+    @property
+    def smoothing(self) -> float:
+        """Pseudo-votes in every cell."""
+        ...
+
+    @property
+    def strength(self) -> float | str:
+        """Pseudo-votes of the mean worker, or "auto"."""
+        ...
+
+
+def prior_of(model: Pulled, panel: Panel, session: Session, watch: Watch) -> tuple[Prior, float]:
+    """Returns what is believed beforehand, in force in every M-step, and the strength of the population's part."""
+    shared, strength = None, 0.0
+    if model.strength != 0:
+        shared, strength = population(panel, session.start(hard=True), model.strength)
+    return Prior(model.smoothing, lay_out(panel, shared, watch.history), watch.classes), strength

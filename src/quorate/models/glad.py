@@ -17,6 +17,7 @@ from quorate.kernels.reference import Sums
 from quorate.models.ascent import Point, climb
 from quorate.models.base import COMMON, Model, Watch
 from quorate.models.confusion import estimate
+from quorate.prior import ClassPrior
 from quorate.settings import Choice, Number, Rules
 from quorate.votes import Votes
 
@@ -46,6 +47,8 @@ class GLAD(Model):
 
     name: ClassVar[str] = "glad"
     title: ClassVar[str] = "GLAD"
+    scoring: ClassVar[str] = "coin"
+    takes: ClassVar[frozenset[str]] = frozenset({"priors"})
     rules: ClassVar[Rules] = {
         **COMMON,
         "tol": Number(least=0),
@@ -64,18 +67,20 @@ class GLAD(Model):
     def _fit(self, votes: Votes, session: Session, watch: Watch) -> Fit:
         if not isinstance(session, OffersGlad):
             raise OptionError("this engine cannot run model 'glad': choose engine='cpu' or engine='reference'")
-        plugged = _Plugged(self, votes, session.glad())
-        ended = em.iterate(plugged, plugged, watch.progress)
+        plugged = _Plugged(self, votes, session.glad(), watch.classes)
+        ended = em.iterate(plugged, plugged, watch.how.progress)
         model = ended.params.model
         outcome, statistics = plugged.passes.finish(model)
         return Fit(
             outcome,
             estimate(session, votes, statistics),
+            statistics,
             ended.trace,
             ended.converged,
             worker_columns={"ability": model.ability},
             task_columns={"difficulty": 1.0 / model.ease},
             posterior=lambda: plugged.passes.posterior(model),
+            skill=1.0 / (1.0 + np.exp(-model.ability * math.exp(MEAN))),  # on a task of mean difficulty
         )
 
 
@@ -92,7 +97,7 @@ class Abilities:
 class _Plugged:
     """GLAD's settings together with the votes at hand: what the loop asks for."""
 
-    def __init__(self, model: GLAD, votes: Votes, passes: GladPasses) -> None:
+    def __init__(self, model: GLAD, votes: Votes, passes: GladPasses, classes: ClassPrior | None = None) -> None:
         self.name = model.name
         self.tol = model.tol
         self.max_iter = model.max_iter
@@ -101,11 +106,13 @@ class _Plugged:
         self.is_likelihood = True
         self.passes = passes
         self._settings = model
+        self._classes = classes
         self._workers = votes.n_workers
         given = np.bincount(votes.row_label, minlength=votes.n_labels) > 0
         self._log_others = math.log(max(int(given.sum()) - 1, 1))  # with one label no vote can be wrong
         uniform = given / max(int(given.sum()), 1)
-        self._now = self._abilities(uniform, np.full(votes.n_workers + votes.n_tasks, MEAN))
+        start = uniform if classes is None else classes.priors
+        self._now = self._abilities(start, np.full(votes.n_workers + votes.n_tasks, MEAN))
 
     def start(self, *, hard: bool) -> Sums:
         """Returns the sums of the E-step under the means of the priors: every worker able, every task easy."""
@@ -121,8 +128,10 @@ class _Plugged:
 
     def m_step(self, statistics: Sums) -> Abilities:
         """Returns abilities and difficulties under which the expected log-likelihood is higher."""
-        priors = self._now.priors
-        if self._settings.class_priors == "estimated":
+        priors, penalty = self._now.priors, 0.0
+        if self._classes is not None:
+            priors, penalty = self._classes.estimate(self.passes.class_counts())
+        elif self._settings.class_priors == "estimated":
             counts = self.passes.class_counts()
             priors = counts / max(float(counts.sum()), 1.0)
         top = climb(
@@ -132,7 +141,7 @@ class _Plugged:
             share=self._settings.m_tol,
             least=CLOSER * self._settings.tol,
         )
-        self._now = self._abilities(priors, top.x)
+        self._now = self._abilities(priors, top.x, penalty)
         return self._now
 
     def _point(self, x: Floats) -> Point:
@@ -143,11 +152,11 @@ class _Plugged:
         curvature = np.concatenate([slope.worker_curvature, slope.task_curvature + np.abs(slope.by_task)]) + 1.0
         return Point(x, slope.value + _log_prior(x), by_votes - (x - MEAN), curvature)
 
-    def _abilities(self, priors: Floats, x: Floats) -> Abilities:
+    def _abilities(self, priors: Floats, x: Floats, penalty: float = 0.0) -> Abilities:
         with np.errstate(divide="ignore"):
             log_prior = np.log(priors)
         model = GladModel(x[: self._workers], np.exp(x[self._workers :]), log_prior, self._log_others)
-        return Abilities(priors, model, x, _log_prior(x))
+        return Abilities(priors, model, x, _log_prior(x) + penalty)
 
 
 def _log_prior(x: Floats) -> float:

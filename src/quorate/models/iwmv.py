@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -15,11 +14,11 @@ from quorate.fit import Fit
 from quorate.models.base import COMMON, Model, Watch
 from quorate.models.confusion import estimate
 from quorate.params import Parameters
+from quorate.prior import Others
 from quorate.settings import Number, Rules
 from quorate.statistics import Statistics
 from quorate.votes import Votes
-
-CHUNK = 1 << 18  # tasks whose shares are computed at once
+from quorate.weights import shares_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,27 +38,29 @@ class IWMV(Model):
 
     name: ClassVar[str] = "iwmv"
     title: ClassVar[str] = "weighted majority (IWMV)"
+    scoring: ClassVar[str] = "weight"
+    takes: ClassVar[frozenset[str]] = frozenset({"history", "warm_start"})
     rules: ClassVar[Rules] = {**COMMON, "max_iter": Number(least=1, whole=True)}
 
     max_iter: int = 100
 
     def _fit(self, votes: Votes, session: Session, watch: Watch) -> Fit:
-        recipe = _Plugged(self, votes)
-        fit = em.run(session, recipe, watch.progress, likelihood=False, start=watch.start)
+        recipe = _Plugged(self, votes, watch.history)
+        fit = em.run(session, recipe, replace(watch.how, likelihood=False))
         weights = recipe.weights
-        confidence = np.concatenate([np.zeros(0), *(c for _, c in _shares(votes, weights, fit.outcome.labels))])
+        _, confidence = shares_of(votes, weights, fit.outcome.labels)
         agreeing = session.recount(fit.outcome.labels)
         right = recipe.own_label(agreeing).astype(np.float64)
         outcome = replace(fit.outcome, confidence=confidence, right=right, log_likelihood=float("nan"))
         return Fit(
             outcome,
             estimate(session, votes, agreeing),
+            agreeing,
             fit.trace,
             fit.converged,
-            posterior=lambda: np.concatenate(
-                [np.zeros((0, votes.n_labels)), *(s for s, _ in _shares(votes, weights, outcome.labels))]
-            ),
+            posterior=lambda: shares_of(votes, weights, outcome.labels)[0],
             worker_columns={"weight": weights},
+            skill=weights,
         )
 
 
@@ -71,13 +72,17 @@ class _Plugged:
     starts_hard = True
     is_likelihood = False
 
-    def __init__(self, model: IWMV, votes: Votes) -> None:
+    def __init__(self, model: IWMV, votes: Votes, history: Others | None) -> None:
         self.name = model.name
         self.max_iter = model.max_iter
         self.weights = np.zeros(votes.n_workers)
         self._votes = votes
-        self._per_worker = self._by_worker(votes.votes_per_row())
         self._cells = np.arange(votes.n_rows), votes.row_label
+        self._agreed, self._per_worker = np.zeros(votes.n_workers), self._by_worker(votes.votes_per_row())
+        if history is not None:  # votes that agreed, and all of them, before these
+            own = history.counts[np.arange(len(history.label)), history.label]
+            np.add.at(self._agreed, history.worker, own)
+            np.add.at(self._per_worker, history.worker, history.counts.sum(axis=1))
 
     def own_label(self, statistics: Statistics) -> NDArray[np.int64] | NDArray[np.float64]:
         """Returns the votes of each row whose task has the label they gave, [rows]."""
@@ -86,7 +91,7 @@ class _Plugged:
     def m_step(self, statistics: Statistics) -> Parameters:
         """Returns the table of weights: a vote speaks for its own label, with K * accuracy - 1."""
         k = self._votes.n_labels
-        self.weights = k * self._by_worker(self.own_label(statistics)) / self._per_worker - 1.0
+        self.weights = k * (self._by_worker(self.own_label(statistics)) + self._agreed) / self._per_worker - 1.0
         table = np.zeros((self._votes.n_rows, k))
         table[self._cells] = np.repeat(self.weights, np.diff(self._votes.worker_ptr))
         priors = statistics.class_counts / max(statistics.class_counts.sum(), 1.0)
@@ -97,24 +102,4 @@ class _Plugged:
         return True
 
     def _by_worker(self, by_row: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
-        starts = self._votes.worker_ptr[:-1]
-        return np.add.reduceat(by_row, starts).astype(np.float64) if len(starts) else np.zeros(0)
-
-
-def _shares(
-    votes: Votes, weights: NDArray[np.float64], labels: NDArray[np.int32]
-) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Yields (each label's share of the positive weights, [tasks, K]; that of the winner, [tasks]), chunk by chunk.
-
-    Where no label has a positive weight nothing speaks for any of them: all share alike with the winner.
-    """
-    k, by_row = votes.n_labels, np.repeat(weights, np.diff(votes.worker_ptr))
-    for start in range(0, votes.n_tasks, CHUNK):
-        ptr = votes.task_ptr[start : start + CHUNK + 1]
-        tasks, row = len(ptr) - 1, votes.row[ptr[0] : ptr[-1]]
-        cell = np.repeat(np.arange(tasks), np.diff(ptr)) * k + votes.row_label[row]
-        scores = np.bincount(cell, weights=by_row[row], minlength=tasks * k).reshape(tasks, k)
-        best = scores.max(axis=1, keepdims=True)
-        positive = np.where(best > 0, np.maximum(scores, 0.0), scores == best)
-        shares = positive / positive.sum(axis=1, keepdims=True)
-        yield shares, shares[np.arange(tasks), labels[start : start + CHUNK]]
+        return self._votes.by_worker(by_row).astype(np.float64)

@@ -9,7 +9,7 @@ from quorate.engines.base import Session
 from quorate.fit import Fit
 from quorate.models.base import Model, Watch
 from quorate.models.confusion import estimate
-from quorate.votes import Votes
+from quorate.votes import Panel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,9 @@ class MajorityVote(Model):
     name: ClassVar[str] = "mv"
     title: ClassVar[str] = "majority vote"
     learns: ClassVar[bool] = False
+    scoring: ClassVar[str] = "heads"
+    takes: ClassVar[frozenset[str]] = frozenset()
 
-    def _fit(self, votes: Votes, session: Session, watch: Watch) -> Fit:
+    def _fit(self, panel: Panel, session: Session, watch: Watch) -> Fit:
         outcome, statistics = session.majority()
-        return Fit(outcome, estimate(session, votes, statistics), posterior=session.shares)
+        return Fit(outcome, estimate(session, panel, statistics), statistics, posterior=session.shares)

@@ -12,9 +12,10 @@ from quorate.models.dawid_skene import DawidSkene, FastDawidSkene, Hybrid
 from quorate.models.glad import GLAD
 from quorate.models.iwmv import IWMV
 from quorate.models.majority import MajorityVote
+from quorate.models.one_coin import OneCoin
 
 MODELS: Mapping[str, type[Model]] = MappingProxyType(
-    {m.name: m for m in (MajorityVote, DawidSkene, FastDawidSkene, Hybrid, IWMV, GLAD)}
+    {m.name: m for m in (MajorityVote, DawidSkene, FastDawidSkene, Hybrid, OneCoin, IWMV, GLAD)}
 )
 
 

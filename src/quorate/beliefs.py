@@ -1,0 +1,152 @@
+"""What callers know beforehand, checked and put into codes: workers' histories, class priors, saved models."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+import polars as pl
+
+from quorate import learning
+from quorate.errors import InputError, OptionError, listed, shown
+from quorate.io import container
+from quorate.io.frames import kind_of
+from quorate.io.ids import matched, prepared, sort_order, vocabulary
+from quorate.io.read import read_frame
+from quorate.io.sources import Source
+from quorate.knowledge import Knowledge
+from quorate.prior import ClassPrior, Others
+from quorate.settings import Number
+from quorate.transfer import Learned
+from quorate.vocabulary import Vocabulary, text_of
+from quorate.votes import Panel
+
+Priors: TypeAlias = Mapping[Any, float] | Iterable[float] | str | Any
+CLOSE = 1e-6  # class priors sum to one within this
+
+
+@runtime_checkable
+class HasLearned(Protocol):
+    """A fit: a result, or a model that was saved."""
+
+    def learned(self) -> Learned:
+        """Returns what it has learned."""
+        ...
+
+
+def as_learned(source: object, what: str) -> Learned:
+    """Returns what a result, a loaded model or a saved file has learned."""
+    if isinstance(source, Learned):
+        return source
+    if isinstance(source, HasLearned):
+        return source.learned()
+    if isinstance(source, str | os.PathLike):
+        return learning.load(Path(source))
+    raise InputError(f"{what} is {shown(source)}: give a result, a loaded model, or the path of a saved one")
+
+
+def as_knowledge(source: Source | Learned | HasLearned) -> Knowledge:
+    """Returns a history: of a fit, of a saved model, or a table with the columns worker, true, given and count."""
+    if isinstance(source, Learned | HasLearned) or (
+        isinstance(source, str | os.PathLike) and container.is_container(Path(source))
+    ):
+        return as_learned(source, "history").knowledge
+    frame, _ = read_frame(source, dict.fromkeys(("worker", "true", "given", "count")))
+    columns = {name: prepared(frame[name], name) for name in ("worker", "true", "given")}
+    count = frame["count"].cast(pl.Float64, strict=False)
+    bad = (count.is_null() | ~count.is_finite() | (count < 0)).fill_null(True).arg_true()
+    if len(bad):
+        raise InputError(f"count in row {bad[0] + 1} of the history is {shown(frame['count'][bad[0]])}: give a number from 0 on")
+    for name, ids in columns.items():
+        if ids.null_count():
+            raise InputError(f"{name} is missing in row {int(ids.is_null().arg_true()[0]) + 1} of the history")
+    labels = _sorted(pl.concat([columns["true"].cast(pl.String), columns["given"].cast(pl.String)]))
+    workers = _sorted(columns["worker"])
+    codes = {n: _codes(columns[n], workers if n == "worker" else labels) for n in columns}
+    k = max(len(labels), 1)
+    rows, row = np.unique(codes["worker"] * k + codes["given"], return_inverse=True)
+    counts = np.zeros((len(rows), len(labels)))
+    np.add.at(counts, (row, codes["true"]), count.to_numpy())
+    row_worker, row_label = np.divmod(rows, k)
+    return Knowledge(
+        worker_ptr=np.searchsorted(row_worker, np.arange(len(workers) + 1)).astype(np.int64),
+        row_label=row_label.astype(np.int32),
+        workers=workers,
+        labels=labels,
+        counts=counts,
+        class_counts=np.zeros(len(labels)),
+    )
+
+
+def pseudo_votes(known: Knowledge, panel: Panel) -> Others:
+    """Returns the history of the workers at hand, in their codes."""
+    past = learning.over(known, panel.labels)
+    worker = matched(past.workers, panel.workers)[past.row_worker()]
+    mine = worker >= 0
+    return Others(worker[mine], past.row_label[mine].astype(np.int64), past.counts[mine])
+
+
+def class_prior(priors: Priors, weight: float | None, labels: Vocabulary) -> ClassPrior:
+    """Returns class priors that a caller gives: by label, in label order, as a frame, or "uniform"."""
+    if weight is not None:
+        Number(least=0).check("priors_weight", weight)
+    k = len(labels)
+    if isinstance(priors, str):
+        if priors != "uniform":
+            raise OptionError(f"priors is {shown(priors)}: give a probability for every label, or 'uniform'")
+        return ClassPrior(np.full(k, 1.0 / max(k, 1)), weight)
+    given = _by_label(priors, labels)
+    names = labels.texts()
+    strangers = [name for name in given if name not in names]
+    if strangers:
+        raise OptionError(f"priors name the label {shown(strangers[0])}, which is not among the labels: {listed(labels.ids())}")
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise OptionError(f"priors say nothing of the label {shown(missing[0])}: give one for each of {listed(labels.ids())}")
+    values = np.array([given[name] for name in names], np.float64)
+    least_word = "above 0" if weight is None else "from 0 on"  # fixed at 0 a label could never be chosen
+    if not np.isfinite(values).all() or (values < 0).any() or (weight is None and (values == 0).any()):
+        raise OptionError(f"priors are {listed(given.items())}: give probabilities {least_word}")
+    if not math.isclose(float(values.sum()), 1.0, abs_tol=CLOSE):
+        raise OptionError(
+            f"priors sum to {values.sum():.6g}, not to 1: give probabilities, and how many tasks they are worth as priors_weight"
+        )
+    return ClassPrior(values / values.sum(), weight)
+
+
+def _by_label(priors: Any, labels: Vocabulary) -> dict[str, float]:
+    if isinstance(priors, Mapping):
+        return {text_of(label): _number(value) for label, value in priors.items()}
+    if kind_of(priors) is not None:
+        frame, _ = read_frame(priors, {"label": None, "prior": "prior"})
+        ids = prepared(frame["label"], "label").cast(pl.String)
+        return {label: _number(value) for label, value in zip(ids, frame["prior"], strict=True)}
+    if not isinstance(priors, Iterable):
+        raise OptionError(f"priors is {shown(priors)}: give a probability for every label")
+    values = [_number(value) for value in priors]
+    if len(values) != len(labels):
+        raise OptionError(f"priors has {len(values)} numbers: give one for each of the labels {listed(labels.ids())}")
+    return dict(zip(labels.texts(), values, strict=True))
+
+
+def _number(value: object) -> float:
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise OptionError(f"priors hold {shown(value)}: give numbers") from None
+
+
+def _sorted(ids: pl.Series) -> Vocabulary:
+    found = vocabulary(ids.unique())
+    return found.take(sort_order(found))
+
+
+def _codes(ids: pl.Series, among: Vocabulary) -> Any:
+    distinct = ids.unique(maintain_order=True)
+    place = matched(vocabulary(distinct), among)
+    table = pl.DataFrame({"id": distinct, "code": place})
+    return ids.to_frame("id").join(table, on="id", how="left", maintain_order="left")["code"].to_numpy()

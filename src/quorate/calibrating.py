@@ -1,0 +1,63 @@
+"""Confidence made honest: a temperature fitted on tasks whose label is known, but was not learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from quorate.errors import InputError
+from quorate.gold import Gold
+from quorate.io.answers import gold_codes, read_answers, read_gold
+from quorate.io.sources import Source
+from quorate.result import Result
+from quorate.temperature import fit_temperature
+from quorate.tempering import posterior_of, tempered_fit
+
+LEAST: Final = 10  # tasks below which a temperature is a guess
+FOLDS: Final = 2
+
+Refit = Callable[[Source], Result]  # the same fit, with other gold
+
+
+def calibrated(result: Result, calibrate: Source | bool, gold: Source | None, refit: Refit) -> Result:
+    """Returns a result at the temperature that suits known labels best.
+
+    `calibrate` gives these labels; nothing is learned from them. With True they are the gold, of which each half is
+    judged by a fit that has seen only the other half: a fit that has learned from a task cannot be asked how sure it is of it.
+    """
+    if calibrate is True:
+        if gold is None:
+            raise InputError("calibrate=True fits a temperature on gold: give gold=…, or known labels as calibrate=…")
+        judged = _crossed(gold, refit)
+    else:
+        judged = _judged(result, read_gold(calibrate, result.votes.labels))
+    posterior, truth = judged
+    if len(truth) < LEAST:
+        raise InputError(f"a temperature needs at least {LEAST} known labels of tasks with votes; there are {len(truth)}")
+    return replace(result, fit=tempered_fit(result.fit, result.session, fit_temperature(posterior, truth)))
+
+
+def _crossed(gold: Source, refit: Refit) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    """Returns what fits that did not see them say of gold tasks, [gold, K], and their labels, [gold]."""
+    frame, _ = read_answers(gold, "gold")
+    fold = frame["task"].rank("ordinal").to_numpy() % FOLDS  # by the task's text: the same in any order
+    parts = []
+    for hidden in range(FOLDS):
+        there = refit(frame.filter(pl.Series(fold != hidden)))
+        parts.append(_judged(there, read_gold(frame.filter(pl.Series(fold == hidden)), there.votes.labels)))
+    return np.concatenate([p for p, _ in parts]), np.concatenate([t for _, t in parts])
+
+
+def _judged(result: Result, known: Gold) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    """Returns the posterior of the tasks that are known here and no gold of the fit, [tasks, K], and their labels."""
+    codes = gold_codes(known, result.votes.tasks)
+    learned_from = result.fit.task_columns.get("gold")
+    if learned_from is not None:
+        codes[learned_from] = -1
+    chosen = np.flatnonzero(codes >= 0)
+    return posterior_of(result.fit, result.session)[chosen], codes[chosen]

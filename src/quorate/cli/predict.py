@@ -1,0 +1,52 @@
+"""`quorate predict`: labels of new tasks, from a saved model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+SHOWN = 10  # unknown workers named on the terminal
+
+
+def command(
+    votes: Annotated[list[str], typer.Argument(metavar="VOTES", help="Files of votes; - is standard input.")],
+    using: Annotated[Path, typer.Option(help="The model that `quorate aggregate --save` wrote.")],
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the labels here (else to stdout).")] = None,
+    workers: Annotated[Path | None, typer.Option(help="Write the workers here, and whether the model knows each.")] = None,
+    probabilities: Annotated[Path | None, typer.Option(help="Write the probability of every label here.")] = None,
+    task: Annotated[str | None, typer.Option(help="Column of the task.")] = None,
+    worker: Annotated[str | None, typer.Option(help="Column of the worker.")] = None,
+    label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
+    duplicates: Annotated[str, typer.Option(help="Repeated votes: all, last, first or error.")] = "all",
+    threads: Annotated[int | None, typer.Option(help="Threads to use (default: all cores).")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but data.")] = False,
+) -> None:
+    """Labels new tasks with what a saved model knows of the workers; nothing is learned from their votes."""
+    import sys
+
+    import quorate as qr
+    from quorate.errors import listed
+    from quorate.io.write import check_target, write_frame, write_stream
+
+    for target in (output, workers, probabilities):
+        if target is not None:
+            check_target(target)
+    model = qr.load(using)
+    source = votes if len(votes) > 1 else votes[0]
+    result = model.predict(source, task=task, worker=worker, label=label, duplicates=duplicates, threads=threads)
+    if workers is not None:
+        write_frame(result.workers_frame(), workers)
+    if probabilities is not None:
+        write_frame(result.probabilities_frame(), probabilities)
+    if output is not None:
+        write_frame(result.labels_frame(), output)
+    else:
+        write_stream(result.labels_frame(), sys.stdout.buffer)
+    if quiet:
+        return
+    unknown = result.unknown_workers
+    typer.echo(f"{result.votes.n_tasks} tasks labelled by {model!r}", err=True)
+    if unknown:
+        typer.echo(f"{len(unknown)} workers are not known, and taken for the mean worker: {listed(unknown, SHOWN)}", err=True)

@@ -1,0 +1,130 @@
+"""A model that was saved: it predicts, tells of its workers, starts new fits, and adds to another."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from quorate import learning
+from quorate.beliefs import HasLearned, as_learned
+from quorate.engines.base import Engine
+from quorate.errors import InputError, shown
+from quorate.io.ids import column, label_columns
+from quorate.io.read import as_votes
+from quorate.io.sources import Source
+from quorate.result import Result, predicted
+from quorate.transfer import Learned
+from quorate.votes import Votes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FittedModel:
+    """What `quorate.load` returns: all that a fit has learned of workers and labels.
+
+    >>> import quorate as qr, tempfile, pathlib
+    >>> crowd = qr.simulate(tasks=200, workers=10, seed=1)
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "crowd.quorate"
+    >>> qr.aggregate(crowd.votes).save(path)
+    >>> model = qr.load(path)
+    >>> model
+    FittedModel(fds: 10 workers, 3 labels, learned from 1000 votes on 200 tasks)
+    >>> model.predict([("new", "w1", "l2"), ("new", "w2", "l2"), ("new", "w3", "l0")]).labels["label"].to_list()
+    ['l2']
+    """
+
+    content: Learned
+
+    def __repr__(self) -> str:
+        known, facts = self.content.knowledge, self.content.facts
+        source = f", learned from {facts['votes']} votes on {facts['tasks']} tasks" if {"votes", "tasks"} <= facts.keys() else ""
+        return f"FittedModel({self.content.model}: {known.n_workers} workers, {known.n_labels} labels{source})"
+
+    @property
+    def model(self) -> str:
+        """The name of the model that was fitted."""
+        return self.content.model
+
+    @property
+    def iterations(self) -> int:
+        """The iterations that led here, those of the fits it went on from included."""
+        return self.content.iterations
+
+    @property
+    def workers(self) -> pl.DataFrame:
+        """Worker, votes (expected, with those of a history) and accuracy (expected share of right ones)."""
+        known = self.content.knowledge
+        votes = known.by_worker(known.counts.sum(axis=1)) if known.n_rows else np.zeros(known.n_workers)
+        right = known.counts[np.arange(known.n_rows), known.row_label]
+        right = known.by_worker(right) if known.n_rows else np.zeros(known.n_workers)
+        return pl.DataFrame(
+            {"worker": column(known.workers), "votes": votes, "accuracy": right / np.where(votes > 0, votes, 1.0)}
+        )
+
+    @property
+    def priors(self) -> pl.DataFrame:
+        """Label and prior, p_c."""
+        return pl.DataFrame({"label": column(self.content.knowledge.labels), "prior": self.content.priors})
+
+    def confusion(self, worker: object = None) -> pl.DataFrame:
+        """Returns pi_cl of one worker, or of the population: a row per true label, a column per given label."""
+        labels = self.content.knowledge.labels
+        matrix = self.confusion_matrix(worker)
+        columns = {name: matrix[:, given] for given, name in enumerate(label_columns(labels.texts(), "true"))}
+        return pl.DataFrame({"true": column(labels), **columns})
+
+    def confusion_matrix(self, worker: object = None) -> NDArray[np.float64]:
+        """Returns pi_cl of one worker, or of the population, [K true, K given]."""
+        if worker is None:
+            return self.content.confusion(-1)
+        code = int(self.content.knowledge.workers.codes([worker])[0])
+        if code < 0:
+            raise InputError(f"worker {shown(worker)} is not known; there are {self.content.knowledge.n_workers} workers")
+        return self.content.confusion(code)
+
+    def predict(
+        self,
+        votes: Votes | Source,
+        *,
+        engine: str | Engine = "auto",
+        threads: int | None = None,
+        task: str | None = None,
+        worker: str | None = None,
+        label: str | None = None,
+        duplicates: str = "all",
+    ) -> Result:
+        """Returns the labels of votes under what was learned; unknown workers are taken for the mean one, and named."""
+        known = as_votes(votes, task=task, worker=worker, label=label, duplicates=duplicates)
+        return predicted(self.content, known, engine, threads)
+
+    def learned(self) -> Learned:
+        """Returns what was learned, in codes."""
+        return self.content
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the model to one file, whole or not at all; the same model gives the same bytes."""
+        learning.save(Path(path), self.content)
+
+
+def load(path: str | os.PathLike[str]) -> FittedModel:
+    """Returns the model that `result.save` or `quorate aggregate --save` wrote; `FittedModel` has an example."""
+    return FittedModel(learning.load(Path(path)))
+
+
+def merge(first: HasLearned | str | os.PathLike[str], second: HasLearned | str | os.PathLike[str], *more: Any) -> FittedModel:
+    """Returns a model that knows what all of these know: results, loaded models or files, over the same labels.
+
+    >>> import quorate as qr
+    >>> monday, tuesday = (qr.aggregate(qr.simulate(tasks=100, workers=8, seed=s).votes) for s in (1, 2))
+    >>> qr.merge(monday, tuesday)
+    FittedModel(fds: 8 workers, 3 labels, learned from 1000 votes on 200 tasks)
+    """
+    whole = as_learned(first, "the first model")
+    for other in (second, *more):
+        whole = learning.merged(whole, as_learned(other, "a model to merge"))
+    return FittedModel(whole)

@@ -1,0 +1,37 @@
+"""What is known of workers: their votes by given and true label, as fits count them and histories tell them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quorate.votes import Panel
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Knowledge(Panel):
+    """Expected votes of every worker by given label (rows) and true label, and expected tasks by label.
+
+    Knowledge adds: that of two sets of votes over the same labels is the sum of theirs.
+    """
+
+    counts: NDArray[np.float64]  # [rows, K] votes of a row on tasks of this true label
+    class_counts: NDArray[np.float64]  # [K] tasks of this true label
+
+    def mean_worker(self) -> NDArray[np.float64]:
+        """Returns all workers' votes as shares of those on tasks of the same true label, [K given, K true].
+
+        A true label that nobody has met gets zeros.
+        """
+        return mean_worker(self, self.counts)
+
+
+def mean_worker(panel: Panel, counts: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
+    """Returns the confusion of all workers together, [K given, K true], from their votes by row, [rows, K]."""
+    k = panel.n_labels
+    votes = np.stack([np.bincount(panel.row_label, counts[:, c], minlength=k) for c in range(k)], axis=1) if k else counts
+    total = votes.sum(axis=0)
+    out: NDArray[np.float64] = votes / np.where(total > 0, total, 1.0)
+    return out

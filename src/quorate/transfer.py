@@ -1,0 +1,134 @@
+"""What was learned of workers, carried over to other votes: to predict new tasks, and to start a fit warm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quorate.io.ids import matched
+from quorate.knowledge import Knowledge
+from quorate.params import Parameters
+from quorate.votes import Panel
+
+Floats = NDArray[np.float64]
+LENT = 0.05  # votes of the mean worker that free a warm start from what was never seen
+# How a model scores votes: by confusions, by a weight per worker, by one accuracy per worker, or by counting heads.
+Scoring = Literal["confusion", "weight", "coin", "heads"]
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """All that a fit knows of workers and labels, without votes and tasks: what is saved, merged and carried over."""
+
+    model: str  # its name
+    settings: Mapping[str, object]
+    scoring: str
+    knowledge: Knowledge
+    table: Floats  # [rows, K] log pi, as the last M-step left it
+    denominators: Floats  # [workers, K] votes and pseudo-votes by true label: what pi is a share of
+    shared: Floats  # [K given, K true] pseudo-votes that every worker has in every cell
+    priors: Floats  # [K]
+    skill: Floats | None = None  # [workers] the weight or the accuracy, where scoring asks for it
+    iterations: int = 0
+    temperature: float = 1.0
+    facts: Mapping[str, object] = field(default_factory=dict)  # tasks, votes, log-likelihood: for people
+
+    def confusion(self, worker: int) -> Floats:
+        """Returns pi_cl of one worker, [K true, K given]; that of the population for an unknown one (-1)."""
+        known = self.knowledge
+        if worker < 0:
+            return known.mean_worker().T
+        with np.errstate(divide="ignore", invalid="ignore"):
+            matrix = np.nan_to_num(self.shared / self.denominators[worker]).T
+        rows = slice(known.worker_ptr[worker], known.worker_ptr[worker + 1])
+        matrix[:, known.row_label[rows]] = np.exp(self.table[rows]).T
+        out: Floats = matrix
+        return out
+
+
+class Transferred(NamedTuple):
+    """Parameters for other votes."""
+
+    params: Parameters
+    worker: NDArray[np.int64]  # [workers] the code of each worker in what was learned; -1 for an unknown one
+
+
+def transfer(learned: Learned, panel: Panel) -> Transferred:
+    """Returns the parameters for the votes of a panel over the same labels; unknown workers are like the population."""
+    known, k = learned.knowledge, panel.n_labels
+    worker = matched(panel.workers, known.workers)
+    skill = None if learned.skill is None else carried_skill(learned, worker)
+    uses_prior = True
+    if learned.scoring == "weight" and skill is not None:
+        table, uses_prior = np.zeros((panel.n_rows, k)), False
+        table[np.arange(panel.n_rows), panel.row_label] = np.repeat(skill, np.diff(panel.worker_ptr))
+    elif learned.scoring == "coin" and skill is not None:
+        table = coin_table(panel, skill, other_labels(known))
+    else:
+        table = _confusions(learned, panel, worker)
+    return Transferred(Parameters(learned.priors, table, np.zeros((panel.n_workers, k)), uses_prior=uses_prior), worker)
+
+
+def loosened(learned: Learned, lent: float = LENT) -> Learned:
+    """Returns what was learned with a little of the mean worker lent to every worker.
+
+    A cell that no vote has filled yet is 0, and would forbid for good what new votes may tell: expectation-maximisation
+    never leaves a 0. A new fit that goes on from here gets that freedom, and no more.
+    """
+    if learned.scoring != "confusion":
+        return learned
+    known = learned.knowledge
+    frequency = known.counts.sum(axis=0)
+    votes = lent * known.mean_worker() * (frequency / max(float(frequency.sum()), 1.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        own = np.exp(learned.table) * np.repeat(learned.denominators, np.diff(known.worker_ptr), axis=0)
+        denominators = learned.denominators + votes.sum(axis=0)
+        table = np.log(own + votes[known.row_label]) - np.repeat(np.log(denominators), np.diff(known.worker_ptr), axis=0)
+    table[np.isnan(table)] = -np.inf
+    return replace(learned, table=table, denominators=denominators, shared=learned.shared + votes)
+
+
+def other_labels(panel: Panel) -> int:
+    """Returns how many labels an error can fall on: those that somebody gave, but one."""
+    return max(len(np.unique(panel.row_label)) - 1, 1)
+
+
+def coin_table(panel: Panel, coin: Floats, others: int) -> Floats:
+    """Returns log pi, [rows, K], where a worker is right with one probability and errors fall on other labels alike."""
+    k = panel.n_labels
+    by_row = np.repeat(coin, np.diff(panel.worker_ptr))
+    with np.errstate(divide="ignore"):
+        table = np.repeat(np.log((1.0 - by_row) / others)[:, None], k, axis=1)
+        table[np.arange(panel.n_rows), panel.row_label] = np.log(by_row)
+    return table
+
+
+def _confusions(learned: Learned, panel: Panel, worker: NDArray[np.int64]) -> Floats:
+    known = learned.knowledge
+    who = np.repeat(worker, np.diff(panel.worker_ptr))
+    place = np.where(who >= 0, known.row_of(np.maximum(who, 0), panel.row_label), -1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        table = np.log(known.mean_worker())[panel.row_label]  # unknown workers
+        absent = np.log(learned.shared[panel.row_label]) - np.log(_rows(learned.denominators, who))
+    absent[np.isnan(absent)] = -np.inf  # 0 / 0
+    table = np.where((who >= 0)[:, None], absent, table)
+    table[place >= 0] = learned.table[place[place >= 0]]
+    return np.ascontiguousarray(table)
+
+
+def carried_skill(learned: Learned, worker: NDArray[np.int64]) -> Floats:
+    """Returns the weight or accuracy of each worker of other votes, [workers]; an unknown one has that of the mean vote."""
+    assert learned.skill is not None
+    votes = learned.knowledge.by_worker(learned.knowledge.counts).sum(axis=1) if len(learned.skill) else np.zeros(0)
+    total = float(votes.sum())
+    mean = float((learned.skill * votes).sum() / total) if total else 1.0
+    return np.where(worker >= 0, _rows(learned.skill, worker), mean)
+
+
+def _rows(array: Floats, place: NDArray[np.int64]) -> Floats:
+    """Returns the lines at these places, whatever for -1."""
+    return array[np.maximum(place, 0)] if len(array) else np.ones((len(place), *array.shape[1:]))
