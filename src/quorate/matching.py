@@ -71,11 +71,9 @@ def read_probabilities(source: Result | Source, tasks: pl.Series) -> tuple[dict[
         found = found.with_columns(_probability(found[name], found["task"], f"probability of {name!r}") for name in names)
     matrix = found.select(pl.col(names).cast(pl.Float64).fill_null(np.nan)).to_numpy()
     odd = np.flatnonzero(np.abs(matrix.sum(axis=1) - 1) > ABOUT_ONE)  # NaN is not odd
-    if len(odd):
+    if len(odd) and not isinstance(source, Result):
         total, whose = matrix[odd[0]].sum(), shown(found["task"][int(odd[0])])
-        raise InputError(
-            f"the probabilities of task {whose} sum to {total:.4g}, not 1: give a column for each label, and no other"
-        )
+        raise InputError(f"the probabilities of task {whose} sum to {total:.4g}, not 1: give a column per label, and no other")
     return {name: place for place, name in enumerate(names)}, matrix
 
 
