@@ -16,11 +16,12 @@ from quorate.temperature import FLOOR, log_loss
 
 @st.composite
 def graded(draw, max_size=300):
-    """(confidence, right): coarse confidences, so that many are equal, or any."""
+    """(confidence, right): coarse confidences, so that many are equal, any, or most of them all but 1."""
     n = draw(st.integers(1, max_size))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    steps = draw(st.sampled_from([2, 5, 100, 10**9]))
-    return rng.integers(0, steps + 1, n) / steps, rng.random(n) < draw(st.floats(0, 1))
+    steps = draw(st.sampled_from([0, 2, 5, 100, 10**9]))
+    confidence = rng.integers(0, steps + 1, n) / steps if steps else 1 - rng.uniform(0, 0.7, n) ** 12
+    return confidence, rng.random(n) < draw(st.floats(0, 1))
 
 
 @st.composite
