@@ -90,6 +90,12 @@ def test_few_tasks_make_few_bins():
     assert len(calibration(confidence[:5], confidence[:5] > 0.6).bins["tasks"]) == 1
 
 
+def test_confidences_equal_to_three_digits_share_a_bin():
+    half = np.ones(ENOUGH)
+    assert len(calibration(np.concatenate([0.8001 * half, 0.8004 * half]), np.ones(2 * ENOUGH, bool)).bins["tasks"]) == 1
+    assert len(calibration(np.concatenate([0.8001 * half, 0.8012 * half]), np.ones(2 * ENOUGH, bool)).bins["tasks"]) == 2
+
+
 def test_calibrated_confidence_shows_as_such_and_overconfidence_too():
     rng = np.random.default_rng(0)
     confidence = rng.uniform(0.5, 1, 200_000)
