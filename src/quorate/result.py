@@ -116,6 +116,11 @@ class Result:
         """The marginal log-likelihood at the end, for hard models too; NaN for majority vote."""
         return self.fit.outcome.log_likelihood
 
+    @property
+    def expected_errors(self) -> float:
+        """The expected number of wrong labels, if confidence is to be believed: the sum of 1 - confidence over the tasks."""
+        return float((1.0 - self.fit.outcome.confidence).sum())
+
     def confusion(self, worker: object) -> Any:
         """Returns pi_cl of one worker: a row per true label, a column per given label.
 

@@ -167,7 +167,11 @@ def _summary(result: Result, evaluation: Evaluation | None, quiet: bool) -> None
 
     facts = _facts(result, evaluation)
     shown = {name: value for name, value in facts.items() if value is not None}
-    console.talk().print(console.table(["", ""], [[name.replace("_", " "), value] for name, value in shown.items()]))
+    talk = console.talk()
+    talk.print(console.table(["", ""], [[name.replace("_", " "), value] for name, value in shown.items()]))
+    if evaluation is not None and hasattr(result, "fit") and evaluation.calibration.tasks:
+        talk.print()
+        talk.print(console.reliability(evaluation.calibration.bins))
 
 
 def _facts(result: Result, evaluation: Evaluation | None) -> dict[str, object]:
@@ -192,9 +196,24 @@ def _facts(result: Result, evaluation: Evaluation | None) -> dict[str, object]:
         "temperature": None if result.temperature == 1.0 else result.temperature,
         "log_likelihood": None if result.log_likelihood != result.log_likelihood else result.log_likelihood,
         "mean_confidence": float(outcome.confidence.mean()) if votes.n_tasks else None,
+        "expected_wrong_labels": result.expected_errors if votes.n_tasks else None,
         "ties": int(outcome.tie.sum()),
-        "accuracy": None if evaluation is None or not evaluation.tasks else evaluation.accuracy,
-        "tasks_with_truth": None if evaluation is None else evaluation.tasks,
+        **_measured(evaluation, votes.n_tasks),
+    }
+
+
+def _measured(evaluation: Evaluation | None, tasks: int) -> dict[str, object]:
+    """Returns the figures that need truth."""
+    if evaluation is None or not evaluation.tasks:
+        return {"accuracy": None, "tasks_with_truth": None if evaluation is None else 0}
+    found = evaluation.calibration
+    figures = {name: getattr(found, name) for name in ("expected_calibration_error", "brier", "log_loss")}
+    return {
+        "accuracy": evaluation.accuracy,
+        "tasks_with_truth": evaluation.tasks,
+        "wrong_labels": found.errors if found.tasks else None,
+        "expected_among_these": found.expected_errors if 0 < found.tasks < tasks else None,
+        **{name: value if value == value else None for name, value in figures.items()},
     }
 
 

@@ -1,9 +1,10 @@
-"""What the commands share on the terminal: tables, progress, heat maps. Data goes to stdout, talk to stderr."""
+"""What the commands share on the terminal: tables, progress, curves, heat maps. Data goes to stdout, talk to stderr."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,9 @@ from rich.text import Text
 
 from quorate.em import Progress
 from quorate.fit import TraceRow
+
+BAR = 30  # characters of a bar
+CURVE = ("lowest", "highest", "tasks", "confidence", "accuracy")  # columns of a reliability curve
 
 
 def talk(quiet: bool = False) -> Console:
@@ -93,6 +97,23 @@ def figure(value: object) -> str:
     if value is None or (isinstance(value, float) and value != value):
         return "–"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def reliability(bins: Mapping[str, NDArray[Any]]) -> Table:
+    """Returns a reliability curve as a table: a bar as long as the accuracy, and where the confidence said it would end."""
+    out = Table(box=None, pad_edge=False)
+    for name in ("confidence", "tasks", "mean", "accuracy"):
+        out.add_column(name, justify="right")
+    out.add_column("accuracy █ and confidence │")
+    for low, high, tasks, mean, accuracy in zip(*(bins[name].tolist() for name in CURVE), strict=True):
+        out.add_row(f"{low:.3f} – {high:.3f}", str(tasks), f"{mean:.3f}", f"{accuracy:.3f}", _bar(accuracy, mean))
+    return out
+
+
+def _bar(filled: float, mark: float) -> str:
+    line = ["█" if place < round(BAR * filled) else "·" for place in range(BAR)]
+    line[min(int(BAR * mark), BAR - 1)] = "│"
+    return "".join(line)
 
 
 def heat_map(names: Sequence[str], matrix: NDArray[np.float64]) -> Table:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from quorate.evaluation import Evaluation
 
 
 def command(
@@ -15,14 +20,21 @@ def command(
     label: Annotated[str | None, typer.Option(help="Column of the label in the labels.")] = None,
     truth_task: Annotated[str | None, typer.Option(help="Column of the task in the truth.")] = None,
     truth_label: Annotated[str | None, typer.Option(help="Column of the label in the truth.")] = None,
+    probabilities: Annotated[
+        Path | None, typer.Option(help="Probabilities of all labels, as `quorate aggregate --probabilities` writes them.")
+    ] = None,
     multi: Annotated[bool, typer.Option("--multi", help="Labels are sets of options, joined by | or as lists.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the accuracy alone.")] = False,
 ) -> None:
-    """Measures labels against truth: accuracy, precision, recall and F1 per label, confusion of labels."""
+    """Measures labels against truth: accuracy, precision, recall and F1 per label, confusion of labels.
+
+    Where the labels have a column `confidence`, or with --probabilities, also what confidence is worth.
+    """
     import quorate as qr
 
-    result = qr.evaluate(labels, truth, task=task, label=label, truth_task=truth_task, truth_label=truth_label, multi=multi)
+    columns = {"task": task, "label": label, "truth_task": truth_task, "truth_label": truth_label}
+    result = qr.evaluate(labels, truth, **columns, multi=multi, probabilities=probabilities)
     if as_json:
         import json
 
@@ -40,9 +52,32 @@ def command(
         return
     out.print(f"accuracy {result.accuracy:.4f} ({result.correct} of {result.tasks} tasks that have both a label and truth)")
     out.print(f"left out: {result.without_truth} labels without truth, {result.without_label} tasks with truth but no label")
+    if result.gold:
+        out.print(f"{result.gold} of these labels were given as gold; accuracy of the others {result.accuracy_without_gold:.4f}")
     frame = result.per_label_frame()
     out.print("\nper label", style="bold")
     out.print(console.table(frame.columns, frame.rows()))
     confusion = result.confusion_frame()
     out.print("\ntasks by true label (rows) and chosen label (columns)", style="bold")
     out.print(console.table(confusion.columns, confusion.rows()))
+    if result.calibration.tasks:
+        _confidence(out, result)
+
+
+def _confidence(out: Console, result: Evaluation) -> None:
+    """Prints what confidence is worth: the figures that are known, and the reliability curve."""
+    from quorate.cli import console
+
+    found = result.calibration
+    figures = {
+        "wrong labels": found.errors,
+        "expected wrong labels": found.expected_errors,
+        "expected calibration error": found.expected_calibration_error,
+        "Brier score, all labels (0 to 2)": found.brier,
+        "Brier score, label right or not (0 to 1)": found.confidence_brier,
+        "log loss (floor 1e-12)": found.log_loss,
+    }
+    out.print(f"\nconfidence, on {found.tasks} tasks", style="bold")
+    out.print(console.table(["", ""], [[name, value] for name, value in figures.items() if value == value]))
+    out.print()
+    out.print(console.reliability(found.bins))

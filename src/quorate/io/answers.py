@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TypeGuard
 
 import numpy as np
 import polars as pl
@@ -22,26 +23,44 @@ def read_answers(source: Source, what: str, task: str | None = None, label: str 
 
     A dict task -> label is taken, too. A task with two labels is an error.
     """
-    if isinstance(source, Mapping) and not any(isinstance(v, Iterable) and not isinstance(v, str) for v in source.values()):
-        kind: FrameKind = "polars"
-        frame = pl.DataFrame({"task": series_of(list(source), "task"), "label": series_of(list(source.values()), "label")})
+    if is_dict(source):
+        frame, kind = of_dict(source), "polars"
     else:
-        role = what if what in ("truth", "gold") else "label"
+        role = {"truth": "truth", "gold": "gold label"}[what]
         frame, kind = read_frame(source, {"task": task, role: label})
         frame = frame.rename({role: "label"})
-    return one_each(frame, what), kind
+    return one_each(texts(frame), what, "label"), kind
 
 
-def one_each(frame: pl.DataFrame, what: str) -> pl.DataFrame:
-    """Returns tasks and labels as text, each task once; a task with two labels is an error."""
-    frame = frame.select(_text(frame["task"], "task"), _text(frame["label"], "label")).drop_nulls("label")
-    frame = frame.unique(maintain_order=True)
+def is_dict(source: object) -> TypeGuard[Mapping[object, object]]:
+    """Returns whether this is a dict task -> label, and no dict of columns."""
+    return isinstance(source, Mapping) and not any(isinstance(v, Iterable) and not isinstance(v, str) for v in source.values())
+
+
+def of_dict(source: Mapping[object, object]) -> pl.DataFrame:
+    """Returns a dict task -> label as a frame."""
+    return pl.DataFrame({"task": series_of(list(source), "task"), "label": series_of(list(source.values()), "label")})
+
+
+def texts(frame: pl.DataFrame) -> pl.DataFrame:
+    """Returns the tasks and labels of a frame as text: ids are compared as such."""
+    return frame.select(text_column(frame["task"], "task"), text_column(frame["label"], "label"))
+
+
+def text_column(series: pl.Series, name: str) -> pl.Series:
+    """Returns a column of ids as text."""
+    return prepared(series, name).cast(pl.String).alias(name)
+
+
+def one_each(frame: pl.DataFrame, what: str, thing: str) -> pl.DataFrame:
+    """Returns the lines that have a label, repeated ones once; two that differ are an error."""
+    frame = frame.drop_nulls("label").unique(maintain_order=True)
     twice = frame["task"].is_duplicated()
     if twice.any():
         again = frame.filter(twice)
-        first = again.filter(pl.col("task") == again["task"][0])["label"]
+        first = again.filter(pl.col("task") == again["task"][0])["label"].unique(maintain_order=True)
         raise InputError(
-            f"the {what} give{'s' if what == 'gold' else ''} task {shown(again['task'][0])} more than one label "
+            f"the {what} give{'s' if what == 'gold' else ''} task {shown(again['task'][0])} more than one {thing} "
             f"({listed(first)}): keep one per task"
         )
     return frame
@@ -65,7 +84,3 @@ def gold_codes(gold: Gold, tasks: Vocabulary) -> NDArray[np.int32]:
     place = matched(tasks, gold.tasks)
     codes = np.append(gold.labels, np.int32(-1))
     return codes[place]  # place -1, for tasks without gold, is the last one
-
-
-def _text(series: pl.Series, name: str) -> pl.Series:
-    return prepared(series, name).cast(pl.String).alias(name)

@@ -19,7 +19,7 @@ USUAL: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
             "worker": "worker annotator rater user judge labeler labeller participant coder reviewer voter grader assessor",
             "label": "label answer choice vote annotation response rating judgment judgement category class option",
             "truth": TRUE_LABEL,
-            "gold": TRUE_LABEL,
+            "gold label": TRUE_LABEL,
             "true": "true truelabel truth",
             "given": "given givenlabel answer said label",
             "count": "count votes n number weight",
@@ -28,6 +28,9 @@ USUAL: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
 )
 # Taken only when no usual name is there: too general to contradict one.
 LAST_RESORT: Final[Mapping[str, frozenset[str]]] = MappingProxyType({"task": frozenset({"", "key", "index"})})
+# Taken where a column has exactly this name, and not missed where none has.
+OPTIONAL: Final = frozenset({"confidence", "gold"})
+REST: Final = "*"  # as a role: every column that serves no other, under its own name
 
 
 def find(columns: Sequence[str], wanted: Mapping[str, str | None], where: str) -> dict[str, str]:
@@ -35,13 +38,20 @@ def find(columns: Sequence[str], wanted: Mapping[str, str | None], where: str) -
 
     >>> find(["question_id", "annotator", "answer"], {"task": None, "worker": None, "label": None}, "votes.csv")
     {'task': 'question_id', 'worker': 'annotator', 'label': 'answer'}
+    >>> find(["task", "cat", "dog"], {"task": None, REST: None}, "probabilities.csv")
+    {'task': 'task', 'cat': 'cat', 'dog': 'dog'}
     """
     given = {role: name for role, name in wanted.items() if name is not None}
+    if REST in wanted and "task" in columns:  # the others are labels, and a label may be called "item"
+        given.setdefault("task", "task")
     for role, name in given.items():
         if name not in columns:
             raise InputError(f"{where}: there is no column {shown(name)} for the {role}; the columns are: {listed(columns)}")
     free = [c for c in columns if c not in given.values()]
-    found = {role: given[role] if role in given else _usual(role, free, columns, where) for role in wanted}
+    required = [role for role in wanted if role != REST and role not in OPTIONAL]
+    found = {role: given[role] if role in given else _usual(role, free, columns, where) for role in required}
+    more = [c for c in free if c not in found.values()]
+    found |= {c: c for c in more if REST in wanted or (c in OPTIONAL and c in wanted)}
     if len(set(found.values())) < len(found):
         raise InputError(f"{where}: one column cannot serve two roles: {found}; the columns are: {listed(columns)}")
     return found
@@ -63,8 +73,8 @@ def _usual(role: str, free: Sequence[str], columns: Sequence[str], where: str) -
 
 
 def _remedy(role: str) -> str:
-    if role in ("gold", "true", "given", "count"):
-        return f"the name {role!r} for its column"
+    if role in ("gold label", "true", "given", "count"):
+        return f"the name {role.removeprefix('gold ')!r} for its column"
     option = "truth_label" if role == "truth" else role
     return f"{option}=… (--{option.replace('_', '-')} on the command line)"
 

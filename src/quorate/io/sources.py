@@ -17,7 +17,7 @@ import polars as pl
 
 from quorate.errors import InputError, listed, shown
 from quorate.io import files, frames
-from quorate.io.columns import find
+from quorate.io.columns import OPTIONAL, REST, find
 from quorate.io.files import Wanted
 from quorate.io.ids import frame_of, series_of
 from quorate.votes import FrameKind, Votes
@@ -129,13 +129,16 @@ def _open_items(items: Iterator[Any], wanted: Wanted) -> Table:
     """Returns the table of an iterator: of record batches or frames, or of tuples."""
     end = object()
     first: Any = next(items, end)
+    roles = tuple(role for role in wanted if role not in OPTIONAL)
     if first is end:
-        return Table(iter([_from_columns({role: [] for role in wanted}, dict.fromkeys(wanted))]))
+        return Table(iter([_from_columns({role: [] for role in roles}, dict.fromkeys(roles))]))
     whole = chain([first], items)
     kind = frames.kind_of(first)
     if kind is not None or hasattr(first, "__arrow_c_array__") or hasattr(first, "__arrow_c_stream__"):
         return Table(_from_frames(whole, wanted, "the batch"), kind or _kind_of_producer(first))
-    return Table(_from_tuples(whole, tuple(wanted)))
+    if REST in wanted:
+        raise InputError(f"{shown(first)} has no names of columns: give a file, a frame or a dict of columns")
+    return Table(_from_tuples(whole, roles))
 
 
 def _from_tuples(source: Iterable[object], roles: tuple[str, ...]) -> Iterator[pl.DataFrame]:
