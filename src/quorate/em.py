@@ -160,6 +160,12 @@ class Run(Generic[P, S]):
 
 def run(session: Session, recipe: Recipe[Parameters, Statistics], how: How) -> Fit:
     """Returns the fit of a recipe on the votes of a session; warns `NotConverged` when iterations ran out."""
+    ended = begin(session, recipe, how)
+    return Fit(session.finish(ended.params), ended.params, ended.statistics, ended.trace, ended.converged)
+
+
+def begin(session: Session, recipe: Recipe[Parameters, Statistics], how: How) -> Run[Parameters, Statistics]:
+    """Returns where the loop ends that begins as the caller says: cold, from labels, or from an earlier fit."""
     first, before, already = None, None, 0
     if how.warm is not None:
         before, already = how.warm
@@ -168,8 +174,7 @@ def run(session: Session, recipe: Recipe[Parameters, Statistics], how: How) -> F
         )  # votes that are impossible under old parameters may be among these
     elif how.start is not None:
         first = session.recount(how.start)
-    ended = iterate(session, recipe, how.progress, likelihood=how.likelihood, first=first, before=before, already=already)
-    return Fit(session.finish(ended.params), ended.params, ended.statistics, ended.trace, ended.converged)
+    return iterate(session, recipe, how.progress, likelihood=how.likelihood, first=first, before=before, already=already)
 
 
 def iterate(

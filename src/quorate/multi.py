@@ -141,8 +141,6 @@ def fit_sets(
     **watch: Any,
 ) -> MultiResult:
     """Returns the sets a model finds: one confusion per worker pooled over options, or each option fitted apart."""
-    apart = per_option and len(votes.options) > 0
-    problems = [votes.of_option(o) for o in range(len(votes.options))] if apart else [votes.binary]
-    standards = [None] * len(problems) if gold is None else gold_of_options(gold, votes.options, apart=apart)
-    fits = (model.fit(p, gold=g, **watch) for p, g in zip(problems, standards, strict=True))
-    return MultiResult(votes, tuple(fits), model.name)
+    problems = [votes.of_option(o) for o in range(len(votes.options))] if per_option and len(votes.options) else [votes.binary]
+    standards = None if gold is None else gold_of_options(gold, votes.options)
+    return MultiResult(votes, tuple(model.fit(p, gold=standards, **watch) for p in problems), model.name)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,9 +26,8 @@ from quorate.io.sources import Source
 from quorate.knowledge import Knowledge
 from quorate.learning import learned_from
 from quorate.tempering import posterior_of, tempered_fit
-from quorate.transfer import Learned, carried_skill, transfer
+from quorate.transfer import Learned, transfer
 from quorate.votes import Votes
-from quorate.weights import shares_of
 
 CHUNK = 1 << 20  # tasks looked at at once, so that copies stay small
 
@@ -276,13 +275,12 @@ def predicted(learned: Learned, votes: Votes, engine: str | Engine = "auto", thr
     if learned.scoring == "heads":
         outcome, statistics = session.majority()
         posterior = session.shares
+    elif learned.scoring == "weight":
+        outcome, statistics = session.weigh(params)
+        posterior = partial(session.weight_shares, params)
     else:
         statistics = session.step(params, hard=False)
         outcome = session.finish(params)
-        if learned.scoring == "weight":  # scores are no log-probabilities: confidence is the share of the weights
-            weights = carried_skill(learned, worker)
-            outcome = replace(outcome, confidence=shares_of(votes, weights, outcome.labels)[1], log_likelihood=float("nan"))
-            posterior = lambda: shares_of(votes, weights, outcome.labels)[0]  # noqa: E731
     fit = Fit(outcome, params, statistics, worker_columns={"known": worker >= 0}, posterior=posterior)
     fit = tempered_fit(fit, session, learned.temperature)
     return Result(votes, fit, session, learned.model, given, learned.scoring, used=learned)

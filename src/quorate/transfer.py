@@ -61,7 +61,7 @@ def transfer(learned: Learned, panel: Panel) -> Transferred:
     """Returns the parameters for the votes of a panel over the same labels; unknown workers are like the population."""
     known, k = learned.knowledge, panel.n_labels
     worker = matched(panel.workers, known.workers)
-    skill = None if learned.skill is None else carried_skill(learned, worker)
+    skill = None if learned.skill is None else _skills(learned, worker)
     uses_prior = True
     if learned.scoring == "weight" and skill is not None:
         table, uses_prior = np.zeros((panel.n_rows, k)), False
@@ -120,7 +120,7 @@ def _confusions(learned: Learned, panel: Panel, worker: NDArray[np.int64]) -> Fl
     return np.ascontiguousarray(table)
 
 
-def carried_skill(learned: Learned, worker: NDArray[np.int64]) -> Floats:
+def _skills(learned: Learned, worker: NDArray[np.int64]) -> Floats:
     """Returns the weight or accuracy of each worker of other votes, [workers]; an unknown one has that of the mean vote."""
     assert learned.skill is not None
     votes = learned.knowledge.by_worker(learned.knowledge.counts).sum(axis=1) if len(learned.skill) else np.zeros(0)

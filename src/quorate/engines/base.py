@@ -48,12 +48,20 @@ class Session(Protocol):
         """Returns what majority vote says of every task, and the statistics of its winners."""
         ...
 
+    def weigh(self, params: Parameters) -> tuple[Outcome, Statistics]:
+        """Returns what votes with the weights in `params` say of every task, and the statistics of the winners."""
+        ...
+
     def posterior(self, params: Parameters) -> NDArray[np.float64]:
         """Returns T_qc under `params`, [tasks, K]."""
         ...
 
     def gold(self) -> NDArray[np.bool_] | None:
         """Returns which tasks have their label from gold, [tasks]; None where no gold was given."""
+        ...
+
+    def weight_shares(self, params: Parameters) -> NDArray[np.float64]:
+        """Returns the share of each task's weights in `params` that each label has, [tasks, K]."""
         ...
 
     def shares(self) -> NDArray[np.float64]:

@@ -110,6 +110,21 @@ class LocalSession:
             shard.majority(tally, favour, confidence[cut], tie[cut])
         return self._outcome(confidence, tie, tally, float("nan")), Statistics(*tally)
 
+    def weigh(self, params: Parameters) -> tuple[Outcome, Statistics]:
+        """Returns what weighted votes say of every task (a vote is right when it agrees), and their winners' statistics."""
+        confidence, tie, tally = *self._blank(), self._rules.empty(hard=True)
+        for cut, shard in zip(self._cuts, self._shards, strict=True):
+            shard.weigh(params, tally, confidence[cut], tie[cut])
+        self._tally = None
+        return self._outcome(confidence, tie, tally, float("nan")), Statistics(*tally)
+
+    def weight_shares(self, params: Parameters) -> NDArray[np.float64]:
+        """Returns the share of each task's weights that each label has, [tasks, K]."""
+        out = np.empty((self._votes.n_tasks, self._votes.n_labels))
+        for cut, shard in zip(self._cuts, self._shards, strict=True):
+            shard.weight_shares(params, out[cut])
+        return out
+
     def posterior(self, params: Parameters) -> NDArray[np.float64]:
         """Returns T_qc under `params`, [tasks, K]."""
         out = np.empty((self._votes.n_tasks, self._votes.n_labels))

@@ -5,6 +5,7 @@ Gold tasks have their label for good: their votes are counted once under it, and
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -134,6 +135,24 @@ class Shard:
         self._spread(parts[1], tie, False)
         self._count_gold(tally)
 
+    def weigh(self, params: Parameters, tally: Tally, confidence: NDArray[np.float64], tie: NDArray[np.bool_]) -> None:
+        """Counts the winners of weighted votes; confidence (the winner's share of the weights) and tie are OUT."""
+        part = self._part(tie)
+        self._pass(params, hard=True, likelihood=False, tie=part, counts=tally[0], class_counts=tally[1])
+        self._spread(part, tie, False)
+        winners = self._part(confidence)
+        for piece, shares in self._weight_shares(params):
+            winners[piece] = shares[np.arange(len(shares)), self._labels[piece]]
+        self._spread(winners, confidence, 1.0)
+        self._count_gold(tally)
+
+    def weight_shares(self, params: Parameters, out: NDArray[np.float64]) -> None:
+        """Writes the share of each task's weights that each label has to OUT [tasks, K]; gold has all of them."""
+        part = self._part(out)
+        for piece, shares in self._weight_shares(params):
+            part[piece] = shares
+        self._spread(part, out, self._certain())
+
     def posterior(self, params: Parameters, out: NDArray[np.float64]) -> None:
         """Writes T_qc under `params` to OUT [tasks, K]."""
         part = self._part(out)
@@ -177,6 +196,12 @@ class Shard:
             threads=rules.threads,
             **how,
         )
+
+    def _weight_shares(self, params: Parameters) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Yields (some tasks without gold, each label's share of their weights), piece by piece."""
+        for piece in cuts(self._ptr, RECOUNT):
+            ptr = self._ptr[piece.start : piece.stop + 1]
+            yield piece, reference.weight_shares(ptr, self._row, self.rules.row_label, params.table)
 
     def _count_gold(self, tally: Tally) -> None:
         if self._gold is not None:

@@ -24,7 +24,8 @@ def read_answers(source: Source, what: str, task: str | None = None, label: str 
     A dict task -> label is taken, too. A task with two labels is an error.
     """
     if is_dict(source):
-        frame, kind = of_dict(source), "polars"
+        kind: FrameKind = "polars"
+        frame = of_dict(source)
     else:
         role = {"truth": "truth", "gold": "gold label"}[what]
         frame, kind = read_frame(source, {"task": task, role: label})

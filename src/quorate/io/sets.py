@@ -96,13 +96,13 @@ def read_sets(
     return votes
 
 
-def gold_of_options(source: Source, options: Vocabulary, *, apart: bool) -> list[pl.DataFrame]:
-    """Returns gold sets as yes-or-no gold: one frame for the pooled (task, option) questions, or one for each option."""
+def gold_of_options(source: Source, options: Vocabulary) -> pl.DataFrame:
+    """Returns gold sets as gold of the (task, option) questions: task and label, yes or no."""
     if isinstance(source, Mapping) and not {"task", "label"} & set(source):
         source = {"task": list(source), "label": list(source.values())}
-    table = open_table(source, {"task": None, "gold": None})
+    table = open_table(source, {"task": None, "gold label": None})
     parts = [
-        pl.DataFrame({"task": prepared(b["task"], "task").cast(pl.String), "set": sets_of(b["gold"], table.is_text)})
+        pl.DataFrame({"task": prepared(b["task"], "task").cast(pl.String), "set": sets_of(b["gold label"], table.is_text)})
         for b in table.batches
     ]
     frame = concat(parts).drop_nulls("set").with_columns(pl.col("set").list.unique().list.sort()).unique(maintain_order=True)
@@ -113,15 +113,14 @@ def gold_of_options(source: Source, options: Vocabulary, *, apart: bool) -> list
     for stranger in frame["set"].explode().drop_nulls().unique().sort():
         if stranger not in names:
             raise InputError(f"gold names the option {shown(stranger)}, which is not among the options: {listed(names)}")
-    chosen = [pl.col("set").list.contains(name) for name in names]
-    by_option = [frame.select("task", pl.when(c).then(pl.lit("yes")).otherwise(pl.lit("no")).alias("label")) for c in chosen]
-    if apart:
-        return by_option
-    named = [
-        f.with_columns(pl.concat_str("task", pl.lit(n), separator=SEPARATOR).alias("task"))
-        for f, n in zip(by_option, names, strict=True)
+    parts = [
+        frame.select(
+            pl.concat_str("task", pl.lit(name), separator=SEPARATOR).alias("task"),
+            pl.when(pl.col("set").list.contains(name)).then(pl.lit("yes")).otherwise(pl.lit("no")).alias("label"),
+        )
+        for name in names
     ]
-    return [pl.concat(named) if named else pl.DataFrame(schema={"task": pl.String, "label": pl.String})]
+    return pl.concat(parts) if parts else pl.DataFrame(schema={"task": pl.String, "label": pl.String})
 
 
 def sets_of(values: pl.Series, empty_is_set: bool, first_row: int = 0) -> pl.Series:

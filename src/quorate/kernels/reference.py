@@ -191,6 +191,25 @@ def recount_soft(
     class_counts += posterior.sum(axis=0)
 
 
+def weight_shares(
+    task_ptr: NDArray[np.int64],  # IN [tasks + 1]
+    row: NDArray[np.uint32],  # IN [all votes]
+    row_label: NDArray[np.int32],  # IN [rows]
+    table: Floats,  # IN [rows, K] the weight of a row's votes, for the label they gave
+) -> Floats:
+    """Returns each label's share of the positive weights that the votes of a task have, [tasks, K].
+
+    Where no label has a positive weight nothing speaks for any of them: all share alike with the best.
+    """
+    tasks, k, some = len(task_ptr) - 1, table.shape[1], row[task_ptr[0] : task_ptr[-1]]
+    cell = np.repeat(np.arange(tasks), np.diff(task_ptr)) * k + row_label[some]
+    scores = np.bincount(cell, weights=table[some, row_label[some]], minlength=tasks * k).reshape(tasks, k)
+    best = scores.max(axis=1, initial=-np.inf, keepdims=True)
+    positive = np.where(best > 0, np.maximum(scores, 0.0), scores == best)
+    shares: Floats = positive / positive.sum(axis=1, keepdims=True)
+    return shares
+
+
 def confusion_table(
     counts: Counts,  # IN [rows, K]
     worker_ptr: NDArray[np.int64],  # IN [workers + 1]

@@ -18,7 +18,6 @@ from quorate.prior import Others
 from quorate.settings import Number, Rules
 from quorate.statistics import Statistics
 from quorate.votes import Votes
-from quorate.weights import shares_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,21 +45,17 @@ class IWMV(Model):
 
     def _fit(self, votes: Votes, session: Session, watch: Watch) -> Fit:
         recipe = _Plugged(self, votes, watch.history)
-        fit = em.run(session, recipe, replace(watch.how, likelihood=False))
-        weights = recipe.weights
-        _, confidence = shares_of(votes, weights, fit.outcome.labels)
-        agreeing = session.recount(fit.outcome.labels)
-        right = recipe.own_label(agreeing).astype(np.float64)
-        outcome = replace(fit.outcome, confidence=confidence, right=right, log_likelihood=float("nan"))
+        ended = em.begin(session, recipe, replace(watch.how, likelihood=False))
+        outcome, agreeing = session.weigh(ended.params)
         return Fit(
             outcome,
             estimate(session, votes, agreeing),
             agreeing,
-            fit.trace,
-            fit.converged,
-            posterior=lambda: shares_of(votes, weights, outcome.labels)[0],
-            worker_columns={"weight": weights},
-            skill=weights,
+            ended.trace,
+            ended.converged,
+            posterior=lambda: session.weight_shares(ended.params),
+            worker_columns={"weight": recipe.weights},
+            skill=recipe.weights,
         )
 
 

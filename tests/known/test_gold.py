@@ -1,0 +1,149 @@
+"""Gold: labels of some tasks, fixed in every pass, by every model, in every form a caller may have them."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import quorate as qr
+from quorate.models.registry import MODELS
+
+CROWD = qr.simulate(tasks=400, workers=20, labels=3, votes_per_task=3, skill=0.6, seed=1)
+GOLD, REST = CROWD.truth.head(120), CROWD.truth.tail(280)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_gold_labels_are_kept_and_marked(model):
+    result = qr.aggregate(CROWD.votes, model=model, gold=GOLD)
+    marked = result.labels.filter("gold")
+    assert dict(marked.select("task", "label").iter_rows()) == dict(GOLD.iter_rows())
+    assert (marked["confidence"] == 1.0).all()
+    assert not marked["tie"].any()
+    chances = result.probabilities.join(marked, on="task", how="semi").drop("task").to_numpy()
+    assert (np.sort(chances, axis=1) == [0.0, 0.0, 1.0]).all()
+    assert qr.evaluate(result, CROWD.truth).gold == 120
+
+
+@pytest.mark.parametrize("model", [name for name, m in MODELS.items() if m.learns and name not in ("iwmv", "glad")])
+def test_the_other_labels_get_better(model):
+    plain, taught = (
+        qr.evaluate(qr.aggregate(CROWD.votes, model=model, gold=g, max_iter=300), REST).accuracy for g in (None, GOLD)
+    )
+    assert taught > plain
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_all_tasks_gold_makes_workers_exact(model):
+    """Then nothing is inferred, and the confusions are plain counts against the truth."""
+    result = qr.aggregate(CROWD.votes, model=model, gold=CROWD.truth)
+    both = CROWD.votes.join(CROWD.truth, on="task", suffix="_true")
+    for worker in ("w0", "w7"):
+        mine = both.filter(pl.col("worker") == worker)
+        share = (mine["label"] == mine["label_true"]).mean()
+        row = result.workers.filter(pl.col("worker") == worker)
+        assert row["accuracy"].item() == pytest.approx(share)
+        if MODELS[model].scoring == "confusion":
+            counted = np.array(
+                [
+                    [((mine["label"] == g) & (mine["label_true"] == t)).sum() for g in ("l0", "l1", "l2")]
+                    for t in ("l0", "l1", "l2")
+                ]
+            )
+            assert result.confusion_matrix(worker) == pytest.approx(counted / counted.sum(axis=1, keepdims=True))
+
+
+def test_every_form_of_gold_is_the_same(tmp_path):
+    GOLD.write_csv(tmp_path / "gold.csv")
+    forms = [
+        GOLD,
+        pd.DataFrame(GOLD.to_dict(as_series=False)),
+        GOLD.to_arrow(),
+        dict(GOLD.iter_rows()),
+        tmp_path / "gold.csv",
+        str(tmp_path / "gold.csv"),
+        GOLD.rename({"label": "truth"}),
+        GOLD.to_dict(as_series=False),
+    ]
+    expected = qr.aggregate(CROWD.votes, gold=GOLD).labels
+    for form in forms:
+        assert qr.aggregate(CROWD.votes, gold=form).labels.equals(expected)
+
+
+@pytest.mark.parametrize("model", ["ds", "fds", "hybrid", "one-coin", "iwmv", "glad"])
+def test_engines_agree(model):
+    here, there = (qr.aggregate(CROWD.votes, model=model, gold=GOLD, engine=e) for e in ("cpu", "reference"))
+    assert here.labels["label"].equals(there.labels["label"])
+    assert np.abs(here.probabilities.drop("task").to_numpy() - there.probabilities.drop("task").to_numpy()).max() < 1e-6
+    assert here.log_likelihood == pytest.approx(there.log_likelihood, rel=1e-9, nan_ok=True)
+
+
+@pytest.mark.parametrize("model", ["ds", "fds", "hybrid", "one-coin", "glad"])
+@given(seed=st.integers(0, 30), share=st.sampled_from([0.05, 0.5, 1.0]))
+def test_the_likelihood_never_falls(model, seed, share):
+    crowd = qr.simulate(tasks=40, workers=6, labels=3, votes_per_task=3, seed=seed)
+    gold = crowd.truth.head(max(1, int(40 * share)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", qr.NotConverged)
+        trace = qr.aggregate(crowd.votes, model=model, gold=gold, tol=1e-9, max_iter=15).fit.trace
+    for before, after in zip(trace, trace[1:], strict=False):
+        if before.phase == after.phase:
+            assert after.objective >= before.objective - 1e-9 * max(1.0, abs(before.objective))
+
+
+def test_tasks_without_votes_are_ignored_and_counted():
+    more = pl.concat([GOLD, pl.DataFrame({"task": ["nobody saw", "nor this"], "label": ["l0", "l1"]})])
+    result = qr.aggregate(CROWD.votes, gold=more)
+    assert result.gold_without_votes == 2
+    assert result.labels.equals(qr.aggregate(CROWD.votes, gold=GOLD).labels)
+    assert qr.aggregate(CROWD.votes).gold_without_votes == 0
+
+
+def test_ids_are_compared_as_text():
+    votes = [(1, "a", 0), (1, "b", 1), (2, "a", 1), (2, "b", 1), (3, "b", 0)]
+    assert qr.aggregate(votes, gold={"1": "1"}).labels["label"][0] == 1
+    assert qr.aggregate(votes, gold={1: 1}).labels["gold"].to_list() == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("gold", "words"),
+    [
+        ({"t1": "purple"}, "'purple', which is not among the labels: l0, l1, l2"),
+        ([("t1", "l0"), ("t1", "l1")], "gold gives task 't1' more than one label (l0, l1)"),
+        ("nowhere.csv", "nowhere.csv"),
+        (pl.DataFrame({"task": ["t1"], "colour": ["l1"]}), "no column looks like the gold label"),
+        (7, "cannot read from 7"),
+    ],
+)
+def test_bad_gold(gold, words):
+    with pytest.raises(qr.InputError) as caught:
+        qr.aggregate(
+            CROWD.votes, gold=gold if not isinstance(gold, list) else pl.DataFrame(gold, schema=["task", "label"], orient="row")
+        )
+    assert words in str(caught.value)
+
+
+def test_no_gold_at_all_and_an_empty_set_are_the_same():
+    empty = GOLD.clear()
+    result = qr.aggregate(CROWD.votes, gold=empty)
+    assert result.labels.drop("gold").equals(qr.aggregate(CROWD.votes).labels)
+
+
+@pytest.mark.parametrize("per_option", [False, True])
+def test_gold_sets(per_option):
+    votes = [
+        ("t1", "ann", "fear|joy"),
+        ("t1", "bob", "joy"),
+        ("t1", "eve", "joy"),
+        ("t2", "ann", "fear"),
+        ("t2", "bob", "joy"),
+        ("t3", "eve", "joy"),
+    ]
+    result = qr.aggregate(votes, multi=True, per_option=per_option, gold={"t1": ["fear"], "t2": ["fear", "joy"]})
+    assert result.labels.select("task", "label", "gold").rows()[:2] == [("t1", ["fear"], True), ("t2", ["fear", "joy"], True)]
+    assert not result.labels["gold"][2]
+    with pytest.raises(qr.InputError, match="option 'anger'"):
+        qr.aggregate(votes, multi=True, gold={"t1": ["anger"]})

@@ -1,0 +1,197 @@
+"""Histories, class priors and the population prior: in force in every M-step, as Bayes' rule says."""
+
+import itertools
+import warnings
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import quorate as qr
+from quorate.models.population import estimated_strength
+
+CROWD = qr.simulate(tasks=300, workers=15, labels=3, votes_per_task=3, skill=0.65, seed=4)
+LABELS = ["l0", "l1", "l2"]
+
+
+def history(times=1.0, workers=15, seed=0):
+    rng = np.random.default_rng(seed)
+    rows = [(f"w{w}", t, g, times * float(rng.integers(0, 9))) for w in range(workers) for t in LABELS for g in LABELS]
+    return pl.DataFrame(rows, schema=["worker", "true", "given", "count"], orient="row")
+
+
+def counts_of(frame, worker):
+    mine = frame.filter(pl.col("worker") == worker)
+    table = np.zeros((3, 3))
+    for true, given_, number in mine.select("true", "given", "count").iter_rows():
+        table[LABELS.index(true), LABELS.index(given_)] += number
+    return table
+
+
+@pytest.mark.parametrize("times", [1.0, 1e6 / 500])
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+def test_conjugacy(times, engine):
+    """With all truth known the confusion is (history + votes) / their sum, at a million votes of history, too."""
+    past = history(times)
+    result = qr.aggregate(CROWD.votes, model="ds", gold=CROWD.truth, history=past, engine=engine)
+    both = CROWD.votes.join(CROWD.truth, on="task", suffix="_true").rename({"label": "given", "label_true": "true"})
+    now = both.group_by("worker", "true", "given").len("count").with_columns(pl.col("count").cast(pl.Float64))
+    for worker in ("w0", "w9"):
+        every = counts_of(past, worker) + counts_of(now, worker)
+        assert result.confusion_matrix(worker) == pytest.approx(every / every.sum(axis=1, keepdims=True), rel=1e-12)
+
+
+@pytest.mark.parametrize("model", ["ds", "fds", "hybrid", "one-coin", "iwmv"])
+def test_history_is_the_same_as_gold_tasks_of_one_vote_each(model):
+    """Every vote of a history is one on a task whose label is known; class priors are given, as such tasks would move them."""
+    past = history()
+    options = {} if model == "iwmv" else {"priors": [0.3, 0.3, 0.4]}
+    told = qr.aggregate(CROWD.votes, model=model, history=past, **options)
+    extra = [
+        (f"h{n}", w, g, t) for n, (w, t, g) in enumerate((w, t, g) for w, t, g, c in past.iter_rows() for _ in range(int(c)))
+    ]
+    frame = pl.DataFrame(extra, schema=["task", "worker", "label", "true"], orient="row")
+    votes = pl.concat([CROWD.votes, frame.drop("true")])
+    gold = frame.select("task", label="true")
+    if model in ("ds", "hybrid", "one-coin", "fds"):
+        shown = qr.aggregate(votes, model=model, gold=gold, **options)
+        mine = shown.labels.filter(~pl.col("gold"))
+        assert mine["label"].to_list() == told.labels["label"].to_list()
+        np.testing.assert_allclose(mine["confidence"].to_numpy(), told.labels["confidence"].to_numpy(), atol=1e-6)
+        assert shown.iterations == told.iterations
+    else:
+        shown = qr.aggregate(votes, model=model, gold=gold)
+        assert shown.labels.filter(~pl.col("gold"))["label"].to_list() == told.labels["label"].to_list()
+        assert shown.workers["weight"].to_list() == pytest.approx(told.workers["weight"].to_list())
+
+
+@pytest.mark.parametrize("model", ["ds", "fds", "hybrid", "one-coin"])
+@given(
+    seed=st.integers(0, 30),
+    strength=st.sampled_from([0.0, 0.3, 5.0, "auto"]),
+    smoothing=st.sampled_from([0.0, 0.2]),
+    weight=st.sampled_from([None, 0.0, 7.0]),
+    past=st.booleans(),
+)
+def test_the_penalised_likelihood_never_falls(model, seed, strength, smoothing, weight, past):
+    crowd = qr.simulate(tasks=40, workers=6, labels=3, votes_per_task=3, skill=0.5, seed=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", qr.NotConverged)
+        trace = qr.aggregate(
+            crowd.votes, model=model, strength=strength, smoothing=smoothing, labels=LABELS,
+            priors=[0.2, 0.3, 0.5], priors_weight=weight, history=history(0.5, 4, seed) if past else None, tol=0.0, max_iter=25,
+        ).fit.trace  # fmt: skip
+    for before, after in itertools.pairwise(trace):
+        if before.phase == after.phase:
+            assert after.objective >= before.objective - 1e-9 * max(1.0, abs(before.objective))
+
+
+def test_the_population_pulls_workers_with_few_votes_most():
+    votes = pl.concat([CROWD.votes, pl.DataFrame([("t0", "new", "l1")], schema=CROWD.votes.columns, orient="row")])
+    plain, pulled = (qr.aggregate(votes, model="fds", strength=s) for s in (0.0, 10.0))
+    assert np.isin(plain.confusion_matrix("new"), [0.0, 1.0]).all(), "one vote, and a veto"
+    matrix = pulled.confusion_matrix("new")
+    assert ((matrix > 0) & (matrix < 1)).all()
+    assert np.allclose(matrix.sum(axis=1), 1.0)
+    moved = [np.abs(pulled.confusion_matrix(w) - plain.confusion_matrix(w)).max() for w in ("new", "w3")]
+    assert moved[0] > moved[1]
+    assert pulled.strength == 10.0
+    assert plain.strength == 0.0
+
+
+@pytest.mark.parametrize("strength", [2.0, 10.0, 50.0])
+def test_the_estimated_strength_is_that_of_the_population(strength):
+    rng = np.random.default_rng(5)
+    mean = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+    confusions = np.stack([[rng.dirichlet(strength * m) for m in mean] for _ in range(400)])
+    crowd = qr.simulate(tasks=4000, votes_per_task=6, confusions=confusions, seed=1)
+    votes = qr.read(crowd.votes, labels=LABELS)
+    from quorate.engines.registry import resolve
+    from quorate.io.answers import read_gold
+
+    session = resolve("auto").load(votes, seed=0, ties="hash", gold=read_gold(crowd.truth, votes.labels))
+    assert estimated_strength(votes, session.start(hard=True).counts) == pytest.approx(strength, rel=0.15)
+
+
+def test_workers_who_are_all_alike_are_lent_the_most():
+    one = np.array([[0.7, 0.3], [0.2, 0.8]])
+    crowd = qr.simulate(tasks=2000, votes_per_task=7, confusions=np.stack([one] * 30), seed=2)
+    assert qr.aggregate(crowd.votes, strength="auto").strength > 100
+
+
+@pytest.mark.parametrize("model", ["ds", "fds", "hybrid", "one-coin", "glad"])
+def test_class_priors_fixed_and_as_pseudo_tasks(model):
+    fixed = qr.aggregate(CROWD.votes, model=model, priors={"l1": 0.2, "l0": 0.5, "l2": 0.3})
+    if model != "glad":  # its priors frame is that of the labels it found
+        assert fixed.priors["prior"].to_list() == [0.5, 0.2, 0.3]
+        heavy = qr.aggregate(CROWD.votes, model=model, priors=[0.5, 0.2, 0.3], priors_weight=1e9)
+        assert heavy.priors["prior"].to_list() == pytest.approx([0.5, 0.2, 0.3], abs=1e-6)
+        nothing = qr.aggregate(CROWD.votes, model=model, priors=[0.5, 0.2, 0.3], priors_weight=0)
+        assert nothing.labels.equals(qr.aggregate(CROWD.votes, model=model).labels)
+    skewed = qr.aggregate(CROWD.votes, model=model, priors=[0.998, 0.001, 0.001])
+    assert (skewed.labels["label"] == "l0").sum() > (fixed.labels["label"] == "l0").sum()
+
+
+def test_priors_of_a_result_can_be_given_to_the_next():
+    first = qr.aggregate(CROWD.votes, model="ds")
+    again = qr.aggregate(CROWD.votes, model="ds", priors=first.priors)
+    assert again.priors["prior"].to_list() == pytest.approx(first.priors["prior"].to_list())
+    uniform = qr.aggregate(CROWD.votes, priors="uniform")
+    assert uniform.priors["prior"].to_list() == pytest.approx([1 / 3] * 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"priors": [0.5, 0.5, 0.5]}, "priors sum to 1.5, not to 1"),
+        ({"priors": {"l0": 1.0}}, "say nothing of the label 'l1'"),
+        ({"priors": {"l0": 0.5, "l1": 0.2, "l2": 0.2, "x": 0.1}}, "name the label 'x'"),
+        ({"priors": [1.0, 0.0, 0.0]}, "above 0"),
+        ({"priors": [1.2, -0.1, -0.1]}, "above 0"),
+        ({"priors": "flat"}, "or 'uniform'"),
+        ({"priors": [0.5, 0.5]}, "has 2 numbers"),
+        ({"priors": 3}, "give a probability for every label"),
+        ({"priors": [0.2, 0.3, 0.5], "priors_weight": -1}, "priors_weight is -1"),
+        ({"priors_weight": 3.0}, "there are no priors"),
+        ({"strength": -1.0}, "strength is -1.0: give a number of at least 0, or 'auto'"),
+        ({"strength": "much"}, "strength is 'much'"),
+        (
+            {"history": pl.DataFrame({"worker": ["w0"], "true": ["cat"], "given": ["dog"], "count": [3]})},
+            "the history is over the labels cat, dog",
+        ),
+        ({"history": pl.DataFrame({"worker": ["w0"], "true": ["l0"], "given": ["l1"], "count": [-3]})}, "count in row 1"),
+        ({"history": pl.DataFrame({"worker": ["w0"], "true": ["l0"], "given": ["l1"]})}, "no column looks like the count"),
+        ({"history": 3}, "cannot read from 3"),
+        ({"model": "mv", "history": history()}, "model 'mv' cannot use history"),
+        ({"model": "glad", "history": history()}, "model 'glad' cannot use history"),
+        ({"model": "iwmv", "priors": "uniform"}, "model 'iwmv' cannot use priors"),
+        ({"calibrate": True}, "give gold="),
+        ({"calibrate": {"t1": "l0"}}, "at least 10 known labels"),
+        ({"multi": True, "history": history()}, "history makes sense for tasks with one label only"),
+    ],
+)
+def test_bad_input(options, words):
+    with pytest.raises(qr.QuorateError) as caught:
+        qr.aggregate(CROWD.votes, **options)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_temperature_makes_confidence_honest():
+    crowd = qr.simulate(tasks=3000, workers=60, labels=3, votes_per_task=4, skill=0.6, seed=3)
+    gold, rest = crowd.truth.head(600), crowd.truth.tail(2400)
+    plain = qr.aggregate(crowd.votes, model="fds", gold=gold)
+    mended = qr.aggregate(crowd.votes, model="fds", gold=gold, calibrate=True)
+    apart = qr.aggregate(crowd.votes, model="fds", calibrate=gold)
+    assert mended.temperature > 1.5
+    assert mended.labels["label"].equals(plain.labels["label"])
+    assert (mended.labels.filter("gold")["confidence"] == 1.0).all()
+    losses = [qr.evaluate(r, rest).log_loss for r in (plain, mended)]
+    assert losses[1] < 0.9 * losses[0]
+    assert qr.evaluate(apart, rest).log_loss < losses[0]
+    assert "gold" not in apart.labels.columns, "nothing was learned from these"
+    probabilities = mended.probabilities.drop("task").to_numpy()
+    assert np.allclose(probabilities.sum(axis=1), 1.0)
+    assert np.allclose(probabilities.max(axis=1), mended.labels["confidence"].to_numpy())

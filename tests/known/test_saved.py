@@ -1,0 +1,191 @@
+"""What was learned: saved, loaded, merged, carried over to new votes, gone on from."""
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import quorate as qr
+from quorate.io import container
+from quorate.models.registry import MODELS
+
+CROWD = qr.simulate(tasks=300, workers=15, labels=3, votes_per_task=3, skill=0.65, seed=4)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_save_load_predict_bit_for_bit(model, tmp_path):
+    result = qr.aggregate(CROWD.votes, model=model)
+    new = qr.simulate(tasks=80, workers=20, labels=3, votes_per_task=3, seed=9).votes
+    result.save(tmp_path / "a")
+    loaded = qr.load(tmp_path / "a")
+    loaded.save(tmp_path / "b")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    here, there = result.predict(new), loaded.predict(new)
+    assert here.labels.equals(there.labels)
+    assert here.probabilities.equals(there.probabilities)
+    assert here.unknown_workers == there.unknown_workers == [f"w{n}" for n in sorted(range(15, 20), key=lambda n: f"w{n}")]
+    for worker in ("w0", "w14"):
+        assert np.array_equal(
+            loaded.confusion_matrix(worker), result.learned().confusion(int(result.votes.workers.codes([worker])[0]))
+        )
+
+
+@pytest.mark.parametrize("model", ["mv", "ds", "fds", "hybrid", "one-coin", "iwmv"])
+@pytest.mark.parametrize("options", [{}, {"smoothing": 0.2, "strength": 3.0}, {"history": True}])
+def test_predicting_the_same_votes_gives_the_same_labels(model, options):
+    if model in ("mv", "iwmv") and "smoothing" in options:
+        return
+    if "history" in options:
+        if model == "mv":
+            return
+        options = {"history": qr.aggregate(qr.simulate(tasks=100, workers=20, labels=3, seed=3).votes)}
+    result = qr.aggregate(CROWD.votes, model=model, **options)
+    again = result.predict(CROWD.votes)
+    assert again.labels.equals(result.labels)
+    assert again.unknown_workers == []
+
+
+def test_unknown_workers_are_like_the_population():
+    result = qr.aggregate(CROWD.votes, model="ds")
+    found = result.predict([("n", "stranger", "l1"), ("n", "w1", "l1")])
+    assert found.unknown_workers == ["stranger"]
+    assert found.workers.sort("worker")["known"].to_list() == [False, True]
+    counts = np.zeros((3, 3))
+    posterior = dict(zip(result.probabilities["task"], result.probabilities.drop("task").to_numpy(), strict=True))
+    for task, label in CROWD.votes.select("task", "label").iter_rows():
+        counts[:, int(label[1])] += posterior[task]
+    # The parameters in force are one M-step behind the last posterior.
+    assert found.confusion_matrix("stranger") == pytest.approx(counts / counts.sum(axis=1, keepdims=True), abs=1e-9)
+    assert np.array_equal(qr.FittedModel(result.learned()).confusion_matrix(), found.confusion_matrix("stranger"))
+
+
+def test_votes_over_fewer_labels_are_fine_and_over_others_are_not():
+    model = qr.FittedModel(qr.aggregate(CROWD.votes).learned())
+    assert model.predict([("n", "w1", "l2"), ("n", "w2", "l2")]).labels["label"].to_list() == ["l2"]
+    with pytest.raises(qr.InputError, match="the model is over the labels l0, l1, l2, the votes over l2, purple"):
+        model.predict([("n", "w1", "l2"), ("n", "w2", "purple")])
+
+
+@given(cut=st.integers(1, 299), seed=st.integers(0, 5))
+def test_merged_knowledge_is_the_sum(cut, seed):
+    tasks = CROWD.truth["task"].sample(fraction=1.0, shuffle=True, seed=seed)
+    first, second = (CROWD.votes.filter(pl.col("task").is_in(part.to_list())) for part in (tasks[:cut], tasks[cut:]))
+    labels = ["l0", "l1", "l2"]
+    parts = [qr.aggregate(v, model="fds", labels=labels, gold=CROWD.truth) for v in (first, second)]
+    whole = qr.aggregate(CROWD.votes, model="fds", gold=CROWD.truth)
+    merged = qr.merge(*parts)
+    assert merged.workers.select("worker", "votes").equals(qr.FittedModel(whole.learned()).workers.select("worker", "votes"))
+    for worker in ("w0", "w8"):
+        assert merged.confusion_matrix(worker) == pytest.approx(whole.confusion_matrix(worker))
+    assert merged.priors["prior"].to_list() == pytest.approx(whole.priors["prior"].to_list())
+
+
+def test_merging_takes_files_results_and_models_and_any_order_of_labels(tmp_path):
+    first = qr.aggregate(CROWD.votes, labels=["l2", "l0", "l1"])
+    second = qr.aggregate(qr.simulate(tasks=50, workers=25, labels=3, seed=1).votes)
+    first.save(tmp_path / "first")
+    merged = qr.merge(tmp_path / "first", second, qr.FittedModel(second.learned()))
+    assert merged.workers["votes"].sum() == pytest.approx(900 + 250 + 250)
+    assert merged.workers["worker"].to_list() == sorted(f"w{n}" for n in range(25))
+    with pytest.raises(qr.InputError, match="other labels"):
+        qr.merge(first, qr.aggregate([("t", "w", "cat"), ("u", "w", "dog")]))
+    with pytest.raises(qr.InputError, match="nothing to add"):
+        qr.merge(first, qr.aggregate(CROWD.votes, model="iwmv"))
+
+
+def test_history_of_a_result_of_a_file_and_of_a_table_are_the_same(tmp_path):
+    past = qr.aggregate(qr.simulate(tasks=100, workers=20, labels=3, seed=3).votes, model="fds")
+    past.save(tmp_path / "past")
+    known = past.learned().knowledge
+    rows = [
+        (known.workers[int(w)], known.labels[t], known.labels[int(g)], float(known.counts[r, t]))
+        for r, (w, g) in enumerate(zip(known.row_worker(), known.row_label, strict=True))
+        for t in range(3)
+    ]
+    table = pl.DataFrame(rows, schema=["worker", "true", "given", "count"], orient="row")
+    table.write_csv(tmp_path / "table.csv")
+    forms = [past, tmp_path / "past", str(tmp_path / "past"), qr.load(tmp_path / "past"), table, tmp_path / "table.csv"]
+    results = [qr.aggregate(CROWD.votes, model="ds", history=form) for form in forms]
+    for other in results[1:]:
+        assert other.labels.equals(results[0].labels)
+    chained = results[0].learned().knowledge
+    assert chained.counts.sum() == pytest.approx(900 + 500), "what was known before is known still"
+    assert len(chained.workers) == 20
+
+
+@pytest.mark.parametrize("model", ["ds", "fds", "hybrid", "one-coin", "iwmv"])
+def test_warm_start_with_the_same_votes_is_over_at_once(model, tmp_path):
+    cold = qr.aggregate(CROWD.votes, model=model)
+    cold.save(tmp_path / "m")
+    for form in (cold, tmp_path / "m", qr.load(tmp_path / "m")):
+        warm = qr.aggregate(CROWD.votes, model=model, warm_start=form)
+        assert warm.iterations <= max(2, cold.iterations // 3)
+        assert (warm.labels["label"] == cold.labels["label"]).mean() > 0.99
+        assert warm.iterations_before == cold.iterations
+        assert warm.trace["iteration"][0] == cold.iterations + 1
+
+
+@pytest.mark.parametrize("name", ["trec2010", "sp"])
+def test_warm_start_after_new_votes(data_dir, name):
+    votes = pl.read_csv(data_dir / name / "votes.csv", infer_schema=False)
+    saved, likelihood = [], []
+    for seed in range(3):
+        shuffled = votes.sample(fraction=1.0, shuffle=True, seed=seed)
+        before = qr.aggregate(shuffled.head(int(0.99 * len(votes))))
+        cold, warm = qr.aggregate(shuffled), qr.aggregate(shuffled, warm_start=before)
+        saved.append(warm.iterations / cold.iterations)
+        likelihood.append((warm.log_likelihood - cold.log_likelihood) / abs(cold.log_likelihood))
+    assert np.median(saved) <= 0.34
+    assert np.median(likelihood) >= -1e-5
+
+
+def test_warm_start_lets_new_votes_speak():
+    """A worker who had never said l1 says it now: what was never seen is not forbidden for good."""
+    votes = [(f"t{n}", w, "l0") for n in range(20) for w in "abc"] + [(f"u{n}", w, "l1") for n in range(20) for w in "de"]
+    later = [*votes, *((f"u{n}", "a", "l1") for n in range(20))]
+    result = qr.aggregate(later, model="ds", warm_start=qr.aggregate(votes, model="ds"))
+    assert result.confusion_matrix("a") == pytest.approx(np.eye(2), abs=1e-6)
+
+
+def test_bad_files(tmp_path):
+    result = qr.aggregate(CROWD.votes)
+    path = tmp_path / "model"
+    result.save(path)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    (tmp_path / "damaged").write_bytes(data)
+    (tmp_path / "cut").write_bytes(path.read_bytes()[:-10])
+    (tmp_path / "foreign").write_text("task,worker,label\n")
+    qr.Online.from_result(result).save(tmp_path / "online")
+    container.save(tmp_path / "newer", "model", 99, {}, {})
+    words = {
+        "damaged": "damaged",
+        "cut": "damaged",
+        "foreign": "not a file that quorate saved",
+        "online": "holds 'online', not 'model'",
+        "newer": "newer quorate",
+        "missing": "cannot read",
+    }
+    for name, word in words.items():
+        with pytest.raises(qr.QuorateError, match=word):
+            qr.load(tmp_path / name)
+    with pytest.raises(qr.InputError, match="warm_start is 7"):
+        qr.aggregate(CROWD.votes, warm_start=7)
+    with pytest.raises(qr.OptionError, match="cannot start 'iwmv'"):
+        qr.aggregate(CROWD.votes, model="iwmv", warm_start=path)
+    with pytest.raises(qr.InputError, match="the saved model is over the labels"):
+        qr.aggregate([("t", "w", "cat")], warm_start=path)
+    with pytest.raises(qr.InputError, match="folder .* does not exist"):
+        result.save(tmp_path / "no" / "where")
+
+
+def test_integer_workers_and_labels_stay_integers(tmp_path):
+    votes = [(t, w, (t + w) % 2) for t in range(30) for w in range(5)]
+    qr.aggregate(votes).save(tmp_path / "m")
+    model = qr.load(tmp_path / "m")
+    assert model.workers["worker"].to_list() == list(range(5))
+    found = model.predict([(7, 3, 1), (7, 99, 0)])
+    assert found.labels["label"].dtype == pl.Int64
+    assert found.unknown_workers == [99]
+    assert model.predict([("7", "3", "1")]).unknown_workers == []
