@@ -25,6 +25,10 @@ class MissingLabels(UserWarning):
     """Votes without a label were dropped as abstentions."""
 
 
+class CopiedVotes(UserWarning):
+    """Some workers give the same wrong answers far more often than chance: their votes are not independent."""
+
+
 class NotCompiled(UserWarning):
     """The compiled core is not there; the reference kernels do its work, more slowly."""
 
