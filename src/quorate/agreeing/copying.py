@@ -19,14 +19,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.agreeing.pair_table import Keys
 from quorate.agreeing.reference import Reference
 from quorate.agreeing.summing import Floats, sum_by
 from quorate.agreeing.tally import Tally
-from quorate.agreeing.vote_pairs import Block, VotePairs
+from quorate.agreeing.vote_pairs import VotePairs
 from quorate.votes import Votes
 
-FALSE: Final = 0.05  # the share of false finds that is let pass
+FALSE: Final = 0.02  # the share of false finds that is let pass
 COPIED: Final = 0.6  # far beyond chance: at least this share of answers looks copied
 TRIED: Final = (0.6, 0.7, 0.8, 0.9, 0.97)  # shares c whose odds are averaged
 FINE: Final = np.append(np.arange(0.05, 0.96, 0.05), 0.97)  # shares among which the likeliest is reported
@@ -36,13 +35,19 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Alike:
-    """Where the workers of each pair agree: cells of (pair, label of the task, answer), in this order."""
+class Seen:
+    """What pairs of workers said on tasks of known label, and where they agree: cells of (pair, label of the task, answer)."""
 
-    pair: Ints  # [cells] a * workers + b
+    pairs: Ints  # [pairs] a * workers + b, in order
+    shared: Ints  # [pairs] tasks
+    pair: Ints  # [cells] place in `pairs`
     label: Ints  # [cells] of the task
     said: Ints  # [cells] by both
     counts: Ints  # [cells]
+
+    def same_wrong(self) -> Ints:
+        """Returns how often both gave the same wrong answer, [pairs]."""
+        return sum_by(self.pair, self.counts * (self.label != self.said), len(self.pairs)).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,67 +71,49 @@ def nothing() -> Copies:
     return Copies(none, none, none, none, nil, nil)
 
 
-def alike_tally(votes: Votes, reference: Reference) -> tuple[Keys, Tally]:
-    """Returns the function from pairs of votes to the cells of `Alike` (of those that agree), and where to count them."""
+def gather(vote_pairs: VotePairs, reference: Reference) -> Seen:
+    """Returns what the votes say about every pair; no worker may have two votes on a task."""
+    votes = vote_pairs.votes
     w, k = votes.n_workers, votes.n_labels
     worker, label = votes.row_worker(), votes.row_label.astype(np.int64)
-    left, right = worker * (w * k * (k + 1)) + label, worker * (k * (k + 1))
+    all_known = bool((reference.labels >= 0).all())
+    by_pair, by_cell = Tally(w * w), Tally(w * w * k * (k + 1))
+    for block in vote_pairs:
+        pair, z = worker[block.left] * w + worker[block.right], reference.labels[block.task]
+        by_pair.add(pair if all_known else pair[z >= 0])
+        said = label[block.left]
+        same = (said == label[block.right]) & (z >= 0)
+        by_cell.add(((pair * (k + 1) + z) * k + said)[same])
+    pairs, shared = by_pair.counts()
+    keys, counts = by_cell.counts()
+    pair, cell = np.divmod(keys, k * (k + 1))
+    return Seen(pairs, shared, np.searchsorted(pairs, pair), *np.divmod(cell, k), counts)
 
-    def keys(block: Block) -> Ints:
-        z = reference.labels[block.task]
-        same = (label[block.left] == label[block.right]) & (z >= 0)
-        out: Ints = left[block.left[same]] + right[block.right[same]] + z[same] * k
+
+def find(votes: Votes, reference: Reference, seen: Seen) -> Copies:
+    """Returns the pairs of workers, one of whom seems to copy the other."""
+    n = len(seen.pairs)
+    surprise = _surprise(votes, reference, seen)
+    differ = seen.shared - sum_by(seen.pair, seen.counts, n)
+
+    def log_odds(c: float, cells: slice | NDArray[np.bool_], pair: Ints, differ: Floats) -> Floats:
+        alike = sum_by(pair, seen.counts[cells] * np.log1p(c * (surprise[cells] - 1)), len(differ))
+        out: Floats = alike + differ * np.log1p(-c)
         return out
 
-    return keys, Tally(w * w * k * (k + 1))
-
-
-def count_alike(vote_pairs: VotePairs, reference: Reference) -> Alike:
-    """Returns where the workers of each pair agree."""
-    keys, tally = alike_tally(vote_pairs.votes, reference)
-    for block in vote_pairs:
-        tally.add(keys(block))
-    return decode(tally, vote_pairs.votes)
-
-
-def decode(tally: Tally, votes: Votes) -> Alike:
-    """Returns the cells that were counted under the keys of `alike_tally`."""
-    keys, counts = tally.counts()
-    pair, cell = np.divmod(keys, votes.n_labels * (votes.n_labels + 1))
-    label, said = np.divmod(cell, votes.n_labels)
-    return Alike(pair, label, said, counts)
-
-
-def find(votes: Votes, reference: Reference, alike: Alike, pairs: Ints, shared: Ints) -> tuple[Copies, Ints]:
-    """Returns the pairs that copy, and for each of all pairs how often both gave the same wrong answer, [pairs].
-
-    `pairs` has all pairs that share tasks of known label as a * workers + b, in order; `shared` how many tasks.
-    """
-    index = np.searchsorted(pairs, alike.pair)
-    same_wrong = sum_by(index, alike.counts * (alike.label != alike.said), len(pairs)).astype(np.int64)
-    if not len(pairs):
-        return nothing(), same_wrong
-    surprise = _surprise(votes, reference, alike)
-    differ = shared - sum_by(index, alike.counts, len(pairs)).astype(np.int64)
-
-    def log_odds(c: float, some: slice | NDArray[np.bool_], place: Ints, n: int) -> Floats:
-        weight = alike.counts[some] * np.log1p(c * (surprise[some] - 1))
-        return sum_by(place, weight, n)
-
     # The log odds rise from 0 to one peak, so a peak at COPIED or above makes them positive at COPIED.
-    at_least = log_odds(COPIED, slice(None), index, len(pairs)) + differ * np.log1p(-COPIED)
+    at_least = log_odds(COPIED, slice(None), seen.pair, differ)
     likely = np.flatnonzero(at_least > 0)
-    kept = at_least[index] > 0
-    place = np.searchsorted(likely, index[kept])
-    by_share = np.stack([log_odds(c, kept, place, len(likely)) + differ[likely] * np.log1p(-c) for c in (*TRIED, *FINE)])
+    cells = at_least[seen.pair] > 0
+    pair = np.searchsorted(likely, seen.pair[cells])
+    by_share = np.stack([log_odds(c, cells, pair, differ[likely]) for c in (*TRIED, *FINE)])
     odds = np.logaddexp.reduce(by_share[: len(TRIED)], axis=0) - np.log(len(TRIED))
-    copied = FINE[by_share[len(TRIED) :].argmax(axis=0)] if len(likely) else np.zeros(0)
+    copied = FINE[by_share[len(TRIED) :].argmax(axis=0)]
     odds = np.where(copied >= COPIED - 1e-9, odds, -np.inf)
-    found = _significant(odds, len(pairs))
-    found = found[np.lexsort((likely[found], -odds[found]))]
+    found = _significant(odds, n)
     at = likely[found]
-    a, b = np.divmod(pairs[at], votes.n_workers)
-    return Copies(a, b, shared[at], same_wrong[at], copied[found], odds[found]), same_wrong
+    a, b = np.divmod(seen.pairs[at], votes.n_workers)
+    return Copies(a, b, seen.shared[at], seen.same_wrong()[at], copied[found], odds[found])
 
 
 def rings(n_workers: int, a: Ints, b: Ints) -> Ints:
@@ -146,7 +133,7 @@ def rings(n_workers: int, a: Ints, b: Ints) -> Ints:
         ring = lower
 
 
-def _surprise(votes: Votes, reference: Reference, alike: Alike) -> Floats:
+def _surprise(votes: Votes, reference: Reference, seen: Seen) -> Floats:
     """Returns the mean of 1 / p_a(k|z) and 1 / p_b(k|z) for every cell."""
     k = votes.n_labels
     counts = np.zeros(votes.n_rows * (k + 1))
@@ -156,20 +143,20 @@ def _surprise(votes: Votes, reference: Reference, alike: Alike) -> Floats:
         key = votes.row[ptr[0] : ptr[-1]].astype(np.int64) * (k + 1) + z
         counts += np.bincount(key[z >= 0], minlength=len(counts))
     by_row = counts.reshape(-1, k + 1)  # [rows, label of the task]
-    seen = np.add.reduceat(by_row, votes.worker_ptr[:-1])  # [workers, label of the task]
+    tasks = np.add.reduceat(by_row, votes.worker_ptr[:-1])  # [workers, label of the task]
     crowd = np.zeros((k, k + 1))
     np.add.at(crowd, votes.row_label, by_row)
     crowd /= np.maximum(crowd.sum(axis=0), 1)
-    probability = (by_row + ONE * crowd[votes.row_label]) / (seen[votes.row_worker()] + ONE)
+    probability = (by_row + ONE * crowd[votes.row_label]) / (tasks[votes.row_worker()] + ONE)
     row_key = votes.row_worker() * k + votes.row_label  # increasing: rows are sorted by worker, then label
-    out = np.zeros(len(alike.counts))
-    for worker in np.divmod(alike.pair, votes.n_workers):
-        out += 0.5 / probability[np.searchsorted(row_key, worker * k + alike.said), alike.label]
+    out = np.zeros(len(seen.counts))
+    for worker in np.divmod(seen.pairs, votes.n_workers):
+        out += 0.5 / probability[np.searchsorted(row_key, worker[seen.pair] * k + seen.said), seen.label]
     return out
 
 
 def _significant(log_odds: Floats, tests: int) -> Ints:
     """Returns the places of the odds that stand out of so many tests (e-BH): the i-th largest exceeds tests / (q i)."""
     order = np.argsort(-log_odds, kind="stable")
-    passes = np.flatnonzero(log_odds[order] >= np.log(tests / FALSE) - np.log(np.arange(1, len(order) + 1)))
+    passes = np.flatnonzero(log_odds[order] >= np.log(max(tests, 1) / FALSE) - np.log(np.arange(1, len(order) + 1)))
     return order[: passes[-1] + 1] if len(passes) else order[:0]

@@ -32,27 +32,27 @@ class Errors:
 def measure(votes: Votes, reference: Reference | None, drawing: Drawing) -> Errors:
     """Returns the mean correlation of errors and the effective votes.
 
-    With x = 1 for a wrong vote and 0 for a right one, m and s its mean and standard deviation over the worker's votes,
-    the correlation is sum (x - m)(x' - m') / sum s s', over all pairs of votes on the same task: the pairs of workers
-    weigh as their shared tasks do, and none needs many of them. n votes with errors correlated by r have a mean whose
-    variance is that of n / (1 + (n - 1) r) independent ones (Kish). Means m are held fixed in the resamples.
+    With x = 1 for a wrong vote and 0 for a right one, less its mean over the worker's votes, the correlation is the mean of
+    x x' over that of (x^2 + x'^2) / 2, over all pairs of votes on the same task: pairs of workers weigh as their shared
+    tasks do, and none needs many of them. The mean error of n votes so correlated by r varies as that of
+    n / (1 + (n - 1) r) independent ones (Kish). The workers' means are held fixed in the resamples.
     """
     if reference is None:
         return Errors(float(np.diff(votes.task_ptr).mean()), Estimate(np.nan), Estimate(np.nan))
     known, rng = reference.labels >= 0, drawing.rng(3)
     n = float(np.diff(votes.task_ptr)[known].mean())
     rate = _error_rates(votes, reference)
-    deviation = np.sqrt(rate * (1 - rate))
     atoms = by_task(votes.n_tasks, 2, rng)
-    together, apart = np.zeros(len(atoms)), np.zeros(len(atoms))
+    sums = {"products": np.zeros(len(atoms)), "squares": np.zeros(len(atoms))}
     row_worker = votes.row_worker()
     for start in range(0, votes.n_tasks, CHUNK):
         task, row, wrong = _chunk(votes, reference, start)
-        worker, atom = row_worker[row], atoms.atom[start : start + CHUNK]
-        together += sum_by(atom, _cross(task, wrong - rate[worker], len(atom)), len(atoms))
-        apart += sum_by(atom, _cross(task, deviation[worker], len(atom)), len(atoms))
+        x, atom = wrong - rate[row_worker[row]], atoms.atom[start : start + CHUNK]
+        votes_in, squares = sum_by(task, np.ones(len(x)), len(atom)), sum_by(task, x**2, len(atom))
+        sums["products"] += sum_by(atom, sum_by(task, x, len(atom)) ** 2 - squares, len(atoms))
+        sums["squares"] += sum_by(atom, np.maximum(votes_in - 1, 0) * squares, len(atoms))
     figures = {"correlation": _correlation, "effective": lambda sums: effective(n, _correlation(sums))}
-    found = estimates(figures, {"together": together, "apart": apart}, atoms, drawing, rng)
+    found = estimates(figures, sums, atoms, drawing, rng)
     return Errors(n, found["correlation"], found["effective"])
 
 
@@ -67,8 +67,7 @@ def effective(n: float, correlation: Floats) -> Floats:
 
 
 def _correlation(sums: Sums) -> Floats:
-    # Sums of squares leave a rounding error where no worker is ever wrong, or ever right.
-    return ratio(sums["together"], np.where(sums["apart"] > 1e-9, sums["apart"], 0.0))
+    return ratio(sums["products"], sums["squares"])
 
 
 def _error_rates(votes: Votes, reference: Reference) -> Floats:
@@ -92,8 +91,3 @@ def _chunk(votes: Votes, reference: Reference, start: int) -> tuple[NDArray[np.i
     if (label < 0).any():
         task, row, label = task[label >= 0], row[label >= 0], label[label >= 0]
     return task, row, (votes.row_label[row] != label).astype(np.float64)
-
-
-def _cross(task: NDArray[np.int64], x: Floats, n_tasks: int) -> Floats:
-    """Returns the sum of x x' over ordered pairs of different votes, per task."""
-    return sum_by(task, x, n_tasks) ** 2 - sum_by(task, x**2, n_tasks)

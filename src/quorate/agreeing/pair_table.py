@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -78,15 +78,13 @@ def table_keys(votes: Votes) -> tuple[Keys, int]:
     return lambda block: left[block.left] + right[block.right], w * w * k * k
 
 
-def tables(vote_pairs: VotePairs, also: Sequence[tuple[Keys, Tally]] = ()) -> Cells:
-    """Returns the tables of all pairs of workers that share a task; what else is to be counted is, on the same way."""
+def tables(vote_pairs: VotePairs) -> Cells:
+    """Returns the tables of all pairs of workers that share a task."""
     votes = vote_pairs.votes
     key_of, size = table_keys(votes)
     tally = Tally(size)
     for block in vote_pairs:
         tally.add(key_of(block))
-        for other_key_of, other in also:
-            other.add(other_key_of(block))
     return Cells(*tally.counts(), key_of, size, votes.n_workers, votes.n_labels)
 
 

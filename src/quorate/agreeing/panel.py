@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from quorate.agreeing import copying
-from quorate.agreeing.copying import Alike, Copies
-from quorate.agreeing.pair_table import Cells, Ints, Keys, PairFigures, figures, tables
+from quorate.agreeing.copying import Copies
+from quorate.agreeing.pair_table import Cells, Ints, PairFigures, figures, tables
 from quorate.agreeing.reference import Reference
-from quorate.agreeing.tally import Tally, TooManyError
+from quorate.agreeing.tally import TooManyError
 from quorate.agreeing.voices import heard_once
-from quorate.agreeing.vote_pairs import Block, VotePairs
-from quorate.votes import Votes
+from quorate.agreeing.vote_pairs import VotePairs
 
+ROUNDS: Final = 3  # times the labels are settled anew with one vote for each ring found so far
 MOST_VOTE_PAIRS: Final = 1 << 28  # pairs of votes on the same task that are looked at; a task of n votes has n (n - 1) / 2
 
 
@@ -50,44 +50,30 @@ def look(vote_pairs: VotePairs, reference: Reference | None, seed: int) -> Panel
 
 
 def _look(vote_pairs: VotePairs, reference: Reference | None, seed: int) -> Panel:
-    votes = vote_pairs.votes
-    if reference is None:
-        cells = tables(vote_pairs)
-        return Panel(None, copying.nothing(), cells, figures(cells))
-    alike_key, alike = copying.alike_tally(votes, reference)
-    known_key, known = _known_tally(votes, reference)
-    cells = tables(vote_pairs, [(alike_key, alike), *([] if known is None else [(known_key, known)])])
+    votes, cells = vote_pairs.votes, tables(vote_pairs)
     pairs = figures(cells)
-    code = pairs.a * votes.n_workers + pairs.b
-    copies, same_wrong = _find(votes, reference, copying.decode(alike, votes), known, pairs)
-    panel = Panel(reference, copies, cells, pairs, same_wrong)
-    if reference.source == "truth":
-        return panel
-    better = heard_once(votes, reference, pairs, copies, seed)
-    if better is reference:
-        return panel
-    copies, same_wrong = copying.find(votes, better, copying.count_alike(vote_pairs, better), code, pairs.shared)
-    return replace(panel, reference=better, copies=copies, same_wrong=same_wrong)
+    if reference is None:
+        return Panel(None, copying.nothing(), cells, pairs)
+    once = vote_pairs.once()
+    copies, same_wrong = _copies(once, reference, pairs)
+    settled = reference
+    for _ in range(0 if reference.source == "truth" else ROUNDS):
+        other = heard_once(votes, reference, pairs, copies, seed)
+        if other is reference:
+            break
+        more, wrong = _copies(once, other, pairs)
+        if len(more) < max(len(copies), 1):
+            break
+        grown = len(more) > len(copies)
+        copies, same_wrong, settled = more, wrong, other
+        if not grown:
+            break
+    return Panel(settled, copies, cells, pairs, same_wrong)
 
 
-def _find(votes: Votes, reference: Reference, alike: Alike, known: Tally | None, pairs: PairFigures) -> tuple[Copies, Ints]:
-    code = pairs.a * votes.n_workers + pairs.b
-    if known is None:
-        return copying.find(votes, reference, alike, code, pairs.shared)
-    some, shared = known.counts()
-    copies, found = copying.find(votes, reference, alike, some, shared)
-    same_wrong = np.zeros(len(code), np.int64)
-    same_wrong[np.searchsorted(code, some)] = found
-    return copies, same_wrong
-
-
-def _known_tally(votes: Votes, reference: Reference) -> tuple[Keys, Tally | None]:
-    """Returns what counts the pairs of votes on tasks of known label by pair of workers; no tally where all are known."""
-    worker, w = votes.row_worker(), votes.n_workers
-    known = reference.labels >= 0
-
-    def keys(block: Block) -> Ints:
-        there = known[block.task]
-        return worker[block.left[there]] * w + worker[block.right[there]]
-
-    return keys, None if known.all() else Tally(w * w)
+def _copies(once: VotePairs, reference: Reference, pairs: PairFigures) -> tuple[Copies, Ints]:
+    """Returns who copies whom, and for each pair how often both gave the same wrong answer, [pairs]."""
+    seen = copying.gather(once, reference)
+    same_wrong = np.zeros(len(pairs), np.int64)
+    same_wrong[np.searchsorted(pairs.a * once.votes.n_workers + pairs.b, seen.pairs)] = seen.same_wrong()
+    return copying.find(once.votes, reference, seen), same_wrong

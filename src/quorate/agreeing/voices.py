@@ -1,9 +1,9 @@
 """One voice for workers who always say the same: what the rest of the panel makes of it.
 
-A ring that copies one of its own outvotes the others, and to a fit its errors are the truth. So workers that agree
-nearly always are given one vote per task together, and the votes are fitted again: from their own majority, and from
-the labels of the first fit. Where the first explains the votes far better, the first fit was the ring's. Where it does
-not (a few near-perfect workers among weak ones look alike, too), the first fit stands.
+The errors of a ring that outvotes the others look like truth to a fit. So a ring that was found has one vote per task,
+and the votes are fitted again. Workers who merely agree nearly always may be a ring that made the first fit its own,
+or a few near-perfect ones among weak ones. They get one voice together, too, and the votes are fitted twice: from their
+own majority, and from the labels of the first fit. Only where the former explains them far better was it a ring.
 """
 
 from __future__ import annotations
@@ -31,23 +31,35 @@ Ints = NDArray[np.int64]
 
 
 def heard_once(votes: Votes, first: Reference, pairs: PairFigures, copies: Copies, seed: int) -> Reference:
-    """Returns the labels that a panel of voices settles on, or the first ones where they explain it about as well."""
+    """Returns the labels that the votes settle on if each ring has one; the first ones where there is none."""
+    source = f"{first.source}, one voice per ring"
+    labels = _without_likes(votes, first, pairs, copies, seed)
+    if labels is None and len(copies):
+        labels = _labels(one_voice(votes, rings(votes.n_workers, copies.a, copies.b)), FastDawidSkene(seed=seed))[0]
+    return first if labels is None else Reference(labels, source)
+
+
+def _without_likes(votes: Votes, first: Reference, pairs: PairFigures, copies: Copies, seed: int) -> Ints | None:
+    """Returns the labels of a panel in which those who agree nearly always are one; None where the first explain it, too."""
     alike = np.flatnonzero((pairs.kappa >= ALIKE) & (pairs.shared >= SHARED))
     ring = rings(votes.n_workers, np.append(pairs.a[alike], copies.a), np.append(pairs.b[alike], copies.b))
     in_ring = np.bincount(ring, minlength=votes.n_workers)[ring] > 1
     if votes.votes_per_row()[in_ring[votes.row_worker()]].sum() <= MUCH * len(votes):
-        return first
+        return None
     heard = one_voice(votes, ring)
     if len(heard) > (1 - MUCH) * len(votes):
-        return first
+        return None
     model = FastDawidSkene(seed=seed, smoothing=0.1)  # smoothed: a voice that never errs is not beyond doubt
+    labels, likelihood = _labels(heard, model)
+    return labels if likelihood > _labels(heard, model, first)[1] + FAR else None
+
+
+def _labels(votes: Votes, model: FastDawidSkene, start: Reference | None = None) -> tuple[Ints, float]:
+    """Returns the labels of a fit, and how likely it makes the votes."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)
-        own = model.fit(heard, trace="light")
-        as_first = model.fit(heard, trace="light", start=first.labels.astype(np.int32))
-    if own.log_likelihood <= as_first.log_likelihood + FAR:
-        return first
-    return Reference(own.fit.outcome.labels.astype(np.int64), f"{first.source}, one voice per ring")
+        fitted = model.fit(votes, trace="light", start=None if start is None else start.labels.astype(np.int32))
+    return fitted.fit.outcome.labels.astype(np.int64), fitted.log_likelihood
 
 
 def one_voice(votes: Votes, ring: Ints) -> Votes:

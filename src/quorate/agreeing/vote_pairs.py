@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -40,7 +41,11 @@ class VotePairs:
         size = np.diff(votes.task_ptr)
         self.votes = votes
         self.number = int((size * (size - 1) // 2).sum())
-        self.repeats = _repeats(votes)
+        self.repeats = int(np.count_nonzero(_again(votes)))
+
+    def once(self) -> VotePairs:
+        """Returns the pairs of votes without repeats: of a worker's votes on a task the first in order of labels stays."""
+        return VotePairs(_first_votes(self.votes)) if self.repeats else self
 
     def __iter__(self) -> Iterator[Block]:
         votes, row_worker = self.votes, self.votes.row_worker()
@@ -57,11 +62,19 @@ class VotePairs:
             yield block
 
 
-def _repeats(votes: Votes) -> int:
+def _again(votes: Votes) -> NDArray[np.bool_]:
+    """Returns which votes are not the first of their worker on their task, [votes]."""
     worker = votes.row_worker().astype(np.int32)[votes.row]
-    same = worker[1:] == worker[:-1]  # votes of a task are in the order of their workers
-    same[votes.task_ptr[1:-1] - 1] = False
-    return int(np.count_nonzero(same))
+    same = np.zeros(len(worker), np.bool_)
+    np.equal(worker[1:], worker[:-1], out=same[1:])  # votes of a task are in the order of their workers
+    same[votes.task_ptr[:-1]] = False
+    return same
+
+
+def _first_votes(votes: Votes) -> Votes:
+    keep = ~_again(votes)
+    before = np.concatenate([[0], np.cumsum(keep)])
+    return replace(votes, task_ptr=before[votes.task_ptr], row=votes.row[keep])
 
 
 def _tasks(task_ptr: Ints, first: int, last: int) -> Ints:
