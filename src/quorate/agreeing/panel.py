@@ -15,8 +15,9 @@ from quorate.agreeing.tally import TooManyError
 from quorate.agreeing.voices import heard_once
 from quorate.agreeing.vote_pairs import VotePairs
 
+REMEDY: Final = "look at a sample of the tasks, or of the workers"
 ROUNDS: Final = 3  # times the labels are settled anew with one vote for each ring found so far
-MOST_VOTE_PAIRS: Final = 1 << 28  # pairs of votes on the same task that are looked at; a task of n votes has n (n - 1) / 2
+MOST_VOTE_PAIRS: Final = 1 << 26  # pairs of votes on the same task that are looked at; a task of n votes has n (n - 1) / 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +41,13 @@ def look(vote_pairs: VotePairs, reference: Reference | None, seed: int) -> Panel
     """Returns the pairs of workers; a reference that is not truth is settled anew if a ring seems to have made it."""
     votes, number = vote_pairs.votes, vote_pairs.number
     if number > MOST_VOTE_PAIRS:
-        return unseen(reference, f"the tasks have {number} pairs of votes, more than the {MOST_VOTE_PAIRS} that are looked at")
+        return unseen(reference, f"the tasks have {number} pairs of votes, more than {MOST_VOTE_PAIRS}: {REMEDY}")
     if votes.n_workers**2 * votes.n_labels * (votes.n_labels + 1) >= 2**62:
-        return unseen(reference, f"{votes.n_workers} workers x {votes.n_labels} labels are too many to look at in pairs")
+        return unseen(reference, f"{votes.n_workers} workers x {votes.n_labels} labels are too many: {REMEDY}")
     try:
         return _look(vote_pairs, reference, seed)
     except TooManyError as error:
-        return unseen(reference, f"the tables of {votes.n_workers} workers have {error}")
+        return unseen(reference, f"the tables of all pairs of {votes.n_workers} workers have {error}: {REMEDY}")
 
 
 def _look(vote_pairs: VotePairs, reference: Reference | None, seed: int) -> Panel:

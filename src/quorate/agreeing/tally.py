@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from quorate.errors import QuorateError
 
 DENSE: Final = 1 << 25  # keys counted in one array, of 32 bits each
-PENDING: Final = 1 << 24  # sorted keys held before they are merged
-MOST: Final = 1 << 25  # distinct keys held at all
+PENDING: Final = 1 << 22  # sorted keys held before they are merged
+MOST: Final = 1 << 23  # distinct keys held at all, where they are sorted
 
 Ints = NDArray[np.int64]
 
@@ -64,4 +64,4 @@ class Tally:
         self._keys, self._counts = [keys[first]], [np.add.reduceat(counts, first) if len(first) else counts]
         self._pending = 0
         if len(first) > MOST:
-            raise TooManyError(f"more than {MOST} different pairs of (worker, label)")
+            raise TooManyError(f"more than {MOST} cells")
