@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from quorate.errors import InputError, MissingLabels, NotCompiled, NotConverged, OptionError, QuorateError
     from quorate.evaluation import Evaluation, evaluate
     from quorate.fitted import FittedModel, load, merge
+    from quorate.io.encoded.build import encode
     from quorate.io.read import read
     from quorate.models.dawid_skene import DawidSkene, FastDawidSkene, Hybrid
     from quorate.models.glad import GLAD
@@ -40,6 +41,7 @@ _HOMES = {
     "FittedModel": "fitted",
     "load": "fitted",
     "merge": "fitted",
+    "encode": "io.encoded.build",
     "read": "io.read",
     "DawidSkene": "models.dawid_skene",
     "FastDawidSkene": "models.dawid_skene",
@@ -84,6 +86,7 @@ __all__ = [
     "Vocabulary",
     "Votes",
     "aggregate",
+    "encode",
     "evaluate",
     "load",
     "merge",

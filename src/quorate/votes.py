@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -103,3 +104,11 @@ class Votes(Panel):
     def votes_per_row(self) -> NDArray[np.int64]:
         """Returns how many votes each row holds, [rows]."""
         return np.bincount(self.row, minlength=self.n_rows)
+
+    def parts(self) -> Iterator[tuple[slice, NDArray[np.int64], NDArray[np.uint32]]]:
+        """Yields (some tasks, where the votes of each begin, the votes' rows), in task order; in memory all at once."""
+        yield slice(0, self.n_tasks), self.task_ptr, self.row
+
+    def task_parts(self) -> Iterator[tuple[slice, Vocabulary, NDArray[np.int64]]]:
+        """Yields (some tasks, their ids, how many votes each has), in task order; in memory all at once."""
+        yield slice(0, self.n_tasks), self.tasks, np.diff(self.task_ptr)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from quorate.cli.options import label_list
+
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
@@ -87,7 +89,7 @@ def command(
             task=task,
             worker=worker,
             label=label,
-            labels=None if labels is None else _label_list(labels),
+            labels=None if labels is None else label_list(labels),
             duplicates=duplicates,
             smoothing=smoothing,
             tol=tol,
@@ -121,15 +123,6 @@ def command(
         _json(result, evaluation, with_labels=output is None)
     elif output is None:
         _labels(result)
-
-
-def _label_list(text: str) -> list[str]:
-    from quorate.errors import OptionError
-
-    labels = [part.strip() for part in text.split(",")]
-    if not all(labels):
-        raise OptionError(f"labels is {text!r}: give labels joined by commas, none of them empty")
-    return labels
 
 
 def _prior_map(text: str) -> dict[str, float] | str:

@@ -8,7 +8,7 @@ import warnings
 
 import typer
 
-from quorate.cli import aggregate, datasets, demo, evaluate, predict, reproduce, simulate
+from quorate.cli import aggregate, datasets, demo, encode, evaluate, predict, reproduce, simulate
 from quorate.errors import QuorateError
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
 )
 app.command("aggregate")(aggregate.command)
 app.command("predict")(predict.command)
+app.command("encode")(encode.command)
 app.command("evaluate")(evaluate.command)
 app.command("simulate")(simulate.command)
 app.command("demo")(demo.command)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 from quorate.errors import QuorateError
+from quorate.io.memory import available, gib
 from quorate.votes import Votes
 
 
@@ -18,16 +16,6 @@ def estimate(votes: Votes, shard_votes: int, threads: int = 1) -> int:
     return tables + tasks + shard
 
 
-def available() -> int:
-    """Returns the bytes of memory the machine can still give."""
-    try:
-        with Path("/proc/meminfo").open(encoding="ascii") as lines:
-            kib = next(line for line in lines if line.startswith("MemAvailable:")).split()[1]
-        return int(kib) * 1024
-    except (OSError, StopIteration):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
 def require(votes: Votes, shard_votes: int, threads: int = 1) -> None:
     """Raises when the estimate does not fit, naming it and the remedy."""
     need, have = estimate(votes, shard_votes, threads), available()
@@ -36,12 +24,3 @@ def require(votes: Votes, shard_votes: int, threads: int = 1) -> None:
             f"this fit needs about {gib(need)} ({votes.n_rows} rows x {votes.n_labels} labels), but {gib(have)} are free: "
             "merge rare labels, drop workers with few votes, or use a machine with more memory"
         )
-
-
-def gib(size: int) -> str:
-    """Returns a size in bytes as people say it.
-
-    >>> gib(3 * 2**30)
-    '3.0 GiB'
-    """
-    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.1f} MiB"

@@ -52,6 +52,11 @@ def check_folder(path: Path) -> None:
         raise InputError(f"cannot write {path}: {error.strerror}") from error
     if is_folder:
         raise InputError(f"cannot write {path}: it is a folder")
+    check_parent(path)
+
+
+def check_parent(path: Path) -> None:
+    """Raises when nothing can be made at this path, because of the folder it would lie in."""
     if not path.parent.is_dir():
         raise InputError(f"cannot write {path}: the folder {path.parent} does not exist; make it first")
     if not os.access(path.parent, os.W_OK):
