@@ -120,7 +120,7 @@ def test_equal_hashes_are_told_apart_by_their_text(tmp_path, monkeypatch):
 
     for module in (spill, partition):
         monkeypatch.setattr(module, "hash_ids", coarse)
-    monkeypatch.setattr("quorate.io.encoded.build.hash_ids", coarse)
+    monkeypatch.setattr("quorate.io.encoded.job.hash_ids", coarse)
     monkeypatch.setattr("quorate.io.encoded.mapped.hash_ids", coarse)
     votes = qr.simulate(tasks=150, workers=9, seed=3).votes
     a = encode(votes, tmp_path / "a", plan=Plan(bits=0, partition_votes=30))
@@ -264,8 +264,8 @@ KILL = """
 import os, signal, sys, quorate as qr
 from quorate.io.encoded.plan import Plan
 source, folder, what, at = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
-import quorate.io.encoded.build as build
-build.BATCH = 100
+import quorate.io.encoded.build as build, quorate.io.encoded.job as job
+job.BATCH = 100
 def progress(name, done, total):
     if name == what and done >= at:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -312,11 +312,11 @@ def test_killed_and_resumed_gives_the_same_bytes(tmp_path, what, at, suffix):
 
 
 def test_a_resumed_run_reads_only_the_rest(tmp_path, monkeypatch):
-    import quorate.io.encoded.build as build
+    from quorate.io.encoded import job
 
     votes = qr.simulate(tasks=400, workers=15, seed=7).votes
     votes.write_csv(tmp_path / "v.csv")
-    monkeypatch.setattr(build, "BATCH", 100)
+    monkeypatch.setattr(job, "BATCH", 100)
 
     def stop(name, done, total):
         if done >= 1500:
@@ -347,7 +347,7 @@ def _interrupt(*_):
 
 
 def test_two_at_once_do_not_mix(tmp_path):
-    with state.locked(tmp_path / ".out.partial"), pytest.raises(qr.OptionError, match="another process is at work"):
+    with state.locked(tmp_path / ".out.partial"), pytest.raises(qr.OptionError, match="something else is at work"):
         encode([("t", "w", "x")], tmp_path / "out")
 
 

@@ -93,11 +93,13 @@ def _reported(batches: Iterable[pl.DataFrame], progress: Callable[[int], object]
         yield batch
 
 
-def write_stream(frame: pl.DataFrame, stream: BinaryIO) -> None:
-    """Writes a frame as CSV to a stream, piece by piece; a reader that has left raises BrokenPipeError."""
-    stream.write(frame.clear().write_csv().encode())
-    for piece in frame.iter_slices(1 << 16):
-        stream.write(piece.write_csv(include_header=False).encode())
+def write_stream(frames: pl.DataFrame | Iterable[pl.DataFrame], stream: BinaryIO) -> None:
+    """Writes frames one after the other as CSV to a stream, piece by piece; a reader that has left raises BrokenPipeError."""
+    for number, frame in enumerate([frames] if isinstance(frames, pl.DataFrame) else frames):
+        if not number:
+            stream.write(frame.clear().write_csv().encode())
+        for piece in frame.iter_slices(1 << 16):
+            stream.write(piece.write_csv(include_header=False).encode())
     stream.flush()
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -29,6 +28,15 @@ class ArrayFile:
         self._file.truncate(size)
         self._file.seek(size)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, failed: object, *_: object) -> None:
+        if failed is None:
+            self.close()
+        else:
+            self.abandon()
+
     def append(self, items: NDArray[Any]) -> memoryview:
         """Returns the bytes of these items, written behind the others."""
         plain = np.ascontiguousarray(items).astype(self.dtype, copy=False)
@@ -39,9 +47,9 @@ class ArrayFile:
 
     def close(self) -> None:
         """Writes the header, and leaves."""
-        self._file.seek(0)
-        write_all(self._file, header(self.dtype, self.length))
-        self._file.close()
+        with self._file:
+            self._file.seek(0)
+            write_all(self._file, header(self.dtype, self.length))
 
     def abandon(self) -> None:
         """Leaves the file as it is, to be continued or removed."""
@@ -73,17 +81,3 @@ def mapped(path: Path, dtype: DTypeLike, length: int) -> NDArray[Any]:
         return np.memmap(path, np.dtype(dtype).newbyteorder("<"), "r", HEADER, (length,))
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {path}: {error}") from error
-
-
-def piece(array: NDArray[Any], cut: slice) -> NDArray[Any]:
-    """Returns part of an array; of a mapped one a copy read from its file, so that its pages do not fill the memory."""
-    whole: Any = array
-    if not isinstance(array, np.memmap) or not isinstance(whole.base, mmap.mmap):  # a view does not know its place
-        return array[cut]
-    start, stop, _ = cut.indices(len(array))
-    line = array.itemsize * int(np.prod(array.shape[1:], dtype=np.int64))
-    count = max(stop - start, 0) * line // array.itemsize
-    flat = np.fromfile(whole.filename, array.dtype, count, offset=array.offset + start * line)
-    if len(flat) < count:
-        raise InputError(f"{whole.filename} is shorter than it was: something else writes to it")
-    return flat.reshape(-1, *array.shape[1:])

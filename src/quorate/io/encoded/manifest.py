@@ -37,6 +37,11 @@ class Manifest:
     files: Mapping[str, Mapping[str, Any]]  # name -> dtype, length, and the crc32 of those that are not cut into shards
     shards: tuple[Span, ...]
 
+    @property
+    def identity(self) -> str:
+        """The checksum of the manifest, and so of everything."""
+        return _digest({"format": FORMAT, "version": VERSION, **asdict(self)})
+
     def write(self, folder: Path) -> None:
         """Writes the manifest, last of all files."""
         body = {"format": FORMAT, "version": VERSION, **asdict(self)}

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.io.encoded.arrays import mapped, piece
+from quorate.io.encoded.arrays import mapped
 from quorate.io.encoded.manifest import Manifest
 from quorate.io.encoded.spill import hash_ids
 from quorate.io.encoded.writer import Span
 from quorate.vocabulary import Vocabulary, text_of
-from quorate.votes import Votes
+from quorate.votes import Votes, piece
 
 
 class HashedVocabulary(Vocabulary):
@@ -48,6 +48,8 @@ class EncodedVotes(Votes):
     shards: tuple[Span, ...]
     task_hash: NDArray[np.uint64]  # [tasks] ascending
     row_votes: NDArray[np.int64]  # [rows]
+    identity: str  # the manifest's checksum
+    keeper: object = None  # what removes a folder that was made for the occasion
 
     def votes_per_row(self) -> NDArray[np.int64]:
         """Returns how many votes each row holds, [rows]."""
@@ -56,7 +58,7 @@ class EncodedVotes(Votes):
     def cuts(self) -> Iterator[tuple[slice, slice]]:
         """Yields (tasks, votes) of each shard, as slices."""
         task = vote = 0
-        for span in self.shards:
+        for span in self.shards or (Span(),):  # nothing is one empty part
             yield slice(task, task + span.tasks), slice(vote, vote + span.votes)
             task, vote = task + span.tasks, vote + span.votes
 
@@ -108,6 +110,7 @@ def open_encoded(folder: str | os.PathLike[str], *, check: bool = True) -> Encod
         shards=manifest.shards,
         task_hash=hashes,
         row_votes=np.array(array("row_votes")),
+        identity=manifest.identity,
     )
 
 

@@ -10,14 +10,14 @@ from typing import Final
 
 import polars as pl
 
-from quorate.errors import OptionError, shown
+from quorate.errors import InputError, OptionError, shown
 from quorate.io.files import PACKED, format_of
 from quorate.io.memory import available, gib
 
 UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 FLOOR: Final = 300 * 10**6  # what Python, polars and their buffers take before any vote
 PER_VOTE: Final = 100  # bytes a vote of the partition at hand takes while it is sorted
-SHORTEST: Final = 12  # bytes of a line of text: fewer make no vote
+SHORTEST: Final = 16  # bytes of a line of text: few votes take less
 UNPACKED: Final = 8  # how far packed text unfolds
 SHARD: Final = 1 << 22  # votes in a shard
 
@@ -66,6 +66,6 @@ def votes_in(paths: Sequence[Path]) -> int:
             else:
                 size = path.stat().st_size
                 total += size * (UNPACKED if path.suffix.lower() in PACKED else 1) // SHORTEST
-        except (OSError, pl.exceptions.PolarsError):  # whoever reads the file will say what is wrong with it
+        except (OSError, InputError, pl.exceptions.PolarsError):  # whoever reads the file will say what is wrong with it
             continue
     return total

@@ -86,21 +86,29 @@ def is_of_source(folder: Path, source: Mapping[str, Any]) -> bool:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Makes a folder, and keeps it to this process; one that another process works in is an error."""
-    import fcntl
-
+    """Makes a folder, and keeps it to this process; one that something else works in is an error."""
     try:
         folder.mkdir(exist_ok=True)
-        handle = os.open(folder, os.O_RDONLY)
     except OSError as error:
         raise QuorateError(f"cannot write {folder}: {error.strerror}") from error
+    handle = lock(folder)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
-    except BlockingIOError as error:
-        raise OptionError(f"another process is at work in {folder}: wait for it, or choose another place") from error
     finally:
         os.close(handle)
+
+
+def lock(folder: Path) -> int:
+    """Returns a handle that keeps a folder to this process until it is closed, or the process ends."""
+    import fcntl
+
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(handle)
+        raise OptionError(f"something else is at work in {folder}: wait for it, or choose another place") from error
+    return handle
 
 
 def emptied(folder: Path) -> None:

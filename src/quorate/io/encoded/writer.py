@@ -83,9 +83,8 @@ def write_ids(folder: Path, name: str, ids: Vocabulary) -> dict[str, dict[str, A
 
 def write_items(folder: Path, name: str, items: NDArray[Any]) -> dict[str, dict[str, Any]]:
     """Returns what the manifest says of the file of this array, written here."""
-    file = ArrayFile(folder / f"{name}.npy", items.dtype)
-    crc32 = zlib.crc32(file.append(items))
-    file.close()
+    with ArrayFile(folder / f"{name}.npy", items.dtype) as file:
+        crc32 = zlib.crc32(file.append(items))
     return {name: entry_of(file, crc32)}
 
 
