@@ -15,8 +15,7 @@ PLACES = {
     **{name: name for name in ENGINES},
     **{f"cpu, {n} threads": resolve("cpu", n) for n in (1, 3, 8)},
     "reference, small shards": LocalEngine(shard_votes=60),
-    "disk, small shards": DiskEngine(shard_votes=60),
-    "disk, compiled, small shards": replace(resolve("disk", 2), shard_votes=60),
+    "disk, small shards": replace(resolve("disk", 2), shard_votes=60, batch_votes=0),
 }
 
 

@@ -253,12 +253,12 @@ class Result:
         """Yields `probabilities` as polars frames, one after the other: all at once, unless the votes lie on disk."""
         names = label_columns(self.votes.labels.texts(), "task")
         pieces = posterior_pieces(self.fit, self.session)
-        for cut, tasks, _ in self.votes.task_parts():
-            parts, behind = [np.zeros((0, len(names)))], cut.start
-            while behind < cut.stop:
-                some, part = next(pieces)
-                parts, behind = [*parts, part], some.stop
-            matrix = parts[1] if len(parts) == 2 else np.concatenate(parts)
+        rest = np.zeros((0, len(names)))
+        for _, tasks, _ in self.votes.task_parts():
+            while len(rest) < len(tasks):
+                _, part = next(pieces)
+                rest = np.concatenate([rest, part]) if len(rest) else part
+            matrix, rest = rest[: len(tasks)], rest[len(tasks) :]
             yield pl.DataFrame({"task": column(tasks), **{name: matrix[:, code] for code, name in enumerate(names)}})
         next(pieces, None)  # lets them close what they have opened
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quorate as qr
-from quorate.engines import disk_session, memory, registry
+from quorate.engines import memory, registry, stream
 from quorate.engines.base import Keeps, Resumable
 from quorate.engines.disk import DiskEngine
 from quorate.engines.local import LocalEngine
@@ -26,8 +26,8 @@ from quorate.io.encoded.plan import Plan
 from quorate.kernels import cpu
 from strategies import crowds
 
-SMALL = DiskEngine(shard_votes=7)
-COMPILED = DiskEngine(kernels=cpu, threads=2, shard_votes=50)
+SMALL = DiskEngine(shard_votes=7, batch_votes=0)
+COMPILED = DiskEngine(kernels=cpu, threads=2, shard_votes=50, batch_votes=0)
 
 
 def frame(result):
@@ -79,6 +79,7 @@ def test_every_model_and_every_figure(tmp_path, model, engine):
     assert not there.is_on_disk
     same(here, there)
     assert len(list(here.label_batches())) == len(here.votes.shards)
+    same(fitted(here.votes, model, "cpu"), there)  # the folder in memory: one piece of figures, many parts of tasks
     assert here.confusion("w3").equals(there.confusion("w3")) or model not in ("mv", "fds")
     assert here.learned().knowledge.counts.shape == there.learned().knowledge.counts.shape
 
@@ -137,6 +138,22 @@ def test_a_start_and_abstentions(tmp_path):
     same(here, there)
 
 
+def test_shards_are_worked_on_together(tmp_path):
+    votes = qr.simulate(tasks=300, workers=9, labels=4, votes_per_task=(1, 6), seed=6).votes
+    encoded = encode(votes, tmp_path / "v", plan=Plan(shard_votes=40))
+    apart = stream.ShardFiles.of(encoded)
+    together = apart.merged(100, 10**9)
+    assert [t.start for t, _ in together.cuts] == [0, *(t.stop for t, _ in together.cuts[:-1])]
+    assert together.n_votes == apart.n_votes == len(votes)
+    assert 80 < max(v.stop - v.start for _, v in together.cuts) <= 100
+    assert apart.merged(10**9, 10**9).cuts == ((slice(0, encoded.n_tasks), slice(0, len(votes))),)
+    assert apart.merged(10**9, 2 * apart.shard_bytes()).shard_bytes() <= 2 * apart.shard_bytes()
+    assert apart.merged(0, 0) == apart
+    there = fitted(votes, "fds", LocalEngine())
+    for batch in (0, 100, 10**9):
+        same(fitted(tmp_path / "v", "fds", replace(COMPILED, batch_votes=batch)), there)
+
+
 def test_glad_is_refused(tmp_path):
     with pytest.raises(qr.OptionError, match="this engine cannot run model 'glad': choose engine='cpu'"):
         qr.aggregate([("t", "w", "x")], model="glad", engine="disk")
@@ -152,7 +169,7 @@ def test_sessions_keep_their_promises():
 def test_many_labels_need_wider_files():
     for k in (255, 256, 257, 70_000):
         votes = qr.read([(t, f"w{t % 3}", t % k) for t in range(300)], labels=list(range(k)))
-        path = disk_session.LabelFile(None, k)
+        path = stream.LabelFile(None, k)
         assert np.iinfo(path.dtype).max >= k - 1
         if k < 300:
             same(fitted(votes, "mv", SMALL), fitted(votes, "mv", LocalEngine()))
@@ -215,7 +232,7 @@ def test_memory_stays_bounded(tmp_path):
         code = (
             "import sys, quorate as qr\nfrom dataclasses import replace\nfrom pathlib import Path\n"
             "from quorate.engines.registry import resolve\nfrom quorate.io.write import write_batches\n"
-            "place = replace(resolve('disk', 2, memory='400MB'), shard_votes=50_000)\n"
+            "place = replace(resolve('disk', 2, memory='400MB'), shard_votes=50_000, batch_votes=0)\n"
             "result = qr.aggregate(sys.argv[1], engine=place)\n"
             "write_batches(result.label_batches(), Path(sys.argv[1] + '.labels.parquet'))\n"
             "result.workers_frame(), result.sureness()\n"
@@ -241,7 +258,7 @@ source, work, model, what, at = sys.argv[1:6]
 def report(name, done, total):
     if name.startswith(what) and done >= int(at):
         os.kill(os.getpid(), signal.SIGKILL)
-place = replace(resolve("disk", 2), work=work, report=report, shard_votes=100)
+place = replace(resolve("disk", 2), work=work, report=report, shard_votes=100, batch_votes=0)
 qr.aggregate(source, model=model, engine=place, tol=0, max_iter=8)
 """
 
@@ -253,7 +270,7 @@ qr.aggregate(source, model=model, engine=place, tol=0, max_iter=8)
 def test_killed_and_resumed_gives_the_same_bytes(tmp_path, model, what, at):
     crowd = qr.simulate(tasks=250, workers=12, labels=3, votes_per_task=4, adversaries=0.2, seed=2)
     crowd.votes.write_parquet(tmp_path / "v.parquet")
-    work, place = tmp_path / "work", replace(resolve("disk", 2), shard_votes=100)
+    work, place = tmp_path / "work", replace(resolve("disk", 2), shard_votes=100, batch_votes=0)
     options = {"tol": 0, "max_iter": 8} if model != "iwmv" else {"max_iter": 8, "tol": 1e-4}
     code = KILL if model != "iwmv" else KILL.replace(", tol=0", "")
     killed = subprocess.run(
@@ -285,7 +302,7 @@ def test_other_settings_do_not_go_on_from_these(tmp_path):
         if name.startswith("pass 3"):
             raise KeyboardInterrupt
 
-    place = replace(resolve("disk", 1), work=tmp_path / "work", shard_votes=100)
+    place = replace(resolve("disk", 1), work=tmp_path / "work", shard_votes=100, batch_votes=0)
     with pytest.raises(KeyboardInterrupt):
         fitted(tmp_path / "v.parquet", "fds", replace(place, report=report), tol=0)
     seen.clear()
@@ -305,7 +322,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
         if name.startswith("pass 2"):
             raise KeyboardInterrupt
 
-    place = replace(resolve("disk", 1), work=tmp_path / "work")
+    place = replace(resolve("disk", 1), work=tmp_path / "work", batch_votes=0)
     with pytest.raises(KeyboardInterrupt):
         fitted(tmp_path / "v", "fds", replace(place, report=report), tol=0)
     [noted] = (tmp_path / "work").rglob("checkpoint.quorate")
@@ -334,7 +351,6 @@ def test_a_file_that_shrinks_is_said(tmp_path):
 
 @pytest.mark.parametrize("fail_at", [1, 4, 20, 40])
 def test_a_full_disk_is_said_in_one_line(tmp_path, monkeypatch, fail_at):
-    from quorate.engines import stream
     from quorate.io.encoded import arrays
 
     votes = qr.read(qr.simulate(tasks=200, workers=15, seed=7).votes)

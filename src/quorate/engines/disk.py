@@ -37,7 +37,8 @@ class DiskEngine:
     work: str | os.PathLike[str] | None = None  # the caller's, to resume from; the caller removes it
     resume: bool = False
     report: Report | None = None
-    shard_votes: int = SHARD
+    shard_votes: int = SHARD  # in a shard of a folder that is made here
+    batch_votes: int = 1 << 24  # in the shards that are worked on together, where they fit
 
     def read(self, source: Votes | Source, **options: Any) -> Votes:
         """Returns the votes of any source, encoded on disk unless they are in memory; the options are those of `read`."""
@@ -61,6 +62,7 @@ class DiskEngine:
             with writing(folder):
                 there = Path(tempfile.mkdtemp(prefix="votes-", dir=folder))
                 files = ShardFiles.lay_out(votes, of_tasks, cuts(votes.task_ptr, self.shard_votes), there)
+        files = files.merged(self.batch_votes, memory_of(self.memory) // 4)
         require_on_disk(votes, files.shard_bytes(), self.threads, None if self.memory is None else memory_of(self.memory))
         place = Workplace(self.kernels, self.threads, folder, keeper, self.resume, self.report)
         return DiskSession(place, votes, files, seed=seed, ties=ties, gold=gold)

@@ -53,6 +53,20 @@ class ShardFiles:
         ptr = votes.task_ptr
         return cls(folder, tuple((cut, slice(int(ptr[cut.start]), int(ptr[cut.stop]))) for cut in cuts))
 
+    def merged(self, votes: int, room: int) -> ShardFiles:
+        """Returns the same files in larger shards, of up to so many votes and bytes (see `shard_bytes`).
+
+        A pass prepares its table once a shard: it is worth its while for many votes only.
+        """
+        out: list[Cut] = []
+        for tasks, cast in self.cuts:
+            wider = (slice(out[-1][0].start, tasks.stop), slice(out[-1][1].start, cast.stop)) if out else (tasks, cast)
+            if out and wider[1].stop - wider[1].start <= votes and _bytes(wider) <= room:
+                out[-1] = wider
+            else:
+                out.append((tasks, cast))
+        return ShardFiles(self.folder, tuple(out))
+
     @property
     def n_votes(self) -> int:
         """The number of votes."""
@@ -60,7 +74,12 @@ class ShardFiles:
 
     def shard_bytes(self) -> int:
         """Returns the memory that the largest shard takes while passes run over it, the next one beside it."""
-        return max((2 * (4 * (v.stop - v.start) + 25 * (t.stop - t.start)) for t, v in self.cuts), default=0)
+        return max((_bytes(cut) for cut in self.cuts), default=0)
+
+
+def _bytes(cut: Cut) -> int:
+    tasks, votes = cut
+    return int(2 * (4 * (votes.stop - votes.start) + 25 * (tasks.stop - tasks.start)))
 
 
 class LabelFile:
@@ -88,6 +107,7 @@ class Stream:
         self._files = files
         self._kernels = kernels
         self._seed = seed
+        self._free: list[list[dict[str, NDArray[Any]]]] = []  # pairs of buffers that nobody uses: fresh pages take time
         self._most_tasks = max((t.stop - t.start for t, _ in files.cuts), default=0)
         self._most_votes = max((v.stop - v.start for _, v in files.cuts), default=0)
 
@@ -99,7 +119,8 @@ class Stream:
                 files[name] = opened.enter_context(_open(self._files.folder / f"{name}.npy"))
             if labels is not None:
                 files["labels"] = opened.enter_context(_open(labels.path))
-            sets = [self._buffers(), self._buffers()]
+            sets = self._free.pop() if self._free else [self._buffers() for _ in self._files.cuts[:2]]
+            opened.callback(self._free.append, sets)
             coming: Future[Loaded] | None = None
             for place in range(len(self._files.cuts)):
                 here = pool.submit(self._load, place, sets[0], files, labels) if coming is None else coming
