@@ -1,8 +1,12 @@
 """The contract of quorate.checks: every registered model on every engine, and on awkward shards."""
 
+from dataclasses import replace
+
 import pytest
 
+import quorate as qr
 from quorate import checks
+from quorate.engines.disk import DiskEngine
 from quorate.engines.local import LocalEngine
 from quorate.engines.registry import ENGINES, resolve
 from quorate.models.registry import MODELS
@@ -11,6 +15,7 @@ PLACES = {
     **{name: name for name in ENGINES},
     **{f"cpu, {n} threads": resolve("cpu", n) for n in (1, 3, 8)},
     "reference, small shards": LocalEngine(shard_votes=60),
+    "disk, small shards": replace(resolve("disk", 2), shard_votes=60, batch_votes=0),
 }
 
 
@@ -18,6 +23,10 @@ PLACES = {
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("check", checks.CHECKS.values(), ids=checks.CHECKS)
 def test_contract(check, model, engine):
+    if model == "glad" and (engine == "disk" or isinstance(engine, DiskEngine)):
+        with pytest.raises(qr.OptionError, match="this engine cannot run model 'glad'"):
+            check(model, engine)
+        return
     check(model, engine)
 
 

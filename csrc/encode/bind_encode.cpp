@@ -112,6 +112,20 @@ nb::tuple assemble(In<uint32_t> task, InOut<uint32_t> worker, InOut<uint32_t> la
                           owned<int32_t>(std::move(row_label)));
 }
 
+// The rows of the votes are sorted in place, up to the number returned; those whose row is NONE are left out.
+nb::tuple group(In<uint32_t> task, InOut<uint32_t> row, size_t tasks, int threads) {
+    const size_t votes = task.shape(0);
+    if (row.shape(0) != votes) throw std::invalid_argument("codes of different lengths");
+    Growing<int64_t> task_ptr(tasks + 1);
+    size_t total;
+    {
+        nb::gil_scoped_release released;
+        Growing<uint32_t> scratch(votes);
+        total = group_by_task(task.data(), row.data(), scratch.data(), votes, tasks, task_ptr.data(), std::max(threads, 1));
+    }
+    return nb::make_tuple(owned<int64_t>(std::move(task_ptr)), total);
+}
+
 // An object that consumers of Arrow accept as an array of texts; it keeps the NumPy arrays alive.
 struct TextArray {
     nb::object offsets, data;
@@ -224,6 +238,7 @@ void bind_encode(nb::module_& m) {
           nb::call_guard<nb::gil_scoped_release>());
     m.def("assemble", &assemble, "task"_a, "worker"_a, "label"_a, "tasks"_a, "worker_rank"_a, "label_rank"_a,
           "labels"_a, "threads"_a = 1);
+    m.def("group_by_task", &group, "task"_a, "row"_a, "tasks"_a, "threads"_a = 1);
     m.def("whole_numbers", &whole_numbers_of, "offsets"_a, "data"_a);
 }
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from quorate.errors import CopiedVotes, InputError, MissingLabels, NotCompiled, NotConverged, OptionError, QuorateError
     from quorate.evaluation import Evaluation, evaluate
     from quorate.fitted import FittedModel, load, merge
+    from quorate.io.encoded.build import encode
     from quorate.io.read import read
     from quorate.models.dawid_skene import DawidSkene, FastDawidSkene, Hybrid
     from quorate.models.glad import GLAD
@@ -45,6 +46,7 @@ _HOMES = {
     "FittedModel": "fitted",
     "load": "fitted",
     "merge": "fitted",
+    "encode": "io.encoded.build",
     "read": "io.read",
     "DawidSkene": "models.dawid_skene",
     "FastDawidSkene": "models.dawid_skene",
@@ -92,6 +94,7 @@ __all__ = [
     "Votes",
     "aggregate",
     "agreement",
+    "encode",
     "evaluate",
     "load",
     "merge",

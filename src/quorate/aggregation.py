@@ -11,8 +11,8 @@ from quorate.beliefs import HasLearned, Priors
 from quorate.calibrating import calibrated
 from quorate.em import Progress
 from quorate.engines.base import Engine
+from quorate.engines.registry import resolve, votes_for
 from quorate.errors import OptionError
-from quorate.io.read import as_votes
 from quorate.io.sets import SetVotes, read_sets
 from quorate.io.sources import Source
 from quorate.models.base import Model
@@ -30,6 +30,9 @@ def aggregate(
     seed: int = 0,
     engine: str | Engine = "auto",
     threads: int | None = None,
+    memory: str | int | None = None,
+    work: str | os.PathLike[str] | None = None,
+    resume: bool = False,
     task: str | None = None,
     worker: str | None = None,
     label: str | None = None,
@@ -59,6 +62,9 @@ def aggregate(
     `multi=True` takes votes that are sets of options (lists, JSON lists, or text joined by `|`) and returns a
     `MultiResult`; `per_option=True` then fits each option apart, where one confusion per worker is pooled by default.
 
+    `engine="disk"` fits votes that need not fit in memory, "auto" chooses it for files that would not; `memory` ("2GB")
+    bounds what is used. With a folder as `work` such a fit can be broken off, and goes on with `resume=True`.
+
     What you know beforehand:
 
     - `gold`: labels of some tasks (a frame, a file, or a dict task -> label), fixed in every pass; learned from.
@@ -86,7 +92,8 @@ def aggregate(
         "ties": ties,
     }
     chosen = make(model, DEFAULTS, given)
-    watch: dict[str, Any] = {"engine": engine, "threads": threads, "trace": trace, "progress": progress}
+    place = resolve(engine, threads, source=None if multi else source, memory=memory, work=work, resume=resume)
+    watch: dict[str, Any] = {"engine": place, "threads": threads, "trace": trace, "progress": progress}
     known: dict[str, Any] = {
         "history": history,
         "priors": priors,
@@ -105,7 +112,7 @@ def aggregate(
         return fit_sets(sets, chosen, per_option=per_option, gold=gold, **watch)
     if per_option:
         raise OptionError("per_option makes sense with multi=True only")
-    votes = as_votes(source, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates)
+    votes = votes_for(place, source, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates)
     result = chosen.fit(votes, gold=gold, **known, **watch)
     if calibrate is False or calibrate is None:
         return result

@@ -16,7 +16,7 @@ from quorate.io.answers import gold_codes, read_answers, read_gold
 from quorate.io.sources import Source
 from quorate.result import Result
 from quorate.temperature import fit_temperature
-from quorate.tempering import posterior_of, tempered_fit
+from quorate.tempering import posterior_pieces, tempered_fit
 
 LEAST: Final = 10  # tasks below which a temperature is a guess
 FOLDS: Final = 2
@@ -59,5 +59,6 @@ def _judged(result: Result, known: Gold) -> tuple[NDArray[np.float64], NDArray[n
     learned_from = result.fit.task_columns.get("gold")
     if learned_from is not None:
         codes[learned_from] = -1
-    chosen = np.flatnonzero(codes >= 0)
-    return posterior_of(result.fit, result.session)[chosen], codes[chosen]
+    parts = [np.zeros((0, result.votes.n_labels))]
+    parts += [part[codes[cut] >= 0] for cut, part in posterior_pieces(result.fit, result.session)]
+    return np.concatenate(parts), codes[codes >= 0]

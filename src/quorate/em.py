@@ -20,7 +20,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.engines.base import Session
+from quorate.engines.base import Point, Resumable, Session
 from quorate.errors import NotConverged, QuorateError
 from quorate.fit import Fit, TraceRow
 from quorate.params import Parameters
@@ -166,14 +166,13 @@ def run(session: Session, recipe: Recipe[Parameters, Statistics], how: How) -> F
 
 def begin(session: Session, recipe: Recipe[Parameters, Statistics], how: How) -> Run[Parameters, Statistics]:
     """Returns where the loop ends that begins as the caller says: cold, from labels, or from an earlier fit."""
-    first, before, already = None, None, 0
-    if how.warm is not None:
-        before, already = how.warm
-        first = session.step(
-            before, hard=recipe.next_is_hard(recipe.starts_hard, 0.0)
-        )  # votes that are impossible under old parameters may be among these
-    elif how.start is not None:
-        first = session.recount(how.start)
+    before, already = (None, 0) if how.warm is None else how.warm
+
+    def first() -> Statistics:
+        if before is not None:  # votes that are impossible under old parameters may be among these
+            return session.step(before, hard=recipe.next_is_hard(recipe.starts_hard, 0.0))
+        return session.start(hard=recipe.starts_hard) if how.start is None else session.recount(how.start)
+
     return iterate(session, recipe, how.progress, likelihood=how.likelihood, first=first, before=before, already=already)
 
 
@@ -183,23 +182,33 @@ def iterate(
     progress: Progress | None = None,
     *,
     likelihood: bool = True,
-    first: S | None = None,
+    first: Callable[[], S] | None = None,
     before: P | None = None,
     already: int = 0,
 ) -> Run[P, S]:
     """Returns the end of expectation-maximisation; warns `NotConverged` when iterations ran out.
 
     `first` feeds the first M-step, in the place of what majority vote says. A fit that goes on from another gives that
-    one's last parameters as `before`, and counts its iterations on from `already`.
+    one's last parameters as `before`, and counts its iterations on from `already`. Where the passes can be broken off,
+    every iteration is noted, and a fit that was broken off goes on after the last one.
     """
-    statistics = passes.start(hard=recipe.starts_hard) if first is None else first
-    hard = recipe.starts_hard if before is None else recipe.next_is_hard(recipe.starts_hard, 0.0)  # a fit that ended has settled
-    params: P | None = before
-    trace: list[TraceRow] = []
-    converged, cycle = False, Cycle()
+    keeper = passes if isinstance(passes, Resumable) else None
+    point = None if keeper is None else keeper.resume()
+    statistics: S
+    if point is None:
+        statistics = passes.start(hard=recipe.starts_hard) if first is None else first()
+        # A fit that goes on from one that ended goes on from one that has settled.
+        hard = recipe.starts_hard if before is None else recipe.next_is_hard(recipe.starts_hard, 0.0)
+        previous = None if before is None else before.priors
+        trace, cycle = list[TraceRow](), Cycle()
+    else:
+        statistics, hard, previous = point.statistics, point.hard, point.priors
+        trace, cycle = list(point.trace), Cycle(point.seen)
+    params: P | None = None
+    converged = False
     while not converged and not cycle.closed and len(trace) < recipe.max_iter:
         began = time.perf_counter()
-        previous, params = params, recipe.m_step(statistics)
+        params = recipe.m_step(statistics)
         statistics = passes.step(params, hard=hard, likelihood=likelihood)
         if statistics.impossible:  # a task's own label is in the counts, so some label has a positive probability
             raise QuorateError(f"{recipe.name}: {statistics.impossible} tasks became impossible in a fit; please report this")
@@ -209,7 +218,8 @@ def iterate(
         elif recipe.stop == "objective":
             change = objective - trace[-1].objective if trace else float("nan")
         else:
-            change = float(np.abs(params.priors - previous.priors).sum())
+            change = float(np.abs(params.priors - previous).sum())
+        previous = params.priors
         row = _trace_row(already + len(trace) + 1, hard, change, objective, statistics, time.perf_counter() - began)
         trace.append(row if recipe.is_likelihood else _without_likelihood(row))
         log.debug("%s", trace[-1])
@@ -219,6 +229,8 @@ def iterate(
         hard = recipe.next_is_hard(hard, change)
         if not recipe.is_likelihood:  # nothing rises from pass to pass, so labels may come back
             cycle.see(statistics)
+        if keeper is not None and not converged and not cycle.closed and len(trace) < recipe.max_iter:
+            keeper.note(Point(statistics, previous, tuple(trace), hard, cycle.seen))
     assert params is not None  # max_iter is at least 1
     if not converged:
         why = "it goes round in a cycle of labels" if cycle.closed else "raise max_iter or tol"
@@ -234,15 +246,15 @@ def iterate(
 class Cycle:
     """Tells when hard labels come back: counts decide the next table, so equal counts mean an equal future."""
 
-    def __init__(self) -> None:
+    def __init__(self, seen: tuple[bytes, ...] = ()) -> None:
         self.closed = False
-        self._seen: set[bytes] = set()
+        self.seen = seen  # digests of the counts after each pass
 
     def see(self, statistics: Any) -> None:
         """Takes the counts after a pass."""
         digest = blake2b(statistics.counts.tobytes(), digest_size=16).digest()
-        self.closed = digest in self._seen
-        self._seen.add(digest)
+        self.closed = digest in self.seen
+        self.seen += (digest,)
 
 
 def _without_likelihood(row: TraceRow) -> TraceRow:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 from quorate.params import Parameters
 from quorate.statistics import Statistics
+
+# Figures of all tasks, [tasks, …]: at once, or piece by piece in task order, where they need not fit in memory.
+Pieces = NDArray[np.float64] | Iterable[NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Fit:
     converged: bool = True
     worker_columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # [workers] each, beside votes and accuracy
     task_columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # [tasks] each, beside label and confidence
-    posterior: Callable[[], NDArray[np.float64]] | None = None  # T_qc, [tasks, K], where `params` alone do not give it
+    posterior: Callable[[], Pieces] | None = None  # T_qc, [tasks, K], where `params` alone do not give it
     skill: NDArray[np.float64] | None = None  # [workers] the weight or accuracy that votes are scored by, where one is
     temperature: float = 1.0  # posteriors are raised to 1 / temperature
     strength: float = 0.0  # pseudo-votes of the mean worker that every worker was lent

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from quorate import learning
 from quorate.beliefs import HasLearned, as_learned
 from quorate.engines.base import Engine
+from quorate.engines.registry import resolve, votes_for
 from quorate.errors import InputError, shown
 from quorate.io.ids import column, label_columns
-from quorate.io.read import as_votes
 from quorate.io.sources import Source
 from quorate.result import Result, predicted
 from quorate.transfer import Learned
@@ -99,8 +99,9 @@ class FittedModel:
         duplicates: str = "all",
     ) -> Result:
         """Returns the labels of votes under what was learned; unknown workers are taken for the mean one, and named."""
-        known = as_votes(votes, task=task, worker=worker, label=label, duplicates=duplicates)
-        return predicted(self.content, known, engine, threads)
+        place = resolve(engine, threads, source=votes)
+        known = votes_for(place, votes, task=task, worker=worker, label=label, duplicates=duplicates)
+        return predicted(self.content, known, place)
 
     def learned(self) -> Learned:
         """Returns what was learned, in codes."""

@@ -27,6 +27,7 @@ from quorate.kernels.online_reference import to_units
 from quorate.models.registry import MODELS, make
 from quorate.result import Result
 from quorate.settings import Choice, Number, Rules
+from quorate.tempering import posterior_of
 from quorate.vocabulary import Id, Vocabulary, text_of
 from quorate.votes import Votes
 
@@ -321,7 +322,7 @@ class Online:
         if hard:
             shares[np.flatnonzero(has), result.fit.outcome.labels] = online_reference.ONE
         else:
-            shares[has] = to_units(result.session.posterior(result.fit.params))
+            shares[has] = to_units(posterior_of(result.fit, result.session))
         self._state = self._new_state(hard=hard)
         self._state.restore(self._keys(0), row_worker, row_label, task_ptr, row, shares)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,19 +15,18 @@ from numpy.typing import NDArray
 
 from quorate import learning
 from quorate.engines.base import Engine, Session
-from quorate.engines.registry import resolve
+from quorate.engines.registry import resolve, votes_for
 from quorate.errors import InputError, shown
-from quorate.fit import Fit, TraceRow
+from quorate.fit import Fit, Pieces, TraceRow
 from quorate.io import frames
 from quorate.io.encode import over_labels
 from quorate.io.ids import column, label_columns
-from quorate.io.read import as_votes
 from quorate.io.sources import Source
 from quorate.knowledge import Knowledge
 from quorate.learning import learned_from
-from quorate.tempering import posterior_of, tempered_fit
+from quorate.tempering import posterior_pieces, tempered_fit
 from quorate.transfer import Learned, transfer
-from quorate.votes import Votes
+from quorate.votes import Votes, piece
 
 CHUNK = 1 << 20  # tasks looked at at once, so that copies stay small
 
@@ -118,7 +117,7 @@ class Result:
     @property
     def expected_errors(self) -> float:
         """The expected number of wrong labels, if confidence is to be believed: the sum of 1 - confidence over the tasks."""
-        return float((1.0 - self.fit.outcome.confidence).sum())
+        return sum(float((1.0 - piece(self.fit.outcome.confidence, cut)).sum()) for cut in self._cuts())
 
     def confusion(self, worker: object) -> Any:
         """Returns pi_cl of one worker: a row per true label, a column per given label.
@@ -141,6 +140,17 @@ class Result:
         if self.used is not None:
             return self.used.confusion(int(self.used.knowledge.workers.codes([worker])[0]))
         return self.fit.params.confusion(self.votes, code)
+
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether votes and outcome lie on disk: `label_batches` and `probability_batches` then come in several parts."""
+        return isinstance(self.fit.outcome.labels, np.memmap)
+
+    def sureness(self) -> tuple[float, int]:
+        """Returns the mean confidence of all labels, and how many were picked among tied ones."""
+        found, n = self.fit.outcome, self.votes.n_tasks
+        confidence = sum(float(piece(found.confidence, cut).sum()) for cut in self._cuts())
+        return confidence / n if n else float("nan"), sum(int(piece(found.tie, cut).sum()) for cut in self._cuts())
 
     @property
     def strength(self) -> float:
@@ -203,36 +213,54 @@ class Result:
         >>> found.labels["label"].to_list(), found.unknown_workers
         (['l2'], ['zoe'])
         """
-        known = as_votes(votes, task=task, worker=worker, label=label, duplicates=duplicates)
-        return predicted(self.learned(), known, engine, threads)
+        place = resolve(engine, threads, source=votes)
+        known = votes_for(place, votes, task=task, worker=worker, label=label, duplicates=duplicates)
+        return predicted(self.learned(), known, place)
 
     def labels_frame(self) -> pl.DataFrame:
         """Returns `labels` as a polars frame, whatever the caller's kind."""
-        outcome, votes = self.fit.outcome, self.votes
-        voted = pl.DataFrame(
-            {
-                "task": column(votes.tasks),
-                "label": column(votes.labels, outcome.labels),
-                "confidence": outcome.confidence,
-                "votes": np.diff(votes.task_ptr),
-                "tie": outcome.tie,
-                **self.fit.task_columns,
-            }
-        )
-        if not len(votes.unvoted):
-            return voted
-        ids = column(votes.unvoted)
-        left = pl.DataFrame({"task": ids}).with_columns(
-            label=pl.lit(None, voted.schema["label"]), confidence=pl.lit(None, pl.Float64), votes=pl.lit(0, pl.Int64), tie=False
-        )
-        return pl.concat([voted, left], how="diagonal")  # what a model tells of tasks is null for these
+        return _joined(self.label_batches())
 
     def probabilities_frame(self) -> pl.DataFrame:
         """Returns `probabilities` as a polars frame, whatever the caller's kind."""
-        matrix = posterior_of(self.fit, self.session)
-        names = self.votes.labels.texts()
-        columns = {name: matrix[:, code] for code, name in enumerate(label_columns(names, "task"))}
-        return pl.DataFrame({"task": column(self.votes.tasks), **columns})
+        return _joined(self.probability_batches())
+
+    def label_batches(self) -> Iterator[pl.DataFrame]:
+        """Yields `labels` as polars frames, one after the other: all at once, unless the votes lie on disk."""
+        outcome, votes, told = self.fit.outcome, self.votes, self.fit.task_columns
+        labels, frame = column(votes.labels), None
+        for cut, tasks, sizes in votes.task_parts():
+            frame = pl.DataFrame(
+                {
+                    "task": column(tasks),
+                    "label": labels.gather(pl.Series(piece(outcome.labels, cut))),
+                    "confidence": piece(outcome.confidence, cut),
+                    "votes": sizes,
+                    "tie": piece(outcome.tie, cut),
+                    **{name: piece(values, cut) for name, values in told.items()},
+                }
+            )
+            yield frame
+        if frame is None or not len(votes.unvoted):
+            return
+        nothing = {name: pl.lit(None, kind) for name, kind in frame.schema.items()}  # what a model tells of tasks is null here
+        nothing |= {"task": pl.col("task"), "votes": pl.lit(0, pl.Int64), "tie": pl.lit(False)}
+        for start in range(0, len(votes.unvoted), CHUNK):
+            ids = column(votes.unvoted.take(np.arange(start, min(start + CHUNK, len(votes.unvoted)))))
+            yield pl.DataFrame({"task": ids}).select(**nothing)
+
+    def probability_batches(self) -> Iterator[pl.DataFrame]:
+        """Yields `probabilities` as polars frames, one after the other: all at once, unless the votes lie on disk."""
+        names = label_columns(self.votes.labels.texts(), "task")
+        pieces = posterior_pieces(self.fit, self.session)
+        rest = np.zeros((0, len(names)))
+        for _, tasks, _ in self.votes.task_parts():
+            while len(rest) < len(tasks):
+                _, part = next(pieces)
+                rest = np.concatenate([rest, part]) if len(rest) else part
+            matrix, rest = rest[: len(tasks)], rest[len(tasks) :]
+            yield pl.DataFrame({"task": column(tasks), **{name: matrix[:, code] for code, name in enumerate(names)}})
+        next(pieces, None)  # lets them close what they have opened
 
     def workers_frame(self) -> pl.DataFrame:
         """Returns `workers` as a polars frame, whatever the caller's kind."""
@@ -247,14 +275,21 @@ class Result:
             }
         )
 
+    def _cuts(self) -> list[slice]:
+        """Returns the tasks as slices that are looked at at once: all of them, where they are in memory."""
+        n, size = self.votes.n_tasks, CHUNK if self.is_on_disk else max(self.votes.n_tasks, 1)
+        return [slice(start, start + size) for start in range(0, n, size)]
+
     def _agreeing(self) -> NDArray[np.int64]:
         """Returns the votes of each row that equal the label of their task, [rows]."""
         v, out = self.votes, np.zeros(self.votes.n_rows, np.int64)
-        for start in range(0, v.n_tasks, CHUNK):
-            ptr = v.task_ptr[start : start + CHUNK + 1]
-            row = v.row[ptr[0] : ptr[-1]]
-            chosen = np.repeat(self.fit.outcome.labels[start : start + CHUNK], np.diff(ptr))
-            out += np.bincount(row[v.row_label[row] == chosen], minlength=v.n_rows)
+        for part, whole_ptr, whole_row in v.parts():
+            labels = piece(self.fit.outcome.labels, part)
+            for start in range(0, len(labels), CHUNK):
+                ptr = whole_ptr[start : start + CHUNK + 1]
+                row = whole_row[ptr[0] : ptr[-1]]
+                chosen = np.repeat(labels[start : start + CHUNK], np.diff(ptr))
+                out += np.bincount(row[v.row_label[row] == chosen], minlength=v.n_rows)
         return out
 
     def _by_worker(self, by_row: NDArray[Any]) -> NDArray[Any]:
@@ -265,13 +300,18 @@ class Result:
         return frames.native(frame, self.votes.frame_kind)
 
 
+def _joined(frames: Iterator[pl.DataFrame]) -> pl.DataFrame:
+    every = list(frames)
+    return every[0] if len(every) == 1 else pl.concat(every)
+
+
 def predicted(learned: Learned, votes: Votes, engine: str | Engine = "auto", threads: int | None = None) -> Result:
     """Returns the labels of votes under a model that was learned on others."""
     votes = over_labels(votes, learned.knowledge.labels, "model")
     given = learned.settings
     session = resolve(engine, threads).load(votes, seed=cast(int, given["seed"]), ties=cast(str, given["ties"]))
     params, worker = transfer(learned, votes)
-    posterior: Callable[[], NDArray[np.float64]] | None = None
+    posterior: Callable[[], Pieces] | None = None
     if learned.scoring == "heads":
         outcome, statistics = session.majority()
         posterior = session.shares

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import mmap
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.errors import InputError
 from quorate.vocabulary import Vocabulary
 
 FrameKind = Literal["polars", "pandas", "pyarrow"]
@@ -103,3 +106,25 @@ class Votes(Panel):
     def votes_per_row(self) -> NDArray[np.int64]:
         """Returns how many votes each row holds, [rows]."""
         return np.bincount(self.row, minlength=self.n_rows)
+
+    def parts(self) -> Iterator[tuple[slice, NDArray[np.int64], NDArray[np.uint32]]]:
+        """Yields (some tasks, where the votes of each begin, the votes' rows), in task order; in memory all at once."""
+        yield slice(0, self.n_tasks), self.task_ptr, self.row
+
+    def task_parts(self) -> Iterator[tuple[slice, Vocabulary, NDArray[np.int64]]]:
+        """Yields (some tasks, their ids, how many votes each has), in task order; in memory all at once."""
+        yield slice(0, self.n_tasks), self.tasks, np.diff(self.task_ptr)
+
+
+def piece(array: NDArray[Any], cut: slice) -> NDArray[Any]:
+    """Returns part of an array; of a mapped one a copy read from its file, so that its pages do not fill the memory."""
+    whole: Any = array
+    if not isinstance(array, np.memmap) or not isinstance(whole.base, mmap.mmap):  # a view does not know its place
+        return array[cut]
+    start, stop, _ = cut.indices(len(array))
+    line = array.itemsize * int(np.prod(array.shape[1:], dtype=np.int64))
+    count = max(stop - start, 0) * line // array.itemsize
+    flat = np.fromfile(whole.filename, array.dtype, count, offset=array.offset + start * line)
+    if len(flat) < count:
+        raise InputError(f"{whole.filename} is shorter than it was: something else writes to it")
+    return flat.reshape(-1, *array.shape[1:])

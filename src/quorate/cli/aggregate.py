@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+from quorate.cli.options import label_list
+from quorate.cli.work import at_work
 
+if TYPE_CHECKING:
     import polars as pl
 
-    from quorate.em import Progress
     from quorate.evaluation import Evaluation
     from quorate.result import Result
 
@@ -25,7 +24,7 @@ def command(
         list[str],
         typer.Argument(
             metavar="VOTES",
-            help="Files of votes or patterns of them: csv, tsv, jsonl, parquet, arrow, .gz or .zst; - is standard input.",
+            help="Files or patterns: csv, tsv, jsonl, parquet, arrow, .gz or .zst; a folder of `encode`; - is standard input.",
         ),
     ],
     model: Annotated[str, typer.Option(help="mv, ds, fds, hybrid, one-coin, iwmv or glad.")] = "fds",
@@ -44,8 +43,10 @@ def command(
     calibrate: Annotated[bool, typer.Option("--calibrate", help="Fit a temperature on the gold.")] = False,
     save: Annotated[Path | None, typer.Option(help="Save what was learned here, for predict, history and warm start.")] = None,
     seed: Annotated[int, typer.Option(help="Decides ties.")] = 0,
-    engine: Annotated[str, typer.Option(help="auto or reference.")] = "auto",
+    engine: Annotated[str, typer.Option(help="auto, reference, cpu, or disk for votes that do not fit in memory.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="Threads to use (default: all cores).")] = None,
+    memory: Annotated[str | None, typer.Option(help="Memory to use, like 2GB; more votes than fit go to disk.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="With disk: go on where the same command was broken off.")] = False,
     task: Annotated[str | None, typer.Option(help="Column of the task.")] = None,
     worker: Annotated[str | None, typer.Option(help="Column of the worker.")] = None,
     label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
@@ -64,6 +65,7 @@ def command(
 ) -> None:
     """Finds the label of every task, and what every worker can be trusted with."""
     import quorate as qr
+    from quorate.engines.registry import resolve
     from quorate.errors import InputError
     from quorate.io.write import check_folder, check_target, write_frame
 
@@ -77,12 +79,14 @@ def command(
         raise InputError("--save makes sense for tasks with one label only: leave it out with --multi")
     if len({target.absolute() for target in targets}) < len(targets):
         raise InputError("two outputs have the same path: give each its own")
-    with _progress(model, quiet) as progress:
+    source = votes if len(votes) > 1 else votes[0]
+    place = resolve(engine, threads, source=None if multi else source, memory=memory)
+    with at_work(place, output, resume=resume, model=model, quiet=quiet) as (where, progress):
         result = qr.aggregate(
-            votes if len(votes) > 1 else votes[0],
+            source,
             model=model,
             seed=seed,
-            engine=engine,
+            engine=where,
             threads=threads,
             task=task,
             worker=worker,
@@ -107,30 +111,34 @@ def command(
             calibrate=calibrate,
             progress=progress,
         )
-    evaluation = None if truth is None else qr.evaluate(result, truth, truth_task=truth_task, truth_label=truth_label)
-    if workers is not None:
-        write_frame(result.workers_frame(), workers)
-    if probabilities is not None:
-        write_frame(result.probabilities_frame(), probabilities)
-    if output is not None:
-        write_frame(_flat(result.labels_frame(), output.suffix), output)
-    if save is not None:
-        result.save(save)
-    _summary(result, evaluation, quiet or as_json)
+        evaluation = None if truth is None else qr.evaluate(result, truth, truth_task=truth_task, truth_label=truth_label)
+        if workers is not None:
+            write_frame(result.workers_frame(), workers)
+        if probabilities is not None:
+            _write(result, "probabilities", probabilities)
+        if output is not None:
+            _write(result, "labels", output)
+        if save is not None:
+            result.save(save)
+        facts = _facts(result, evaluation)
+    if not quiet and not as_json:
+        _summary(facts, None if multi else evaluation)
     if as_json:
-        _json(result, evaluation, with_labels=output is None)
+        _json(result, facts, evaluation, with_labels=output is None)
     elif output is None:
         _labels(result)
 
 
-def label_list(text: str) -> list[str]:
-    """Returns the labels in a text that joins them by commas."""
-    from quorate.errors import OptionError
+def _write(result: Any, what: str, path: Path) -> None:
+    """Writes labels or probabilities: votes on disk have results that need not fit in memory."""
+    from quorate.io.write import write_batches, write_frame
 
-    labels = [part.strip() for part in text.split(",")]
-    if not all(labels):
-        raise OptionError(f"labels is {text!r}: give labels joined by commas, none of them empty")
-    return labels
+    if getattr(result, "is_on_disk", False):
+        write_batches(result.label_batches() if what == "labels" else result.probability_batches(), path)
+    elif what == "labels":
+        write_frame(_flat(result.labels_frame(), path.suffix), path)
+    else:
+        write_frame(result.probabilities_frame(), path)
 
 
 def _prior_map(text: str) -> dict[str, float] | str:
@@ -152,25 +160,13 @@ def _strength(text: str) -> float | str:
         return text  # "auto", or an error that says what is accepted
 
 
-def _progress(model: str, quiet: bool) -> AbstractContextManager[Progress | None]:
-    """Returns what shows the iterations of a fit; a quiet run need not even load the library for it."""
-    if quiet:
-        return nullcontext()
+def _summary(facts: dict[str, object], evaluation: Evaluation | None) -> None:
     from quorate.cli import console
 
-    return console.progress(console.talk(), model)
-
-
-def _summary(result: Result, evaluation: Evaluation | None, quiet: bool) -> None:
-    if quiet:
-        return
-    from quorate.cli import console
-
-    facts = _facts(result, evaluation)
     shown = {name: value for name, value in facts.items() if value is not None}
     talk = console.talk()
     talk.print(console.table(["", ""], [[name.replace("_", " "), value] for name, value in shown.items()]))
-    if evaluation is not None and hasattr(result, "fit") and evaluation.calibration.tasks:
+    if evaluation is not None and evaluation.calibration.tasks:
         talk.print()
         talk.print(console.reliability(evaluation.calibration.bins))
 
@@ -179,7 +175,8 @@ def _facts(result: Result, evaluation: Evaluation | None) -> dict[str, object]:
     """Returns the figures of a run, for people and for JSON alike."""
     if not hasattr(result, "fit"):  # several correct options
         return _set_facts(result, evaluation)
-    votes, outcome = result.votes, result.fit.outcome
+    votes = result.votes
+    confidence, ties = result.sureness()
     return {
         "model": result.model,
         "votes": len(votes),
@@ -196,9 +193,9 @@ def _facts(result: Result, evaluation: Evaluation | None) -> dict[str, object]:
         "converged": result.converged,
         "temperature": None if result.temperature == 1.0 else result.temperature,
         "log_likelihood": None if result.log_likelihood != result.log_likelihood else result.log_likelihood,
-        "mean_confidence": float(outcome.confidence.mean()) if votes.n_tasks else None,
+        "mean_confidence": confidence if votes.n_tasks else None,
         "expected_wrong_labels": result.expected_errors if votes.n_tasks else None,
-        "ties": int(outcome.tie.sum()),
+        "ties": ties,
         **_measured(evaluation, votes.n_tasks),
     }
 
@@ -246,27 +243,29 @@ def _flat(frame: pl.DataFrame, suffix: str) -> pl.DataFrame:
     return frame.with_columns(pl.col("label").list.join(SEPARATOR))
 
 
-def _labels(result: Result) -> None:
+def _labels(result: Any) -> None:
     """Prints the labels: a preview on a terminal, CSV into a pipe."""
     import sys
 
-    frame = _flat(result.labels_frame(), "")
+    batches = result.label_batches() if hasattr(result, "label_batches") else iter([_flat(result.labels_frame(), "")])
     if not sys.stdout.isatty():
         from quorate.io.write import write_stream
 
-        write_stream(frame, sys.stdout.buffer)
+        write_stream(batches, sys.stdout.buffer)
         return
     from quorate.cli import console
 
-    console.data().print(console.table(frame.columns, frame.head(PREVIEW).rows(), left=2))
-    if len(frame) > PREVIEW:
-        console.talk().print(f"… and {len(frame) - PREVIEW} more: write them all with -o labels.csv", style="dim")
+    shown = next(batches)
+    console.data().print(console.table(shown.columns, shown.head(PREVIEW).rows(), left=2))
+    tasks = len(result.votes.tasks) + len(result.votes.unvoted)
+    if tasks > PREVIEW:
+        console.talk().print(f"… and {tasks - PREVIEW} more: write them all with -o labels.csv", style="dim")
 
 
-def _json(result: Result, evaluation: Evaluation | None, *, with_labels: bool) -> None:
+def _json(result: Result, facts: dict[str, object], evaluation: Evaluation | None, *, with_labels: bool) -> None:
     import json
 
-    document = _facts(result, evaluation)
+    document = dict(facts)
     if hasattr(result, "fit"):
         document["priors"] = dict(zip(result.votes.labels.texts(), result.fit.params.priors.tolist(), strict=True))
     if evaluation is not None:

@@ -42,7 +42,7 @@ def command(
 ) -> None:
     """Measures how far workers agree, with intervals, and finds those who copy each other."""
     import quorate as qr
-    from quorate.cli.aggregate import label_list
+    from quorate.cli.options import label_list
     from quorate.errors import InputError
     from quorate.io.write import check_target, write_frame
 

@@ -68,6 +68,26 @@ def counter(console: Console, total: float) -> Iterator[Callable[[str, int], Non
 
 
 @contextmanager
+def passes(console: Console) -> Iterator[Callable[[str, int, int], None]]:
+    """Yields a callback (what, votes done, of how many): a bar with the rate and the time left, on a terminal only."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rate]}"), TimeRemainingColumn())
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal or console.quiet) as bar:
+        running = bar.add_task("", total=None, rate="")
+        shown = ""
+
+        def report(what: str, done: int, total: int) -> None:
+            nonlocal shown
+            if what != shown:
+                shown = what
+                bar.reset(running, total=total or None, description=what, rate="")
+            speed = bar.tasks[0].speed
+            rate = "" if speed is None else f"{speed / 1e6:.1f} million votes/s"
+            bar.update(running, completed=done, total=max(total, done) if total else None, rate=rate)
+
+        yield report
+
+
+@contextmanager
 def downloads(console: Console, total: int) -> Iterator[Callable[[str, int], None]]:
     """Yields a callback (file, bytes here) that shows how much of everything has come, on a terminal only."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())

@@ -8,7 +8,7 @@ import warnings
 
 import typer
 
-from quorate.cli import aggregate, agreement, datasets, demo, evaluate, predict, reproduce, simulate
+from quorate.cli import aggregate, agreement, datasets, demo, encode, evaluate, predict, reproduce, simulate
 from quorate.errors import QuorateError
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
 )
 app.command("aggregate")(aggregate.command)
 app.command("predict")(predict.command)
+app.command("encode")(encode.command)
 app.command("evaluate")(evaluate.command)
 app.command("agreement")(agreement.command)
 app.command("simulate")(simulate.command)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.fit import Outcome
+from quorate.fit import Outcome, Pieces, TraceRow
 from quorate.gold import Gold
 from quorate.kernels.reference import Sums
 from quorate.params import Parameters
@@ -52,20 +53,65 @@ class Session(Protocol):
         """Returns what votes with the weights in `params` say of every task, and the statistics of the winners."""
         ...
 
-    def posterior(self, params: Parameters) -> NDArray[np.float64]:
-        """Returns T_qc under `params`, [tasks, K]."""
+    def posterior(self, params: Parameters) -> Pieces:
+        """Returns T_qc under `params`, [tasks, K]: at once, or piece by piece."""
         ...
 
     def gold(self) -> NDArray[np.bool_] | None:
         """Returns which tasks have their label from gold, [tasks]; None where no gold was given."""
         ...
 
-    def weight_shares(self, params: Parameters) -> NDArray[np.float64]:
-        """Returns the share of each task's weights in `params` that each label has, [tasks, K]."""
+    def weight_shares(self, params: Parameters) -> Pieces:
+        """Returns the share of each task's weights in `params` that each label has, [tasks, K]: at once, or piece by piece."""
         ...
 
-    def shares(self) -> NDArray[np.float64]:
-        """Returns the share of each task's votes that each label has, [tasks, K]."""
+    def shares(self) -> Pieces:
+        """Returns the share of each task's votes that each label has, [tasks, K]: at once, or piece by piece."""
+        ...
+
+
+Report = Callable[[str, int, int], None]  # what is being done, how many votes of it, of how many (0: not known)
+
+
+@runtime_checkable
+class Keeps(Protocol):
+    """A session that puts away figures of all tasks, so that they need not fit in memory."""
+
+    def keep(self, pieces: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Returns the pieces, [some tasks] each, as one array, [tasks]."""
+        ...
+
+
+def kept(session: Session, pieces: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Returns the pieces as one array, [tasks]: in memory, unless the session puts it away."""
+    return session.keep(pieces) if isinstance(session, Keeps) else np.concatenate([np.zeros(0), *pieces])
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Where the loop stands between two iterations: all it needs to go on."""
+
+    statistics: Any  # of the last E-step
+    priors: NDArray[np.float64]  # [K] of the last M-step
+    trace: tuple[TraceRow, ...]
+    hard: bool  # whether the next E-step is
+    seen: tuple[bytes, ...]  # see `em.Cycle`
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """A session whose fit can be broken off and taken up again by another process."""
+
+    def identify(self, settings: Mapping[str, Any]) -> None:
+        """Takes what tells this fit from others."""
+        ...
+
+    def resume(self) -> Point | None:
+        """Returns where this very fit was broken off, and takes up the labels it had then; None where it was not."""
+        ...
+
+    def note(self, point: Point) -> None:
+        """Keeps a point to go on from, and the labels as they are now."""
         ...
 
 
@@ -133,4 +179,13 @@ class Engine(Protocol):
 
     def load(self, votes: Votes, *, seed: int, ties: str, gold: Gold | None = None) -> Session:
         """Returns a session over these votes, of which gold tasks keep their label."""
+        ...
+
+
+@runtime_checkable
+class ReadsVotes(Protocol):
+    """An engine that reads sources itself, because it need not (or cannot) have them in memory."""
+
+    def read(self, source: Any, **options: Any) -> Votes:
+        """Returns the votes of any source; the options are those of `read`."""
         ...

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 from quorate.errors import QuorateError
+from quorate.io.encoded.mapped import open_encoded
+from quorate.io.encoded.plan import FLOOR, votes_in
+from quorate.io.memory import available, gib
+from quorate.io.read import encoded_folder
+from quorate.io.sources import Source, paths_of
 from quorate.votes import Votes
+
+PER_VOTE = 60  # bytes that a vote takes while it is read into memory
 
 
 def estimate(votes: Votes, shard_votes: int, threads: int = 1) -> int:
@@ -16,16 +20,6 @@ def estimate(votes: Votes, shard_votes: int, threads: int = 1) -> int:
     tasks = votes.n_tasks * (8 + 4 + 8 + 1)  # tie key, label, confidence, tie
     shard = 4 * 8 * min(shard_votes, len(votes)) * (votes.n_labels + 1)
     return tables + tasks + shard
-
-
-def available() -> int:
-    """Returns the bytes of memory the machine can still give."""
-    try:
-        with Path("/proc/meminfo").open(encoding="ascii") as lines:
-            kib = next(line for line in lines if line.startswith("MemAvailable:")).split()[1]
-        return int(kib) * 1024
-    except (OSError, StopIteration):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def require(votes: Votes, shard_votes: int, threads: int = 1) -> None:
@@ -38,10 +32,24 @@ def require(votes: Votes, shard_votes: int, threads: int = 1) -> None:
         )
 
 
-def gib(size: int) -> str:
-    """Returns a size in bytes as people say it.
+def require_on_disk(votes: Votes, shards: int, threads: int, limit: int | None) -> None:
+    """Raises when tables, counts and the shards at hand do not fit in the memory allowed, or in that of the machine."""
+    cells = votes.n_rows * votes.n_labels
+    need = FLOOR + (3 + threads) * 8 * cells + shards
+    have = available() if limit is None else limit
+    if need > have:
+        whose = "are free" if limit is None else "are allowed"
+        raise QuorateError(
+            f"this fit needs about {gib(need)} ({votes.n_rows} rows x {votes.n_labels} labels, and a shard of votes), "
+            f"but {gib(have)} {whose}: allow more, merge rare labels, or drop workers with few votes"
+        )
 
-    >>> gib(3 * 2**30)
-    '3.0 GiB'
-    """
-    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.1f} MiB"
+
+def in_memory(source: Votes | Source) -> int:
+    """Returns about how many bytes it takes to fit the votes of a source in memory; 0 where it is there already."""
+    folder = encoded_folder(source)
+    if folder is not None:
+        votes = open_encoded(folder, check=False)
+        return 4 * len(votes) + 24 * votes.n_tasks + estimate(votes, 0)
+    paths = None if isinstance(source, Votes) else paths_of(source)
+    return 0 if paths is None else PER_VOTE * votes_in(paths)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from quorate.errors import InputError, listed, shown
 from quorate.gold import Gold
+from quorate.io.encoded.mapped import HashedVocabulary
 from quorate.io.ids import matched, prepared, series_of, vocabulary
 from quorate.io.read import read_frame
 from quorate.io.sources import Source
@@ -82,6 +83,11 @@ def read_gold(source: Source, labels: Vocabulary) -> Gold:
 
 def gold_codes(gold: Gold, tasks: Vocabulary) -> NDArray[np.int32]:
     """Returns the label of each of these tasks, [tasks]; -1 where gold does not tell."""
+    if isinstance(tasks, HashedVocabulary):  # these may be too many for a table in memory
+        place = tasks.codes(gold.tasks.ids())
+        out = np.full(len(tasks), -1, np.int32)
+        out[place[place >= 0]] = gold.labels[place >= 0]
+        return out
     place = matched(tasks, gold.tasks)
     codes = np.append(gold.labels, np.int32(-1))
     return codes[place]  # place -1, for tasks without gold, is the last one

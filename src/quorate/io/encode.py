@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from quorate.errors import InputError, MissingLabels, listed, shown
 from quorate.io.assemble import assemble, assemble_compiled, check_duplicates, drop_duplicates
 from quorate.io.coder import MISSING, ROLES, Coded, Coder, CompiledCoder, PolarsCoder
+from quorate.io.encoded.mapped import EncodedVotes
 from quorate.io.ids import narrowed, prepared, sort_order
 from quorate.kernels.core import compiled
 from quorate.vocabulary import Vocabulary
@@ -111,6 +112,8 @@ def over_labels(votes: Votes, labels: Vocabulary, what: str, *, closed: bool = T
             f"the {what} is over the labels {listed(labels.ids())}, the votes over {listed(votes.labels.ids())}: "
             "use the same labels for both (labels=… declares them)"
         )
+    if isinstance(votes, EncodedVotes):
+        return _relabelled(votes, labels, what)
     place = np.repeat(np.arange(votes.n_tasks, dtype=np.uint32), np.diff(votes.task_ptr))
     worker = votes.row_worker().astype(np.uint32)[votes.row]
     codes = {"task": place, "worker": worker, "label": votes.row_label[votes.row].astype(np.uint32)}
@@ -118,6 +121,18 @@ def over_labels(votes: Votes, labels: Vocabulary, what: str, *, closed: bool = T
     same_kind = labels if votes.labels.kind == labels.kind or not len(votes.labels) else Vocabulary.of_texts(other)
     wider = votes_of(coded, same_kind, abstentions=votes.abstentions, frame_kind=votes.frame_kind)
     return replace(wider, unvoted=votes.unvoted, duplicates=votes.duplicates)
+
+
+def _relabelled(votes: EncodedVotes, labels: Vocabulary, what: str) -> EncodedVotes:
+    """Returns encoded votes over more labels; their rows stay as they are, so the order of their labels must."""
+    place = labels.codes(votes.labels.texts())
+    if (np.diff(place) < 0).any():
+        raise InputError(
+            f"the {what} has the labels in the order {listed(labels.ids())}, the encoded votes in {listed(votes.labels.ids())}: "
+            "encode the votes with the labels declared in that order"
+        )
+    same_kind = labels if votes.labels.kind == labels.kind or not len(votes.labels) else Vocabulary.of_texts(labels.texts())
+    return replace(votes, labels=same_kind, row_label=place[votes.row_label].astype(np.int32))
 
 
 def _declared_rank(coded: Coded, declared: Vocabulary) -> NDArray[np.uint32]:

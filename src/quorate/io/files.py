@@ -66,8 +66,13 @@ def format_of(path: Path) -> Format:
     return form
 
 
-def batches(path: Path, wanted: Wanted, form: Format | None = None, name: str | None = None) -> Iterator[pl.DataFrame]:
-    """Yields the wanted columns of a file, named by their role, in file order; `name` is the file's in messages."""
+def batches(
+    path: Path, wanted: Wanted, form: Format | None = None, name: str | None = None, *, skip: int = 0
+) -> Iterator[pl.DataFrame]:
+    """Yields the wanted columns of a file, named by their role, in file order, but for the first `skip` rows.
+
+    `name` is the file's in messages.
+    """
     name = name or str(path)
     form = form or format_of(path)
     if path.is_dir():
@@ -88,6 +93,8 @@ def batches(path: Path, wanted: Wanted, form: Format | None = None, name: str | 
         chosen = lazy.select(pl.col(c).alias(role) for role, c in columns.items())
         if form.is_text:  # a blank line is no vote
             chosen = chosen.filter(~pl.all_horizontal(pl.all().is_null()))
+        if skip:
+            chosen = chosen.slice(skip)
         empty = True
         for batch in chosen.collect_batches():
             empty = False

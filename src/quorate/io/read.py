@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from pathlib import Path
 
 import polars as pl
 
 from quorate.errors import OptionError
 from quorate.io.encode import Encoder
+from quorate.io.encoded.manifest import is_encoded
+from quorate.io.encoded.mapped import open_encoded
 from quorate.io.files import Wanted
 from quorate.io.sources import Source, concat, open_table
 from quorate.votes import FrameKind, Votes
@@ -22,7 +26,7 @@ def read(
     labels: Iterable[object] | None = None,
     duplicates: str = "all",
 ) -> Votes:
-    """Returns the votes of files, a frame, Arrow data, tuples (task, worker, label) or a dict of columns.
+    """Returns the votes of files, a frame, Arrow data, tuples (task, worker, label), a dict of columns or an encoded folder.
 
     `task`, `worker` and `label` name the columns where their usual names do not tell; `labels` declares the
     label set and its order; `duplicates` says which of a worker's votes on one task count (all, last, first,
@@ -32,6 +36,10 @@ def read(
     >>> qr.read({"question": [1, 1, 2], "annotator": ["ann", "bob", "ann"], "answer": ["yes", "no", "yes"]})
     Votes(3 votes, 2 tasks, 2 workers, 2 labels, 2 rows)
     """
+    folder = encoded_folder(source)
+    if folder is not None:
+        _refuse_options("encode", task, worker, label, labels, duplicates=duplicates)
+        return open_encoded(folder)
     table = open_table(source, {"task": task, "worker": worker, "label": label})
     encoder = Encoder(labels=labels, duplicates=duplicates, narrow=table.is_text)
     for batch in table.batches:
@@ -50,10 +58,21 @@ def as_votes(
 ) -> Votes:
     """Returns votes as they are, and anything else read; options of reading make no sense for the former."""
     if isinstance(source, Votes):
-        if any(option is not None for option in (task, worker, label, labels)) or duplicates != "all":
-            raise OptionError("these votes are read already: give task, worker, label, labels and duplicates to read()")
+        _refuse_options("read", task, worker, label, labels, duplicates=duplicates)
         return source
     return read(source, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates)
+
+
+def encoded_folder(source: object) -> Path | None:
+    """Returns the folder of encoded votes that this names, or None."""
+    if not isinstance(source, str | os.PathLike) or not is_encoded(Path(source)):
+        return None
+    return Path(source)
+
+
+def _refuse_options(by: str, *given: object, duplicates: str) -> None:
+    if any(option is not None for option in given) or duplicates != "all":
+        raise OptionError(f"these votes are read already: give task, worker, label, labels and duplicates to {by}()")
 
 
 def read_frame(source: Source, wanted: Wanted) -> tuple[pl.DataFrame, FrameKind]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import polars as pl
 
@@ -43,10 +43,9 @@ class Table:
 
 def open_table(source: Source, wanted: Wanted) -> Table:
     """Returns a source opened for reading the wanted roles; nothing is read but what is needed to know its kind."""
-    if isinstance(source, str | os.PathLike):
-        return _open_files([os.fspath(source)], wanted)
-    if isinstance(source, list | tuple) and source and all(isinstance(s, str | os.PathLike) for s in source):
-        return _open_files([os.fspath(s) for s in source], wanted)
+    names = _names(source)
+    if names is not None:
+        return _open_files(names, wanted)
     if isinstance(source, Votes):
         return Table(iter([frame_of(source)]), source.frame_kind)
     if isinstance(source, Mapping):
@@ -58,10 +57,24 @@ def open_table(source: Source, wanted: Wanted) -> Table:
         dataset: Any = source
         return Table(_from_frames(dataset.with_format("arrow").iter(batch_size=CHUNK), wanted, "the dataset"))
     if hasattr(source, "__arrow_c_stream__") and not isinstance(source, Iterator):
-        return Table(_from_frames([pl.DataFrame(source)], wanted, "the Arrow table"), _kind_of_producer(source))
+        return Table(_from_frames([pl.DataFrame(cast(Any, source))], wanted, "the Arrow table"), _kind_of_producer(source))
     if isinstance(source, Iterable):
         return _open_items(iter(source), wanted)
     raise InputError(f"cannot read from {shown(source)}: give {ACCEPTED}")
+
+
+def paths_of(source: Source) -> list[Path] | None:
+    """Returns the files that a source names, in reading order; None for anything else, and for standard input."""
+    names = _names(source)
+    return None if names is None or names == ["-"] else list(chain.from_iterable(map(_matches, names)))
+
+
+def _names(source: Source) -> list[str] | None:
+    if isinstance(source, str | os.PathLike):
+        return [os.fspath(source)]
+    if isinstance(source, list | tuple) and source and all(isinstance(s, str | os.PathLike) for s in source):
+        return [os.fspath(s) for s in source]
+    return None
 
 
 def _open_files(names: list[str], wanted: Wanted) -> Table:

@@ -52,6 +52,11 @@ def check_folder(path: Path) -> None:
         raise InputError(f"cannot write {path}: {error.strerror}") from error
     if is_folder:
         raise InputError(f"cannot write {path}: it is a folder")
+    check_parent(path)
+
+
+def check_parent(path: Path) -> None:
+    """Raises when nothing can be made at this path, because of the folder it would lie in."""
     if not path.parent.is_dir():
         raise InputError(f"cannot write {path}: the folder {path.parent} does not exist; make it first")
     if not os.access(path.parent, os.W_OK):
@@ -88,11 +93,13 @@ def _reported(batches: Iterable[pl.DataFrame], progress: Callable[[int], object]
         yield batch
 
 
-def write_stream(frame: pl.DataFrame, stream: BinaryIO) -> None:
-    """Writes a frame as CSV to a stream, piece by piece; a reader that has left raises BrokenPipeError."""
-    stream.write(frame.clear().write_csv().encode())
-    for piece in frame.iter_slices(1 << 16):
-        stream.write(piece.write_csv(include_header=False).encode())
+def write_stream(frames: pl.DataFrame | Iterable[pl.DataFrame], stream: BinaryIO) -> None:
+    """Writes frames one after the other as CSV to a stream, piece by piece; a reader that has left raises BrokenPipeError."""
+    for number, frame in enumerate([frames] if isinstance(frames, pl.DataFrame) else frames):
+        if not number:
+            stream.write(frame.clear().write_csv().encode())
+        for piece in frame.iter_slices(1 << 16):
+            stream.write(piece.write_csv(include_header=False).encode())
     stream.flush()
 
 

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from quorate import settings
 from quorate.beliefs import HasLearned, Priors, as_knowledge, as_learned, class_prior, pseudo_votes
 from quorate.em import How, Progress, Warm
-from quorate.engines.base import Engine, Session
-from quorate.engines.registry import resolve
+from quorate.engines.base import Engine, Resumable, Session
+from quorate.engines.identity import digest
+from quorate.engines.registry import resolve, votes_for
 from quorate.errors import OptionError, listed, shown
 from quorate.fit import Fit
 from quorate.io.answers import read_gold
 from quorate.io.encode import over_labels
-from quorate.io.read import as_votes
 from quorate.io.sources import Source
 from quorate.prior import ClassPrior, Others
 from quorate.result import Result
@@ -87,8 +87,8 @@ class Model:
         for name, value in (("history", history), ("priors", priors), ("warm_start", warm_start)):
             if value is not None and name not in self.takes:
                 raise OptionError(f"model {self.name!r} cannot use {name}: it takes {listed(sorted({'gold', *self.takes}))}")
-        place = resolve(engine, threads)
-        known = as_votes(votes)
+        place = resolve(engine, threads, source=votes)
+        known = votes_for(place, votes)
         told = None if history is None else as_knowledge(history)
         before = None if warm_start is None else as_learned(warm_start, "warm_start")
         if told is not None:
@@ -111,6 +111,9 @@ class Model:
             raise OptionError(f"priors_weight is {shown(priors_weight)}, but there are no priors: give priors=…, too")
         standards = None if gold is None else read_gold(gold, known.labels)
         session = place.load(known, seed=self.seed, ties=self.ties, gold=standards)
+        if isinstance(session, Resumable):
+            beliefs = (told, before, watch.classes, None if standards is None else (standards.tasks, standards.labels), start)
+            session.identify({"model": self.name, **asdict(self), "trace": trace, "beliefs": digest(beliefs)})
         fit = self._fit(known, session, watch)
         marked = session.gold()
         if marked is not None:

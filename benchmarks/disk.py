@@ -1,0 +1,154 @@
+"""Votes that do not fit in memory: from Parquet to labels in bounded memory, and passes that cost the same at any size.
+
+`python benchmarks/disk.py --votes 2 20 200 --data DIR --plot docs/scale-disk` measures at other sizes (millions of votes;
+the files are made in DIR where they are absent) and draws the figure.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+from measure import machine
+
+SMALL = (0.2, 2)  # millions of votes: what `make bench` measures
+VOTES_PER_TASK, LABELS, MEMORY = 5, 4, "2GB"
+READ = 1 << 24  # bytes read at once
+
+CHILD = """
+import json, sys, time
+from dataclasses import replace
+from pathlib import Path
+from quorate.engines.registry import resolve
+from quorate.io.write import write_batches
+import quorate as qr
+
+source, output, memory, read_at_once = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+tick = time.perf_counter
+began, spans = tick(), {}
+def report(what, done, total):
+    spans.setdefault(what, [tick(), 0.0])[1] = tick()
+place = replace(resolve("disk", memory=memory), report=report)
+votes = place.read(source)
+encoded = tick()
+trace = []
+result = qr.aggregate(votes, engine=place, trace="light", tol=0, max_iter=6, progress=trace.append)
+fitted = tick()
+write_batches(result.label_batches(), output)
+written = tick()
+peak = int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024
+reads, buffer = [], bytearray(read_at_once)
+for _ in range(3):
+    start = tick()
+    for name in ("row", "task_ptr", "task_hash"):
+        with (votes.folder / f"{name}.npy").open("rb", buffering=0) as file:
+            while file.readinto(buffer):
+                pass
+    reads.append(tick() - start)
+print(json.dumps({
+    "votes": len(votes), "tasks": votes.n_tasks, "workers": votes.n_workers, "shards": len(votes.shards),
+    "bytes": sum(p.stat().st_size for p in votes.folder.iterdir()),
+    "encode": encoded - began, "fit": fitted - encoded, "write": written - fitted, "all": written - began,
+    "passes": [row.seconds for row in trace], "read": sorted(reads)[1], "peak": peak,
+}))
+"""
+
+
+def run(folder, sizes=SMALL):
+    """Yields (what, figure, bar) of a run at each size."""
+    found = [measured(folder, millions) for millions in sizes]
+    for one in found:
+        name = f"{one['votes'] / 1e6:g} million votes, Parquet to labels, --memory {MEMORY}"
+        yield f"{name}: peak resident MB", one["peak"], "at most 2000"
+        yield f"{name}: million votes a second, all in all", one["votes"] / one["all"] / 1e6, ""
+        yield f"{name}: a pass, as a multiple of reading its shards once", per_pass(one) / one["read"], ""
+    least, most = found[0], found[-1]
+    ratio = (per_pass(most) / most["votes"]) / (per_pass(least) / least["votes"])
+    yield (
+        f"a pass per vote at {most['votes'] / 1e6:g} million votes, as a multiple of that at {least['votes'] / 1e6:g}",
+        ratio,
+        "at most 1.5",
+    )
+
+
+def measured(folder, millions):
+    """What one size takes, in a process of its own."""
+    source = made(folder, millions)
+    output = folder / f"labels-{millions:g}.parquet"
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, source, output, MEMORY, str(READ)], stdout=subprocess.PIPE, check=True, text=True
+    )
+    output.unlink()
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def made(folder, millions):
+    """The votes of this size, simulated unless they are there."""
+    place = folder / f"{millions:g}m"
+    tasks = int(millions * 1e6) // VOTES_PER_TASK
+    if not (place / "votes.parquet").exists():
+        subprocess.run(
+            [
+                *(sys.executable, "-m", "quorate", "simulate", "-o", place, "--tasks", str(tasks)),
+                *("--workers", str(max(tasks // 400, 10)), "--labels", str(LABELS), "--format", "parquet", "--quiet"),
+            ],
+            check=True,
+        )
+    return place / "votes.parquet"
+
+
+def per_pass(one):
+    """The median of the passes that go by delta: all but the first."""
+    return statistics.median(one["passes"][1:])
+
+
+def draw(found, path):
+    """Draws time and memory over the number of votes."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    votes = [one["votes"] for one in found]
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    for name, values in {
+        "encode": [one["encode"] for one in found],
+        "one pass": [per_pass(one) for one in found],
+        "reading the shards once": [one["read"] for one in found],
+        "Parquet to labels": [one["all"] for one in found],
+    }.items():
+        left.plot(votes, values, "o-", label=name)
+    left.set(xscale="log", yscale="log", xlabel="votes", ylabel="seconds", title="time")
+    left.legend(frameon=False, fontsize=8)
+    right.plot(votes, [one["peak"] for one in found], "o-", label="peak resident memory")
+    right.plot(votes, [one["bytes"] / 1e6 for one in found], "o--", label="encoded votes on disk")
+    right.axhline(2000, color="0.6", linewidth=1, label="--memory 2GB")
+    right.set(xscale="log", yscale="log", xlabel="votes", ylabel="MB", title="memory")
+    right.legend(frameon=False, fontsize=8)
+    for suffix in ("png", "svg"):
+        figure.savefig(path.with_suffix(f".{suffix}"), dpi=150, metadata={"Date": None} if suffix == "svg" else {})
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--votes", type=float, nargs="+", default=list(SMALL), help="millions of votes")
+    parser.add_argument("--data", type=Path, required=True, help="folder for the votes; those that are there are used")
+    parser.add_argument("--plot", type=Path, help="where the figure goes, without suffix")
+    parser.add_argument("--json", type=Path, help="where the figures go")
+    given = parser.parse_args()
+    given.data.mkdir(exist_ok=True)
+    print(machine())
+    found = []
+    for millions in given.votes:
+        found.append(measured(given.data, millions))
+        print(json.dumps(found[-1]), flush=True)
+    if given.json:
+        given.json.write_text(json.dumps({"machine": machine(), "runs": found}, indent=1) + "\n")
+    if given.plot:
+        draw(found, given.plot)
+
+
+if __name__ == "__main__":
+    main()

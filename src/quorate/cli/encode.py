@@ -1,0 +1,53 @@
+"""`quorate encode`: votes of any size into a folder that `aggregate` reads without holding it in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quorate.cli.options import label_list
+
+
+def command(
+    votes: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="VOTES",
+            help="Files of votes or patterns of them: csv, tsv, jsonl, parquet, arrow, .gz or .zst; - is standard input.",
+        ),
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to make; encoded votes there are replaced.")],
+    task: Annotated[str | None, typer.Option(help="Column of the task.")] = None,
+    worker: Annotated[str | None, typer.Option(help="Column of the worker.")] = None,
+    label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
+    labels: Annotated[str | None, typer.Option(help="The labels in order, joined by commas.")] = None,
+    duplicates: Annotated[str, typer.Option(help="Repeated votes: all, last, first or error.")] = "all",
+    memory: Annotated[str | None, typer.Option(help="Memory to use, like 2GB (default: half of what is free).")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where the same command was broken off.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
+) -> None:
+    """Encodes votes into a folder, in bounded memory at any size."""
+    import quorate as qr
+    from quorate.cli import console
+
+    talk = console.talk(quiet)
+    with console.passes(talk) as progress:
+        made = qr.encode(
+            votes if len(votes) > 1 else votes[0],
+            output,
+            task=task,
+            worker=worker,
+            label=label,
+            labels=None if labels is None else label_list(labels),
+            duplicates=duplicates,
+            memory=memory,
+            resume=resume,
+            progress=progress,
+        )
+    size = sum(path.stat().st_size for path in output.iterdir())
+    talk.print(
+        f"{len(made)} votes on {made.n_tasks} tasks by {made.n_workers} workers are in {output} ({size / 1e6:.1f} MB)",
+        soft_wrap=True,
+    )

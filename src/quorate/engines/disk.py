@@ -1,0 +1,85 @@
+"""The engine for votes that do not fit in memory: passes stream over shards on disk, statistics are summed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from quorate.engines.base import Report
+from quorate.engines.disk_session import DiskSession, Workplace, writing
+from quorate.engines.memory import require_on_disk
+from quorate.engines.shard import cuts, hashes
+from quorate.engines.stream import ShardFiles
+from quorate.gold import Gold
+from quorate.io.encoded.build import encode
+from quorate.io.encoded.mapped import EncodedVotes
+from quorate.io.encoded.plan import SHARD, Plan, memory_of, votes_in
+from quorate.io.read import as_votes, encoded_folder
+from quorate.io.sources import Source, paths_of
+from quorate.kernels import reference
+from quorate.votes import Votes
+
+
+@dataclass(frozen=True)
+class DiskEngine:
+    """Runs a kernel module over shards on disk. What it writes goes to `work`, or to a folder that vanishes with the result."""
+
+    name: str = "disk"
+    kernels: ModuleType = reference
+    threads: int = 1
+    memory: str | int | None = None
+    work: str | os.PathLike[str] | None = None  # the caller's, to resume from; the caller removes it
+    resume: bool = False
+    report: Report | None = None
+    shard_votes: int = SHARD  # in a shard of a folder that is made here
+    batch_votes: int = 1 << 24  # in the shards that are worked on together, where they fit
+
+    def read(self, source: Votes | Source, **options: Any) -> Votes:
+        """Returns the votes of any source, encoded on disk unless they are in memory; the options are those of `read`."""
+        if isinstance(source, Votes) or encoded_folder(source) is not None:
+            return as_votes(source, **options)
+        keeper, folder = self._folder()
+        paths = paths_of(source)
+        plan = Plan.of(memory_of(self.memory), None if paths is None else votes_in(paths))
+        plan = replace(plan, shard_votes=self.shard_votes)
+        resume = self.resume and paths is not None
+        votes = encode(source, folder / "votes", memory=self.memory, resume=resume, progress=self.report, plan=plan, **options)
+        return replace(votes, keeper=keeper)
+
+    def load(self, votes: Votes, *, seed: int, ties: str, gold: Gold | None = None) -> DiskSession:
+        """Returns a session over these votes, whose files are read anew in every pass."""
+        keeper, folder = self._folder()
+        if isinstance(votes, EncodedVotes):
+            files = ShardFiles.of(votes)
+        else:
+            of_tasks = hashes(self.kernels, votes.tasks, self.threads)
+            with writing(folder):
+                there = Path(tempfile.mkdtemp(prefix="votes-", dir=folder))
+                files = ShardFiles.lay_out(votes, of_tasks, cuts(votes.task_ptr, self.shard_votes), there)
+        files = files.merged(self.batch_votes, memory_of(self.memory) // 4)
+        require_on_disk(votes, files.shard_bytes(), self.threads, None if self.memory is None else memory_of(self.memory))
+        place = Workplace(self.kernels, self.threads, folder, keeper, self.resume, self.report)
+        return DiskSession(place, votes, files, seed=seed, ties=ties, gold=gold)
+
+    def _folder(self) -> tuple[object, Path]:
+        """Returns what removes the folder to work in when nobody needs it any more, and the folder."""
+        with writing(Path(self.work or tempfile.gettempdir())):
+            if self.work is not None:
+                Path(self.work).mkdir(exist_ok=True)
+                return None, Path(self.work)
+            keeper = Vanishing()
+            return keeper, keeper.folder
+
+
+class Vanishing:
+    """A folder that is removed when nobody holds this any more, or when the process ends in order."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="quorate-"))
+        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)

@@ -1,0 +1,261 @@
+"""A fit over votes on disk: each pass reads all shards, and leaves the labels in a file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quorate.engines import checkpoint
+from quorate.engines.base import Point, Report
+from quorate.engines.identity import digest
+from quorate.engines.local import total
+from quorate.engines.shard import Rules, Shard, Tally
+from quorate.engines.stream import LabelFile, ShardFiles, Stream
+from quorate.errors import QuorateError
+from quorate.fit import Outcome
+from quorate.gold import Gold
+from quorate.io.answers import gold_codes
+from quorate.io.encoded.arrays import ArrayFile, mapped
+from quorate.io.encoded.mapped import EncodedVotes
+from quorate.io.encoded.state import lock
+from quorate.kernels.reference import Sums
+from quorate.params import Parameters
+from quorate.statistics import Statistics
+from quorate.votes import Votes, piece
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """What an engine lends to its sessions."""
+
+    kernels: ModuleType
+    threads: int
+    folder: Path
+    keeper: object  # what removes the folder when nobody needs it any more; None where it is the caller's
+    resume: bool  # whether a fit goes on from what an earlier one has left there
+    report: Report | None
+
+
+class DiskSession:
+    """Votes on disk, and the current label of every task in a file that is written anew by every pass."""
+
+    def __init__(
+        self,
+        place: Workplace,
+        votes: Votes,
+        files: ShardFiles,
+        *,
+        seed: int,
+        ties: str,
+        gold: Gold | None,
+    ) -> None:
+        self._place = place
+        self._votes = votes
+        self._files = files
+        self._rules = Rules.of(place.kernels, place.threads, votes.row_label, votes.labels, ties)
+        self._stream = Stream(files, place.kernels, seed)
+        self._gold = None if gold is None else gold_codes(gold, votes.tasks)
+        self._folder: Path | None = None  # of this fit
+        self._point: Point | None = None  # where it was broken off
+        self._labels: int | None = None  # which file has the current labels; None: every task has label 0
+        self._noted: int | None = None  # which one belongs to the point noted last, and must stay
+        self._tally: Tally | None = None  # the counts of the current labels, while these are hard
+        self._passes = 0
+        self._outputs = 0
+
+    def identify(self, settings: Mapping[str, Any]) -> None:
+        """Takes what tells this fit from others; one that can be resumed has a folder of that name."""
+        if self._place.keeper is not None:
+            return
+        of_votes = self._votes.identity if isinstance(self._votes, EncodedVotes) else digest(self._votes)
+        self._folder = self._place.folder / f"run-{digest((dict(settings), of_votes))}"
+        with writing(self._folder):
+            if not self._place.resume:
+                shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.mkdir(exist_ok=True)
+        weakref.finalize(self, os.close, lock(self._folder))
+        found = checkpoint.load(self._folder)
+        if found is not None:
+            self._point, self._noted = found
+
+    def resume(self) -> Point | None:
+        """Returns where this very fit was broken off, and takes up the labels it had then; None where it was not."""
+        point = self._point
+        if point is not None:
+            self._labels, self._passes, self._point = self._noted, len(point.trace), None
+            is_hard = np.issubdtype(point.statistics.counts.dtype, np.integer)
+            self._tally = (point.statistics.counts, point.statistics.class_counts) if is_hard else None
+        return point
+
+    def note(self, point: Point) -> None:
+        """Keeps a point to go on from, and the labels as they are now."""
+        if self._place.keeper is None and self._folder is not None and self._labels is not None:
+            checkpoint.save(self._folder, point, self._labels)
+            self._noted = self._labels
+
+    def start(self, *, hard: bool) -> Statistics:
+        """Returns the statistics of majority vote: by winner (hard) or by vote shares (soft)."""
+        tally, favour = self._rules.empty(hard=hard), self._favour()
+        self._relabel("majority vote", lambda _, shard: shard.start(tally, hard=hard, favour=favour))
+        self._tally = tally if hard else None
+        return Statistics(*tally)
+
+    def recount(self, labels: NDArray[np.int32]) -> Statistics:
+        """Returns the statistics of these labels, [tasks], and takes them as the current ones."""
+        tally = self._rules.empty(hard=True)
+        self._relabel("recount", lambda cut, shard: shard.recount(piece(labels, cut), tally))
+        self._tally = tally
+        return Statistics(*tally)
+
+    def step(self, params: Parameters, *, hard: bool, likelihood: bool = True) -> Statistics:
+        """Returns the statistics of one pass: an E-step under `params`, and the recount."""
+        delta = hard and self._tally is not None  # then only tasks whose label changes touch the counts
+        tally = self._tally if delta and self._tally is not None else self._rules.empty(hard=hard)
+        self._tally = None  # a pass that is broken off leaves the counts in between
+        self._passes += 1
+
+        def act(_: slice, shard: Shard) -> Sums:
+            return shard.step(params, tally, hard=hard, delta=delta, likelihood=likelihood)
+
+        sums = total(self._relabel(f"pass {self._passes} ({'hard' if hard else 'soft'})", act))
+        self._tally = tally if hard else None
+        classification = self._rules.classification(tally, params) if hard else float("nan")
+        return Statistics(*tally, sums.log_likelihood, classification, sums.changed, sums.impossible)
+
+    def confusion_table(self, counts: Any, smoothing: float) -> tuple[Floats, Floats]:
+        """Returns log pi, [rows, K], and the votes of each worker by true label, [workers, K]."""
+        return self._rules.confusion_table(counts, self._votes.worker_ptr, smoothing)
+
+    def finish(self, params: Parameters) -> Outcome:
+        """Returns what the E-step under `params` says of every task."""
+        tally = self._rules.empty(hard=False)
+        sums, arrays = self._decide("last pass", lambda shard, *out: shard.finish(params, tally, *out))
+        return self._outcome(arrays, tally, total(sums).log_likelihood)
+
+    def majority(self) -> tuple[Outcome, Statistics]:
+        """Returns what majority vote says of every task (a vote is right when it agrees), and its winners' statistics."""
+        tally, favour = self._rules.empty(hard=True), self._favour()
+        _, arrays = self._decide("majority vote", lambda shard, *out: shard.majority(tally, favour, *out))
+        return self._outcome(arrays, tally, float("nan")), Statistics(*tally)
+
+    def weigh(self, params: Parameters) -> tuple[Outcome, Statistics]:
+        """Returns what weighted votes say of every task (a vote is right when it agrees), and their winners' statistics."""
+        tally = self._rules.empty(hard=True)
+        _, arrays = self._decide("last pass", lambda shard, *out: shard.weigh(params, tally, *out))
+        return self._outcome(arrays, tally, float("nan")), Statistics(*tally)
+
+    def weight_shares(self, params: Parameters) -> Iterator[Floats]:
+        """Yields the share of each task's weights that each label has, [tasks, K], shard by shard."""
+        return self._figures("weight shares", lambda shard, out: shard.weight_shares(params, out))
+
+    def posterior(self, params: Parameters) -> Iterator[Floats]:
+        """Yields T_qc under `params`, [tasks, K], shard by shard."""
+        return self._figures("probabilities", lambda shard, out: shard.posterior(params, out))
+
+    def shares(self) -> Iterator[Floats]:
+        """Yields the share of each task's votes that each label has, [tasks, K], shard by shard."""
+        favour = self._favour()
+        return self._figures("vote shares", lambda shard, out: shard.shares(favour, out))
+
+    def gold(self) -> NDArray[np.bool_] | None:
+        """Returns which tasks have their label from gold, [tasks]; None where no gold was given."""
+        return None if self._gold is None else self._gold >= 0
+
+    def keep(self, pieces: Iterable[Floats]) -> Floats:
+        """Returns the pieces, [some tasks] each, as one array on disk, [tasks]."""
+        with writing(self._own_folder()), self._output("figures", np.float64) as file:
+            for some in pieces:
+                file.append(some)
+        return mapped(file.path, file.dtype, file.length)
+
+    def _walk(self, what: str) -> Iterator[tuple[slice, Shard]]:
+        """Yields the shards with their tasks; each is good until the next but one."""
+        done, whole, report = 0, self._files.n_votes, self._place.report
+        for loaded in self._stream.shards(None if self._labels is None else self._label_file(self._labels)):
+            given = None if self._gold is None else self._gold[loaded.tasks]
+            yield loaded.tasks, Shard(self._rules, *loaded[1:4], labels=loaded.labels, gold=given)
+            done += len(loaded.row)
+            if report is not None:
+                report(what, done, whole)
+
+    def _relabel(self, what: str, act: Callable[[slice, Shard], Any]) -> list[Any]:
+        """Returns what an act on each shard says, and takes the labels it leaves as the current ones.
+
+        They go to a file that is neither the current one nor that of the point noted last.
+        """
+        other = next(n for n in range(3) if n not in (self._labels, self._noted))
+        there, said = self._label_file(other), []
+        with writing(there.path), there.path.open("wb", buffering=0) as file:
+            for cut, shard in self._walk(what):
+                said.append(act(cut, shard))
+                there.append(file, shard.labels)
+        self._labels = other
+        return said
+
+    def _decide(self, what: str, act: Callable[..., Any]) -> tuple[list[Any], tuple[NDArray[Any], ...]]:
+        """Returns what an act on each shard says, and (labels, confidence, tie) of all tasks, on disk."""
+        said = []
+        with writing(self._own_folder()), ExitStack() as opened:
+            kinds = {"labels": np.int32, "confidence": np.float64, "tie": np.bool_}
+            files = [opened.enter_context(self._output(name, kind)) for name, kind in kinds.items()]
+            for _, shard in self._walk(what):
+                confidence, tie = np.empty(shard.n_tasks), np.empty(shard.n_tasks, np.bool_)
+                said.append(act(shard, confidence, tie))
+                found: tuple[NDArray[Any], ...] = (shard.labels, confidence, tie)
+                for file, items in zip(files, found, strict=True):
+                    file.append(items)
+        self._tally = None
+        return said, tuple(mapped(file.path, file.dtype, file.length) for file in files)
+
+    def _figures(self, what: str, act: Callable[[Shard, Floats], None]) -> Iterator[Floats]:
+        """Yields what an act on each shard writes, [tasks, K]."""
+        for _, shard in self._walk(what):
+            out = np.empty((shard.n_tasks, self._votes.n_labels))
+            act(shard, out)
+            yield out
+
+    def _outcome(self, arrays: tuple[NDArray[Any], ...], tally: Tally, likelihood: float) -> Outcome:
+        right = tally[0][np.arange(self._votes.n_rows), self._votes.row_label].astype(np.float64)
+        return Outcome(arrays[0], arrays[1], arrays[2], right, likelihood)
+
+    def _favour(self) -> Floats | None:
+        """Returns each label's share of all votes, [K], where ties ask for it: the class marginal before any model."""
+        if not self._rules.by_prior:
+            return None
+        weights = self._votes.votes_per_row()
+        return np.bincount(self._votes.row_label, weights, minlength=self._votes.n_labels).astype(np.float64)
+
+    def _own_folder(self) -> Path:
+        if self._folder is None:
+            with writing(self._place.folder):
+                self._folder = Path(tempfile.mkdtemp(prefix="run-", dir=self._place.folder))
+        return self._folder
+
+    def _label_file(self, number: int) -> LabelFile:
+        return LabelFile(self._own_folder() / f"labels-{number}", self._votes.n_labels)
+
+    def _output(self, name: str, dtype: Any) -> ArrayFile:
+        self._outputs += 1
+        return ArrayFile(self._own_folder() / f"{name}-{self._outputs}.npy", dtype)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Says in one line what is wrong when something cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise QuorateError(f"cannot write {path}: {error.strerror or error}") from error

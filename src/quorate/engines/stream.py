@@ -1,0 +1,171 @@
+"""Shards read from disk one after the other, the next while the passes are at work on this one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quorate.errors import InputError
+from quorate.io.encoded.arrays import HEADER, ArrayFile, write_all
+from quorate.io.encoded.mapped import EncodedVotes
+from quorate.votes import Votes
+
+Cut = tuple[slice, slice]  # tasks and votes of a shard
+
+
+class Loaded(NamedTuple):
+    """The arrays of one shard, good until the next but one is asked for."""
+
+    tasks: slice
+    task_ptr: NDArray[np.int64]  # [tasks + 1] counted from the shard's first vote
+    row: NDArray[np.uint32]  # [votes]
+    task_key: NDArray[np.uint64]  # [tasks]
+    labels: NDArray[np.int32]  # [tasks]
+
+
+@dataclass(frozen=True)
+class ShardFiles:
+    """Where the votes lie: task_ptr.npy, row.npy and task_hash.npy of a folder, cut into shards."""
+
+    folder: Path
+    cuts: tuple[Cut, ...]
+
+    @classmethod
+    def of(cls, votes: EncodedVotes) -> ShardFiles:
+        """Returns the files of encoded votes."""
+        return cls(votes.folder, tuple(votes.cuts()))
+
+    @classmethod
+    def lay_out(cls, votes: Votes, hashes: NDArray[np.uint64], cuts: list[slice], folder: Path) -> ShardFiles:
+        """Returns votes that are in memory as files, in their own order."""
+        arrays: dict[str, NDArray[Any]] = {"task_ptr": votes.task_ptr, "row": votes.row, "task_hash": hashes}
+        for name, items in arrays.items():
+            with ArrayFile(folder / f"{name}.npy", items.dtype) as file:
+                file.append(items)
+        ptr = votes.task_ptr
+        return cls(folder, tuple((cut, slice(int(ptr[cut.start]), int(ptr[cut.stop]))) for cut in cuts))
+
+    def merged(self, votes: int, room: int) -> ShardFiles:
+        """Returns the same files in larger shards, of up to so many votes and bytes (see `shard_bytes`).
+
+        A pass prepares its table once a shard: it is worth its while for many votes only.
+        """
+        out: list[Cut] = []
+        for tasks, cast in self.cuts:
+            wider = (slice(out[-1][0].start, tasks.stop), slice(out[-1][1].start, cast.stop)) if out else (tasks, cast)
+            if out and wider[1].stop - wider[1].start <= votes and _bytes(wider) <= room:
+                out[-1] = wider
+            else:
+                out.append((tasks, cast))
+        return ShardFiles(self.folder, tuple(out))
+
+    @property
+    def n_votes(self) -> int:
+        """The number of votes."""
+        return self.cuts[-1][1].stop if self.cuts else 0
+
+    def shard_bytes(self) -> int:
+        """Returns the memory that the largest shard takes while passes run over it, the next one beside it."""
+        return max((_bytes(cut) for cut in self.cuts), default=0)
+
+
+def _bytes(cut: Cut) -> int:
+    tasks, votes = cut
+    return int(2 * (4 * (votes.stop - votes.start) + 25 * (tasks.stop - tasks.start)))
+
+
+class LabelFile:
+    """The label of every task, in as few bytes as will do."""
+
+    def __init__(self, path: Path, n_labels: int) -> None:
+        self.path = path
+        self.dtype = np.dtype(np.uint8 if n_labels <= 1 << 8 else np.uint16 if n_labels <= 1 << 16 else np.int32)
+
+    def read(self, file: BinaryIO, tasks: slice, out: NDArray[np.int32]) -> None:
+        """Reads the labels of some tasks to OUT [tasks]."""
+        packed = np.empty(len(out), self.dtype)
+        fill(file, tasks.start * self.dtype.itemsize, packed, self.path)
+        out[:] = packed
+
+    def append(self, file: BinaryIO, labels: NDArray[np.int32]) -> None:
+        """Writes the labels of the tasks that come next."""
+        write_all(file, np.ascontiguousarray(labels, self.dtype).view(np.uint8).data if len(labels) else b"")
+
+
+class Stream:
+    """Reads the shards of some files ahead of whoever works on them."""
+
+    def __init__(self, files: ShardFiles, kernels: ModuleType, seed: int) -> None:
+        self._files = files
+        self._kernels = kernels
+        self._seed = seed
+        self._free: list[list[dict[str, NDArray[Any]]]] = []  # pairs of buffers that nobody uses: fresh pages take time
+        self._most_tasks = max((t.stop - t.start for t, _ in files.cuts), default=0)
+        self._most_votes = max((v.stop - v.start for _, v in files.cuts), default=0)
+
+    def shards(self, labels: LabelFile | None) -> Iterator[Loaded]:
+        """Yields the shards in order, with these labels, or with label 0 for every task."""
+        with ExitStack() as opened, ThreadPoolExecutor(1) as pool:
+            files: dict[str, BinaryIO] = {}
+            for name in ("task_ptr", "row", "task_hash"):
+                files[name] = opened.enter_context(_open(self._files.folder / f"{name}.npy"))
+            if labels is not None:
+                files["labels"] = opened.enter_context(_open(labels.path))
+            sets = self._free.pop() if self._free else [self._buffers() for _ in self._files.cuts[:2]]
+            opened.callback(self._free.append, sets)
+            coming: Future[Loaded] | None = None
+            for place in range(len(self._files.cuts)):
+                here = pool.submit(self._load, place, sets[0], files, labels) if coming is None else coming
+                loaded = here.result()
+                following = place + 1
+                if following < len(self._files.cuts):
+                    coming = pool.submit(self._load, following, sets[following % 2], files, labels)
+                yield loaded
+
+    def _buffers(self) -> dict[str, NDArray[Any]]:
+        return {
+            "task_ptr": np.empty(self._most_tasks + 1, np.int64),
+            "row": np.empty(self._most_votes, np.uint32),
+            "task_hash": np.empty(self._most_tasks, np.uint64),
+            "labels": np.zeros(self._most_tasks, np.int32),
+        }
+
+    def _load(self, place: int, buffers: dict[str, NDArray[Any]], files: dict[str, BinaryIO], labels: LabelFile | None) -> Loaded:
+        tasks, votes = self._files.cuts[place]
+        n = tasks.stop - tasks.start
+        ptr, row, key = buffers["task_ptr"][: n + 1], buffers["row"][: votes.stop - votes.start], buffers["task_hash"][:n]
+        for name, start, out in (("task_ptr", tasks.start, ptr), ("row", votes.start, row), ("task_hash", tasks.start, key)):
+            fill(files[name], HEADER + start * out.itemsize, out, self._files.folder / f"{name}.npy")
+        ptr -= votes.start
+        current = buffers["labels"][:n]
+        if labels is None:
+            current[:] = 0
+        else:
+            labels.read(files["labels"], tasks, current)
+        return Loaded(tasks, ptr, row, self._kernels.tie_keys(key, self._seed), current)
+
+
+def fill(file: BinaryIO, at: int, out: NDArray[Any], path: Path) -> None:
+    """Reads as many items as OUT holds, from this byte on; a file that ends before is an error."""
+    rest = out.view(np.uint8).data if out.size else memoryview(b"")
+    file.seek(at)
+    while rest:
+        got = file.readinto(rest)  # type: ignore[attr-defined]
+        if not got:
+            raise InputError(f"{path} is shorter than it was: something else writes to it")
+        rest = rest[got:]
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb", buffering=0)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error

@@ -1,0 +1,1 @@
+"""Votes encoded on disk: built in bounded memory, opened without reading them."""

@@ -1,0 +1,114 @@
+"""Votes of any size to a folder of encoded votes, in bounded memory.
+
+First the input streams by: workers, labels and rows get codes, and votes are spilled to partitions by the hash of their
+task. Then partition after partition is sorted and put into the shards. Tasks stand in the order of their hashes and
+votes in that of their rows, so the folder is the same for any order of the input, and any number of partitions.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+
+from quorate.errors import InputError, MissingLabels, OptionError, QuorateError
+from quorate.io.assemble import check_duplicates
+from quorate.io.encoded.job import Job, Progress
+from quorate.io.encoded.manifest import is_encoded
+from quorate.io.encoded.mapped import EncodedVotes, open_encoded
+from quorate.io.encoded.plan import Plan, memory_of, votes_in
+from quorate.io.encoded.state import STATE, State, emptied, fingerprint, is_of_source, locked, note_source
+from quorate.io.files import Wanted
+from quorate.io.sources import Source, open_table, paths_of
+from quorate.io.write import check_parent
+from quorate.vocabulary import Vocabulary
+
+
+def encode(
+    source: Source,
+    folder: str | os.PathLike[str],
+    *,
+    task: str | None = None,
+    worker: str | None = None,
+    label: str | None = None,
+    labels: Iterable[object] | None = None,
+    duplicates: str = "all",
+    memory: str | int | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+    plan: Plan | None = None,
+) -> EncodedVotes:
+    """Returns votes encoded into a folder, from anything `read` takes; they need not fit in memory.
+
+    The options are those of `read`. `memory` ("2GB") bounds what is taken of it, half of what is free by default.
+    The folder is built aside and renamed. `resume` goes on where an earlier call with the same files and options was
+    broken off. `progress` is called with what is being done, the votes done, and how many there are about.
+
+    >>> import tempfile, quorate as qr
+    >>> folder = tempfile.mkdtemp() + "/votes"
+    >>> qr.encode([("t1", "ann", "cat"), ("t1", "bob", "dog"), ("t2", "ann", "cat")], folder)
+    Votes(3 votes, 2 tasks, 2 workers, 2 labels, 2 rows)
+    >>> qr.aggregate(folder, model="mv").labels.sort("task")["task"].to_list()
+    ['t1', 't2']
+    """
+    check_duplicates(duplicates)
+    declared = None if labels is None else Vocabulary.of(labels, "label")
+    limit, paths, target = memory_of(memory), paths_of(source), Path(folder)
+    if paths is None and resume:
+        raise OptionError("resume goes on with files: these votes are no files, so encode them anew")
+    columns: Wanted = {"task": task, "worker": worker, "label": label}
+    options = {**columns, "labels": None if declared is None else declared.ids(), "duplicates": duplicates}
+    identity = {} if paths is None else fingerprint(paths, options)
+    aside = target.parent / f".{target.name}.partial"
+    check_parent(target)
+    if target.exists() and not is_encoded(target) and not (target.is_dir() and not any(target.iterdir())):
+        raise InputError(f"{target} exists and holds no encoded votes: name a new folder")
+    if resume and is_encoded(target) and not aside.exists() and is_of_source(target, identity):
+        return open_encoded(target)
+    table = open_table(source, columns)
+    with locked(aside):
+        if resume and aside.joinpath(STATE).exists() and not is_of_source(aside, identity):
+            raise InputError(f"{aside} was begun with other files or options: begin anew without resume")
+        state = State.load(aside) if resume else None
+        if state is None:
+            emptied(aside)
+            note_source(aside, identity)
+            plan = plan or Plan.of(limit, None if paths is None else votes_in(paths))
+            state = State(plan.bits, plan.shard_votes)
+        try:
+            if not is_encoded(aside):  # the manifest is written last
+                job = Job(aside, state, plan or Plan.of(limit, None), declared, duplicates, table.is_text, progress)
+                job.read(table, paths, columns)
+                job.build()
+            shutil.rmtree(aside / "spill", ignore_errors=True)
+        except OSError as error:
+            left = f"; what is done is kept in {aside}, go on with resume" if paths is not None else ""
+            _forget(aside, keep=paths is not None)
+            raise QuorateError(f"cannot write {target}: {error.strerror or error}{left}") from error
+        except BaseException as error:
+            _forget(aside, keep=paths is not None and not isinstance(error, QuorateError))
+            raise
+        _replace(aside, target)
+    if state.missing:
+        warnings.warn(f"{state.missing} of {state.rows} votes have no label: dropped as abstentions", MissingLabels, stacklevel=2)
+    return open_encoded(target, check=False)
+
+
+def _replace(aside: Path, target: Path) -> None:
+    """Puts a finished folder in its place; until the last moment what was there before stays."""
+    if target.exists():
+        old = target.parent / f".{target.name}.old"
+        shutil.rmtree(old, ignore_errors=True)
+        target.rename(old)
+        aside.rename(target)
+        shutil.rmtree(old)
+    else:
+        aside.rename(target)
+    (target / STATE).unlink()
+
+
+def _forget(aside: Path, *, keep: bool) -> None:
+    if not keep:
+        shutil.rmtree(aside, ignore_errors=True)

@@ -1,0 +1,369 @@
+"""The disk engine: the labels of the reference from any shards, in bounded memory, and after any interruption."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import quorate as qr
+from quorate.engines import memory, registry, stream
+from quorate.engines.base import Keeps, Resumable
+from quorate.engines.disk import DiskEngine
+from quorate.engines.local import LocalEngine
+from quorate.engines.registry import resolve
+from quorate.io.encoded.build import encode
+from quorate.io.encoded.mapped import EncodedVotes
+from quorate.io.encoded.plan import Plan
+from quorate.kernels import cpu
+from strategies import crowds
+
+SMALL = DiskEngine(shard_votes=7, batch_votes=0)
+COMPILED = DiskEngine(kernels=cpu, threads=2, shard_votes=50, batch_votes=0)
+
+
+def frame(result):
+    return result.labels_frame().sort("task")
+
+
+def fitted(source, model, engine, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", qr.NotConverged)
+        return qr.aggregate(source, model=model, engine=engine, **options)
+
+
+def same(here, there, *, bits=False):
+    """The same labels, in whatever order tasks come; the same figures, to the last bit or nearly."""
+    a, b = frame(here), frame(there)
+    assert a.drop("confidence").equals(b.drop("confidence"))
+    np.testing.assert_allclose(a["confidence"], b["confidence"], atol=0 if bits else 1e-9)
+    np.testing.assert_allclose(
+        here.probabilities_frame().sort("task").drop("task"), there.probabilities_frame().sort("task").drop("task"), atol=1e-9
+    )
+    workers = here.workers_frame(), there.workers_frame()
+    assert workers[0].columns == workers[1].columns
+    np.testing.assert_allclose(workers[0].drop("worker"), workers[1].drop("worker"), atol=1e-9)
+    assert here.iterations == there.iterations
+    assert np.isclose(here.log_likelihood, there.log_likelihood, rtol=1e-12, equal_nan=True)
+    assert here.sureness() == pytest.approx(there.sureness())
+
+
+@settings(max_examples=30)
+@given(votes=crowds(max_tasks=20), data=st.data(), model=st.sampled_from(["mv", "fds"]))
+def test_any_shards_and_any_order_give_the_labels_of_the_reference(votes, data, model, tmp_path_factory):
+    there = fitted(votes, model, LocalEngine())
+    shuffled, folder = data.draw(st.permutations(votes)), tmp_path_factory.mktemp("disk")
+    encode(shuffled, folder / "votes", plan=Plan(bits=data.draw(st.integers(0, 3)), shard_votes=data.draw(st.integers(1, 30))))
+    same(fitted(folder / "votes", model, SMALL), there)
+    same(fitted(shuffled, model, replace(SMALL, shard_votes=data.draw(st.integers(1, 30)))), there)
+
+
+@pytest.mark.parametrize("model", ["mv", "ds", "fds", "hybrid", "one-coin", "iwmv"])
+@pytest.mark.parametrize("engine", [SMALL, COMPILED], ids=["reference", "compiled"])
+def test_every_model_and_every_figure(tmp_path, model, engine):
+    crowd = qr.simulate(tasks=150, workers=12, labels=3, votes_per_task=(1, 5), adversaries=0.2, repeats=0.1, seed=4)
+    crowd.votes.write_parquet(tmp_path / "votes.parquet")
+    here = fitted(tmp_path / "votes.parquet", model, engine)
+    assert isinstance(here.votes, EncodedVotes)
+    assert len(here.votes.shards) > 5
+    assert here.is_on_disk
+    there = fitted(crowd.votes, model, LocalEngine())
+    assert not there.is_on_disk
+    same(here, there)
+    assert len(list(here.label_batches())) == len(here.votes.shards)
+    same(fitted(here.votes, model, "cpu"), there)  # the folder in memory: one piece of figures, many parts of tasks
+    assert here.confusion("w3").equals(there.confusion("w3")) or model not in ("mv", "fds")
+    assert here.learned().knowledge.counts.shape == there.learned().knowledge.counts.shape
+
+
+@pytest.mark.parametrize("model", ["mv", "fds", "ds", "iwmv"])
+def test_votes_in_memory_keep_their_order(model):
+    votes = qr.read(qr.simulate(tasks=90, workers=9, seed=6).votes)
+    here, there = fitted(votes, model, SMALL), fitted(votes, model, LocalEngine())
+    assert here.labels["task"].to_list() == there.labels["task"].to_list()
+    same(here, there)
+    sets = pl.DataFrame({"task": [1, 1, 2, 2], "worker": ["a", "b", "a", "b"], "label": [["x"], ["x", "y"], ["y"], []]})
+    assert fitted(sets, model, SMALL, multi=True).labels.equals(fitted(sets, model, LocalEngine(), multi=True).labels)
+
+
+def test_ties_by_prior_and_seeds(tmp_path):
+    votes = qr.simulate(tasks=300, workers=9, labels=4, votes_per_task=2, seed=6).votes
+    encode(votes, tmp_path / "v", plan=Plan(shard_votes=40))
+    for options in ({"ties": "prior"}, {"seed": 3}, {"seed": 4, "ties": "prior"}, {"smoothing": 0.3}, {"stop": "labels"}):
+        same(fitted(tmp_path / "v", "fds", COMPILED, **options), fitted(votes, "fds", LocalEngine(), **options))
+
+
+def test_what_is_known_beforehand(tmp_path):
+    crowd = qr.simulate(tasks=200, workers=15, labels=3, seed=9)
+    votes, truth = crowd.votes, crowd.truth
+    encode(votes, tmp_path / "v", plan=Plan(shard_votes=60))
+    old = qr.aggregate(qr.simulate(tasks=100, workers=15, labels=3, seed=10).votes)
+    gold = dict(truth.head(40).iter_rows()) | {"nobody's": "l0"}
+    for options in (
+        {"gold": gold},
+        {"gold": gold, "calibrate": True},
+        {"calibrate": truth.tail(100)},
+        {"history": old},
+        {"warm_start": old},
+        {"strength": "auto"},
+        {"priors": "uniform"},
+    ):
+        here, there = fitted(tmp_path / "v", "fds", COMPILED, **options), fitted(votes, "fds", LocalEngine(), **options)
+        same(here, there)
+        assert here.gold_without_votes == there.gold_without_votes
+    same(old.predict(tmp_path / "v", engine=COMPILED), old.predict(votes))
+    wider = qr.aggregate(qr.simulate(tasks=100, workers=15, labels=5, seed=10).votes)  # knows labels that nobody gave here
+    same(fitted(tmp_path / "v", "fds", COMPILED, warm_start=wider), fitted(votes, "fds", LocalEngine(), warm_start=wider))
+    turned = qr.aggregate(votes, labels=["l2", "l1", "l0"])
+    with pytest.raises(qr.InputError, match="encode the votes with the labels declared in that order"):
+        turned.predict(tmp_path / "v")
+
+
+def test_a_start_and_abstentions(tmp_path):
+    votes = [("t", "a", "x"), ("t", "b", None), ("u", "a", None), ("v", "b", "y"), ("v", "a", "y")]
+    with pytest.warns(qr.MissingLabels, match="2 of 5 votes have no label"):
+        here = fitted(votes, "fds", SMALL)
+    assert sorted(here.labels.select("task", "label", "votes").rows()) == [("t", "x", 1), ("u", None, 0), ("v", "y", 2)]
+    crowd = qr.read(qr.simulate(tasks=40, workers=5, seed=1).votes)
+    start = np.zeros(40, np.int32)
+    here, there = (qr.FastDawidSkene().fit(crowd, engine=e, start=start) for e in (SMALL, LocalEngine()))
+    same(here, there)
+
+
+def test_shards_are_worked_on_together(tmp_path):
+    votes = qr.simulate(tasks=300, workers=9, labels=4, votes_per_task=(1, 6), seed=6).votes
+    encoded = encode(votes, tmp_path / "v", plan=Plan(shard_votes=40))
+    apart = stream.ShardFiles.of(encoded)
+    together = apart.merged(100, 10**9)
+    assert [t.start for t, _ in together.cuts] == [0, *(t.stop for t, _ in together.cuts[:-1])]
+    assert together.n_votes == apart.n_votes == len(votes)
+    assert 80 < max(v.stop - v.start for _, v in together.cuts) <= 100
+    assert apart.merged(10**9, 10**9).cuts == ((slice(0, encoded.n_tasks), slice(0, len(votes))),)
+    assert apart.merged(10**9, 2 * apart.shard_bytes()).shard_bytes() <= 2 * apart.shard_bytes()
+    assert apart.merged(0, 0) == apart
+    there = fitted(votes, "fds", LocalEngine())
+    for batch in (0, 100, 10**9):
+        same(fitted(tmp_path / "v", "fds", replace(COMPILED, batch_votes=batch)), there)
+
+
+def test_glad_is_refused(tmp_path):
+    with pytest.raises(qr.OptionError, match="this engine cannot run model 'glad': choose engine='cpu'"):
+        qr.aggregate([("t", "w", "x")], model="glad", engine="disk")
+
+
+def test_sessions_keep_their_promises():
+    session = SMALL.load(qr.read([("t", "w", "x")]), seed=0, ties="hash")
+    assert isinstance(session, Resumable)
+    assert isinstance(session, Keeps)
+    assert session.keep(iter([np.ones(2), np.zeros(1)])).tolist() == [1.0, 1.0, 0.0]
+
+
+def test_many_labels_need_wider_files():
+    for k in (255, 256, 257, 70_000):
+        votes = qr.read([(t, f"w{t % 3}", t % k) for t in range(300)], labels=list(range(k)))
+        path = stream.LabelFile(None, k)
+        assert np.iinfo(path.dtype).max >= k - 1
+        if k < 300:
+            same(fitted(votes, "mv", SMALL), fitted(votes, "mv", LocalEngine()))
+
+
+def test_what_is_written_vanishes_with_the_result(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    result = fitted(qr.simulate(tasks=50, workers=9, seed=6).votes, "fds", SMALL)
+    assert list(tmp_path.iterdir())
+    assert len(result.labels) == 50
+    del result
+    assert not list(tmp_path.iterdir())
+
+
+# Which engine, and how much memory.
+
+
+def test_auto_goes_to_disk_for_what_does_not_fit(tmp_path, monkeypatch):
+    qr.simulate(tasks=500, workers=9, seed=6).votes.write_csv(tmp_path / "v.csv")
+    assert resolve("auto", source=tmp_path / "v.csv").name == "cpu"
+    monkeypatch.setattr(registry, "available", lambda: 100_000)
+    assert resolve("auto", source=tmp_path / "v.csv").name == "disk"
+    assert resolve("auto", source=str(tmp_path / "*.csv")).name == "disk"
+    assert resolve("auto", source=[("t", "w", "x")]).name == "cpu"
+    assert resolve("cpu", source=tmp_path / "v.csv").name == "cpu"
+    assert resolve("auto", source=tmp_path / "v.csv", memory="1GB").name == "cpu"
+    encode(tmp_path / "v.csv", tmp_path / "v")
+    assert resolve("auto", source=tmp_path / "v").name == "cpu"
+    monkeypatch.setattr(registry, "available", lambda: 10_000)
+    assert resolve("auto", source=tmp_path / "v").name == "disk"
+    result = qr.aggregate(tmp_path / "v.csv")
+    assert result.is_on_disk
+
+
+def test_options_of_the_disk_engine(tmp_path):
+    assert resolve("disk", memory="2GB", work=tmp_path, resume=True).memory == 2 * 10**9
+    with pytest.raises(qr.OptionError, match="memory is for engine='disk': engine 'cpu' holds everything in memory"):
+        qr.aggregate([("t", "w", "x")], engine="cpu", memory="2GB")
+    with pytest.raises(qr.OptionError, match="resume is for engine='disk'"):
+        qr.aggregate([("t", "w", "x")], resume=True)
+    assert qr.aggregate([("t", "w", "x")], memory="2GB").labels["label"].to_list() == ["x"]
+
+
+def test_too_little_memory_is_said(tmp_path, monkeypatch):
+    votes = qr.read({"task": np.arange(40_000), "worker": np.arange(40_000) % 20_000, "label": np.arange(40_000) % 200})
+    with pytest.raises(
+        qr.QuorateError, match=r"this fit needs about .* \(20000 rows x 200 labels, and a shard of votes\), but .* are allowed"
+    ):
+        qr.aggregate(votes, engine="disk", memory="400MB")
+    monkeypatch.setattr(memory, "available", lambda: 10**6)
+    with pytest.raises(qr.QuorateError, match="but 1.0 MiB are free: allow more, merge rare labels, or drop workers"):
+        qr.aggregate(votes, engine="disk")
+
+
+def test_memory_stays_bounded(tmp_path):
+    """A fit of many votes takes little more memory than one of few: nothing grows with the votes."""
+    peaks = []
+    for tasks in (1_000, 300_000):
+        qr.simulate(tasks=tasks, workers=50, seed=1).votes.write_parquet(tmp_path / f"{tasks}.parquet")
+        code = (
+            "import sys, quorate as qr\nfrom dataclasses import replace\nfrom pathlib import Path\n"
+            "from quorate.engines.registry import resolve\nfrom quorate.io.write import write_batches\n"
+            "place = replace(resolve('disk', 2, memory='400MB'), shard_votes=50_000, batch_votes=0)\n"
+            "result = qr.aggregate(sys.argv[1], engine=place)\n"
+            "write_batches(result.label_batches(), Path(sys.argv[1] + '.labels.parquet'))\n"
+            "result.workers_frame(), result.sureness()\n"
+            "print(Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0])\n"  # ru_maxrss begins with the parent's
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code, tmp_path / f"{tasks}.parquet"], capture_output=True, text=True, check=True
+        )
+        peaks.append(int(done.stdout) / 1024)
+    assert peaks[1] < 400
+    assert peaks[1] - peaks[0] < 150  # in memory the votes alone would be read at 60 bytes each: 90 MB, and the labels beside
+
+
+# Broken off and taken up again.
+
+KILL = """
+import os, signal, sys, warnings
+import quorate as qr
+from dataclasses import replace
+from quorate.engines.registry import resolve
+warnings.simplefilter("ignore")
+source, work, model, what, at = sys.argv[1:6]
+def report(name, done, total):
+    if name.startswith(what) and done >= int(at):
+        os.kill(os.getpid(), signal.SIGKILL)
+place = replace(resolve("disk", 2), work=work, report=report, shard_votes=100, batch_votes=0)
+qr.aggregate(source, model=model, engine=place, tol=0, max_iter=8)
+"""
+
+
+@pytest.mark.parametrize("model", ["fds", "ds", "hybrid", "iwmv"])
+@pytest.mark.parametrize(
+    ("what", "at"), [("sorting", 1), ("majority", 1), ("pass 1 ", 600), ("pass 2 ", 1), ("pass 3 ", 300), ("last", 300)]
+)
+def test_killed_and_resumed_gives_the_same_bytes(tmp_path, model, what, at):
+    crowd = qr.simulate(tasks=250, workers=12, labels=3, votes_per_task=4, adversaries=0.2, seed=2)
+    crowd.votes.write_parquet(tmp_path / "v.parquet")
+    work, place = tmp_path / "work", replace(resolve("disk", 2), shard_votes=100, batch_votes=0)
+    options = {"tol": 0, "max_iter": 8} if model != "iwmv" else {"max_iter": 8, "tol": 1e-4}
+    code = KILL if model != "iwmv" else KILL.replace(", tol=0", "")
+    killed = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "v.parquet", work, model, what, str(at)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if not killed.returncode:
+        pytest.skip(f"{model} has no such pass here")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    seen = []
+    again = replace(place, work=work, resume=True, report=lambda name, done, total: seen.append(name))
+    resumed = fitted(tmp_path / "v.parquet", model, again, **options)
+    whole = fitted(tmp_path / "v.parquet", model, place, **options)
+    same(resumed, whole, bits=True)
+    assert resumed.trace.drop("seconds").equals(whole.trace.drop("seconds"))
+    if what in ("pass 2 ", "pass 3 "):  # the passes before were not done again
+        assert not [name for name in seen if name.startswith(("reading", "sorting", "majority", "pass 1 "))]
+
+
+def test_other_settings_do_not_go_on_from_these(tmp_path):
+    crowd = qr.simulate(tasks=250, workers=12, labels=3, votes_per_task=4, adversaries=0.2, seed=2)
+    crowd.votes.write_parquet(tmp_path / "v.parquet")
+    seen = []
+
+    def report(name, done, total):
+        seen.append(name)
+        if name.startswith("pass 3"):
+            raise KeyboardInterrupt
+
+    place = replace(resolve("disk", 1), work=tmp_path / "work", shard_votes=100, batch_votes=0)
+    with pytest.raises(KeyboardInterrupt):
+        fitted(tmp_path / "v.parquet", "fds", replace(place, report=report), tol=0)
+    seen.clear()
+    other = replace(place, resume=True, report=lambda name, done, total: seen.append(name))
+    here = fitted(tmp_path / "v.parquet", "fds", other, smoothing=0.5)
+    assert "pass 1 (hard)" in seen
+    same(here, fitted(crowd.votes, "fds", LocalEngine(), smoothing=0.5))
+    with pytest.raises(qr.OptionError, match="something else is at work"):  # its result is still in use
+        fitted(tmp_path / "v.parquet", "fds", other, smoothing=0.5)
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path):
+    crowd = qr.simulate(tasks=250, workers=12, labels=3, votes_per_task=4, adversaries=0.2, seed=2)
+    encode(crowd.votes, tmp_path / "v", plan=Plan(shard_votes=100))
+
+    def report(name, done, total):
+        if name.startswith("pass 2"):
+            raise KeyboardInterrupt
+
+    place = replace(resolve("disk", 1), work=tmp_path / "work", batch_votes=0)
+    with pytest.raises(KeyboardInterrupt):
+        fitted(tmp_path / "v", "fds", replace(place, report=report), tol=0)
+    [noted] = (tmp_path / "work").rglob("checkpoint.quorate")
+    data = bytearray(noted.read_bytes())
+    data[-40] ^= 1
+    noted.write_bytes(data)
+    with pytest.raises(qr.InputError, match="is damaged"):
+        fitted(tmp_path / "v", "fds", replace(place, resume=True), tol=0)
+    assert fitted(tmp_path / "v", "fds", place, tol=0).iterations > 1  # without resume it begins anew
+
+
+def test_a_file_that_shrinks_is_said(tmp_path):
+    encode(qr.simulate(tasks=250, workers=12, seed=2).votes, tmp_path / "v", plan=Plan(shard_votes=100))
+    votes = qr.read(tmp_path / "v")
+    session = COMPILED.load(votes, seed=0, ties="hash")
+    with (tmp_path / "v" / "row.npy").open("r+b") as file:
+        file.truncate(600)
+    with pytest.raises(qr.InputError, match=r"row.npy is shorter than it was"):
+        session.start(hard=True)
+    with pytest.raises(qr.InputError, match=r"row.npy is shorter than it was"):
+        list(votes.parts())
+    (tmp_path / "v" / "task_hash.npy").unlink()
+    with pytest.raises(qr.InputError, match="cannot read .*task_hash.npy"):
+        session.start(hard=True)
+
+
+@pytest.mark.parametrize("fail_at", [1, 4, 20, 40])
+def test_a_full_disk_is_said_in_one_line(tmp_path, monkeypatch, fail_at):
+    from quorate.io.encoded import arrays
+
+    votes = qr.read(qr.simulate(tasks=200, workers=15, seed=7).votes)
+    written, real = [], arrays.write_all
+
+    def full(file, data):
+        written.append(1)
+        if len(written) >= fail_at:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(file, data)
+
+    for module in (arrays, stream):
+        monkeypatch.setattr(module, "write_all", full)
+    with pytest.raises(qr.QuorateError, match="cannot write .*: No space left on device") as said:
+        fitted(votes, "fds", replace(SMALL, shard_votes=200))
+    assert "\n" not in str(said.value)

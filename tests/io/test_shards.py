@@ -1,0 +1,468 @@
+"""Encoded folders: the votes that `read` gives, whatever the partitions; built whole, resumed, or refused."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import quorate as qr
+from quorate.io.encoded import arrays, partition, spill, state
+from quorate.io.encoded.build import encode
+from quorate.io.encoded.mapped import EncodedVotes, open_encoded
+from quorate.io.encoded.plan import FLOOR, Plan, memory_of, votes_in
+from strategies import crowds
+
+SMALL = Plan(bits=2, partition_votes=50, held_votes=70, shard_votes=40)
+
+
+def content(votes):
+    """What votes say, without their order: {task: sorted (worker, label)}, and the panel."""
+    worker, texts = votes.row_worker(), votes.tasks.ids()
+    by_task = {
+        texts[t]: [(votes.workers[int(worker[r])], votes.labels[int(votes.row_label[r])]) for r in votes.row[a:b]]
+        for t, (a, b) in enumerate(zip(votes.task_ptr[:-1].tolist(), votes.task_ptr[1:].tolist(), strict=True))
+    }
+    rows = dict(
+        zip(
+            [(votes.workers[int(w)], votes.labels[int(c)]) for w, c in zip(worker, votes.row_label, strict=True)],
+            votes.votes_per_row().tolist(),
+            strict=True,
+        )
+    )
+    return (
+        by_task,
+        rows,
+        votes.workers.ids(),
+        votes.labels.ids(),
+        sorted(votes.unvoted.ids()),
+        votes.abstentions,
+        votes.duplicates,
+    )
+
+
+def files(folder):
+    """Every file of a folder but the note of where its votes came from."""
+    return {p.name: p.read_bytes() for p in sorted(folder.iterdir()) if p.name != "source.json"}
+
+
+@given(votes=crowds(max_tasks=30), data=st.data())
+def test_any_partitions_and_any_order_give_the_same_bytes(votes, data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shards")
+    first = encode(votes, folder / "a", plan=Plan(bits=0))
+    assert content(first) == content(qr.read(votes))
+    bits, size = data.draw(st.integers(0, 5)), data.draw(st.integers(1, 20))
+    plan = Plan(bits=bits, partition_votes=size, held_votes=data.draw(st.integers(1, 50)))
+    encode(data.draw(st.permutations(votes)), folder / "b", plan=plan)
+    assert files(folder / "a") == files(folder / "b")
+
+
+@given(votes=crowds(max_tasks=30), data=st.data())
+def test_repeated_votes_count_as_read_counts_them(votes, data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shards")
+    rule = data.draw(st.sampled_from(["last", "first"]))
+    got = content(encode(votes, folder / "a", duplicates=rule, plan=SMALL))
+    want = content(qr.read(votes, duplicates=rule))
+    assert got[0] == want[0]
+    assert {row: n for row, n in got[1].items() if n} == want[1]  # rows of votes that do not count stay, empty
+    assert got[2:] == want[2:]
+
+
+def test_repeated_votes_can_be_refused(tmp_path):
+    votes = [("t", "w", "x"), ("u", "w", "x"), ("t", "w", "y")]
+    with pytest.raises(qr.InputError, match="worker 'w' voted more than once on task 't'"):
+        encode(votes, tmp_path / "a", duplicates="error")
+    assert list(tmp_path.iterdir()) == []
+    assert len(encode(votes[:2], tmp_path / "a", duplicates="error")) == 2
+
+
+def test_shards_are_cut_alike_and_hold_whole_tasks(tmp_path):
+    votes = qr.simulate(tasks=300, workers=12, votes_per_task=(1, 9), seed=2).votes
+    one = encode(votes, tmp_path / "one", plan=Plan(bits=0, shard_votes=40))
+    many = encode(votes.sample(fraction=1.0, shuffle=True, seed=1), tmp_path / "many", plan=SMALL)
+    assert files(tmp_path / "one") == files(tmp_path / "many")
+    assert sum(span.votes for span in one.shards) == len(votes)
+    assert max(span.votes for span in many.shards) <= 40
+    for (tasks, ptr, row), (same, ids, sizes) in zip(many.parts(), many.task_parts(), strict=True):
+        assert tasks == same
+        assert np.array_equal(ptr, many.task_ptr[tasks.start : tasks.stop + 1] - many.task_ptr[tasks.start])
+        assert np.array_equal(row, many.row[many.task_ptr[tasks.start] : many.task_ptr[tasks.stop]])
+        assert ids.ids() == many.tasks.ids()[tasks]
+        assert np.array_equal(sizes, np.diff(ptr))
+    assert (np.diff(many.task_hash.astype(object)) > 0).all()
+
+
+def test_one_task_with_all_votes(tmp_path):
+    votes = pl.DataFrame({"task": "t", "worker": np.arange(500) % 20, "label": np.arange(500) % 3})
+    got = encode(votes, tmp_path / "a", plan=SMALL)
+    assert content(got) == content(qr.read(votes))
+    assert [span.votes for span in got.shards] == [500]
+
+
+def test_a_heavy_task_among_others(tmp_path):
+    votes = qr.simulate(tasks=200, workers=20, seed=1).votes
+    heavy = votes.with_columns(task=pl.lit("t7"))
+    whole = pl.concat([votes, heavy])
+    assert content(encode(whole, tmp_path / "a", plan=SMALL)) == content(qr.read(whole))
+
+
+def test_equal_hashes_are_told_apart_by_their_text(tmp_path, monkeypatch):
+    def coarse(ids):
+        return np.array([len(text) % 2 for text in ids.texts()], np.uint64) << np.uint64(63)
+
+    for module in (spill, partition):
+        monkeypatch.setattr(module, "hash_ids", coarse)
+    monkeypatch.setattr("quorate.io.encoded.job.hash_ids", coarse)
+    monkeypatch.setattr("quorate.io.encoded.mapped.hash_ids", coarse)
+    votes = qr.simulate(tasks=150, workers=9, seed=3).votes
+    a = encode(votes, tmp_path / "a", plan=Plan(bits=0, partition_votes=30))
+    b = encode(votes.reverse(), tmp_path / "b", plan=Plan(bits=3))
+    assert files(tmp_path / "a") == files(tmp_path / "b")
+    assert content(b) == content(qr.read(votes))
+    assert a.tasks.codes(["t3", "t149", "none"]).tolist() == [a.tasks.ids().index("t3"), a.tasks.ids().index("t149"), -1]
+
+
+def test_ids_are_found_by_hash(tmp_path):
+    votes = encode(qr.simulate(tasks=400, workers=9, seed=3).votes, tmp_path / "a")
+    wanted = ["t0", "t399", "t400", "", "t17"]
+    ids = votes.tasks.ids()
+    assert votes.tasks.codes(wanted).tolist() == [ids.index(w) if w in ids else -1 for w in wanted]
+
+
+def csv(tmp_path, *lines):
+    path = tmp_path / "votes.csv"
+    path.write_text("task,worker,label\n" + "\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["7,1,0", "8,2,1", "9,1,0"],
+        ["7,1,0", "007,2,1", "9,1,0"],
+        ["7,1,0", "x,2,1", "9,01,0"],
+        ["7,1,0", "8,,1"],
+        ["7,1,0", "8,2,", "9,1,", "x,1,"],
+        [f"{t},{w},{t % 3}" for t in range(200) for w in range(3)],
+        [f"{t},{w},{t % 3}" for t in range(200) for w in range(3)] + ["0200,1,1"],
+    ],
+    ids=["whole", "zero in front", "text worker", "no worker", "abstentions", "many", "many but one"],
+)
+def test_text_files_are_taken_as_read_takes_them(tmp_path, lines):
+    path = csv(tmp_path, *lines)
+
+    def outcome(call):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                return content(call()), [str(w.message) for w in caught]
+            except qr.InputError as error:
+                return str(error)
+
+    assert outcome(lambda: encode(path, tmp_path / "out", plan=SMALL)) == outcome(lambda: qr.read(path))
+
+
+@pytest.mark.parametrize("kind", ["integer", "boolean", "categorical", "float", "text"])
+def test_every_type_of_id(tmp_path, kind):
+    frame = qr.simulate(tasks=60, workers=8, labels=2, seed=5).votes
+    number = frame.with_columns(pl.all().str.slice(1).cast(pl.Int64))
+    frame = {
+        "integer": number,
+        "boolean": number.with_columns(pl.col("task") > 30, pl.col("label") > 0),
+        "categorical": frame.with_columns(pl.all().cast(pl.Categorical)),
+        "float": number.cast(pl.Float64),
+        "text": frame,
+    }[kind]
+    assert content(encode(frame, tmp_path / "a", plan=SMALL)) == content(qr.read(frame))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet", "arrow", "csv.gz"])
+def test_every_format_and_several_files(tmp_path, suffix):
+    votes = qr.simulate(tasks=90, workers=8, seed=5).votes
+    halves = [votes[:200], votes[200:]]
+    for n, half in enumerate(halves):
+        path = tmp_path / f"votes{n}.{suffix}"
+        if suffix == "csv.gz":
+            import gzip
+
+            path.write_bytes(gzip.compress(half.write_csv().encode()))
+        elif suffix == "arrow":
+            half.write_ipc(path)
+        else:
+            getattr(half, {"csv": "write_csv", "tsv": "write_csv", "jsonl": "write_ndjson", "parquet": "write_parquet"}[suffix])(
+                path, **({"separator": "\t"} if suffix == "tsv" else {})
+            )
+    got = encode(str(tmp_path / f"votes*.{suffix}"), tmp_path / "out", plan=SMALL)
+    assert content(got) == content(qr.read(votes))
+    assert votes_in([tmp_path / f"votes{n}.{suffix}" for n in (0, 1)]) >= (0 if suffix == "csv.gz" else 100)
+
+
+def test_declared_labels(tmp_path):
+    votes = [("t", "a", "x"), ("u", "b", "y")]
+    assert encode(votes, tmp_path / "a", labels=["z", "y", "x"]).labels.ids() == ["z", "y", "x"]
+    assert content(encode(votes, tmp_path / "a", labels=["z", "y", "x"])) == content(qr.read(votes, labels=["z", "y", "x"]))
+    with pytest.raises(qr.InputError, match="label 'y' in row 2 is not among the declared labels: x"):
+        encode(votes, tmp_path / "b", labels=["x"])
+
+
+def test_bad_votes_leave_nothing_behind(tmp_path):
+    for votes, words in {
+        (("t", "a", "x"), (None, "b", "y")): "task is missing in row 2",
+        (("t", None, "x"),): "worker is missing in row 1",
+    }.items():
+        with pytest.raises(qr.InputError, match=words):
+            encode(list(votes), tmp_path / "a")
+    for n, frame in enumerate(
+        [
+            pl.DataFrame({"task": ["1"], "worker": ["w"], "label": ["x"]}),
+            pl.DataFrame({"task": [1], "worker": ["w"], "label": ["x"]}),
+        ]
+    ):
+        frame.write_parquet(tmp_path / f"{n}.parquet")
+    with pytest.raises(qr.InputError, match="the task ids are of kind string in one part of the source and integer in another"):
+        encode(str(tmp_path / "*.parquet"), tmp_path / "a")
+    with pytest.raises(qr.InputError, match="cannot read"):
+        encode(tmp_path / "none.csv", tmp_path / "a")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["0.parquet", "1.parquet"]
+
+
+def test_no_votes_at_all(tmp_path):
+    empty = {"task": [], "worker": [], "label": []}
+    votes = encode(empty, tmp_path / "a")
+    assert content(votes) == content(qr.read(empty))
+    assert qr.aggregate(tmp_path / "a").labels.is_empty()
+
+
+def test_the_folder_is_votes_for_everything(tmp_path):
+    crowd = qr.simulate(tasks=200, workers=12, seed=2)
+    encode(crowd.votes, tmp_path / "a", plan=SMALL)
+    assert isinstance(qr.read(tmp_path / "a"), EncodedVotes)
+    here = qr.aggregate(str(tmp_path / "a"), engine="reference").labels.sort("task")
+    assert here.equals(qr.aggregate(crowd.votes, engine="reference").labels.sort("task"))
+    with pytest.raises(qr.OptionError, match="read already"):
+        qr.read(tmp_path / "a", duplicates="last")
+
+
+def test_arrays_are_plain_npy(tmp_path):
+    votes = encode([("t", "a", "x"), ("u", "b", "y")], tmp_path / "a")
+    assert np.array_equal(np.load(tmp_path / "a" / "row.npy", mmap_mode="r"), votes.row)
+    assert np.load(tmp_path / "a" / "task_ptr.npy").tolist() == [0, 1, 2]
+    assert np.load(tmp_path / "a" / "unvoted.npy").tolist() == []
+
+
+# Broken off and taken up again.
+
+KILL = """
+import os, signal, sys, quorate as qr
+from quorate.io.encoded.plan import Plan
+source, folder, what, at = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+import quorate.io.encoded.build as build, quorate.io.encoded.job as job
+job.BATCH = 100
+def progress(name, done, total):
+    if name == what and done >= at:
+        os.kill(os.getpid(), signal.SIGKILL)
+if what == "end":
+    build._replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+build.encode(source, folder, duplicates="last", progress=progress, plan=Plan(bits=3, partition_votes=200, held_votes=300, shard_votes=150))
+"""
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    ("what", "at"),
+    [
+        ("reading votes", 100),
+        ("reading votes", 700),
+        ("reading votes", 1900),
+        ("sorting votes", 1),
+        ("sorting votes", 1500),
+        ("end", 0),
+    ],
+)
+def test_killed_and_resumed_gives_the_same_bytes(tmp_path, what, at, suffix):
+    votes = qr.simulate(tasks=400, workers=15, repeats=0.2, seed=7).votes
+    parts = [votes[:900], votes[900:]]
+    for n, part in enumerate(parts):
+        path = tmp_path / f"v{n}.{suffix}"
+        part.write_csv(path) if suffix == "csv" else part.write_parquet(path, row_group_size=250)
+    source = str(tmp_path / f"v*.{suffix}")
+    plan = Plan(bits=3, partition_votes=200, held_votes=300, shard_votes=150)
+    whole = encode(source, tmp_path / "whole", duplicates="last", plan=plan)
+    killed = subprocess.run(
+        [sys.executable, "-c", KILL, source, tmp_path / "cut", what, str(at)], capture_output=True, text=True, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert not (tmp_path / "cut").exists()
+    if at != 100:  # else nothing was noted yet
+        with pytest.raises(qr.InputError, match="other files or options"):
+            encode(source, tmp_path / "cut", resume=True)
+    resumed = encode(source, tmp_path / "cut", duplicates="last", resume=True, plan=plan)
+    assert files(tmp_path / "cut") == files(tmp_path / "whole")
+    assert content(resumed) == content(whole)
+    assert not list(tmp_path.glob(".cut*"))
+    assert content(encode(source, tmp_path / "cut", duplicates="last", resume=True)) == content(whole)  # nothing is left to do
+
+
+def test_a_resumed_run_reads_only_the_rest(tmp_path, monkeypatch):
+    from quorate.io.encoded import job
+
+    votes = qr.simulate(tasks=400, workers=15, seed=7).votes
+    votes.write_csv(tmp_path / "v.csv")
+    monkeypatch.setattr(job, "BATCH", 100)
+
+    def stop(name, done, total):
+        if done >= 1500:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        encode(tmp_path / "v.csv", tmp_path / "out", progress=stop, plan=Plan(bits=2, held_votes=500))
+    seen = []
+    encode(tmp_path / "v.csv", tmp_path / "out", resume=True, progress=lambda *now: seen.append(now))
+    assert seen[0][1] > 1500
+    assert content(open_encoded(tmp_path / "out")) == content(qr.read(votes))
+
+
+def test_without_resume_a_run_begins_anew(tmp_path):
+    votes = qr.simulate(tasks=100, workers=15, seed=7).votes
+    votes.write_csv(tmp_path / "v.csv")
+    with pytest.raises(KeyboardInterrupt):
+        encode(tmp_path / "v.csv", tmp_path / "out", progress=_interrupt, plan=SMALL)
+    assert (tmp_path / ".out.partial").exists()
+    votes[:50].write_csv(tmp_path / "v.csv")
+    assert len(encode(tmp_path / "v.csv", tmp_path / "out")) == 50
+    with pytest.raises(qr.OptionError, match="no files"):
+        encode(votes, tmp_path / "out", resume=True)
+
+
+def _interrupt(*_):
+    raise KeyboardInterrupt
+
+
+def test_two_at_once_do_not_mix(tmp_path):
+    with state.locked(tmp_path / ".out.partial"), pytest.raises(qr.OptionError, match="something else is at work"):
+        encode([("t", "w", "x")], tmp_path / "out")
+
+
+# What is not right.
+
+
+@pytest.mark.parametrize("fail_at", [1, 5, 20, 60])
+def test_a_full_disk_is_said_in_one_line(tmp_path, monkeypatch, fail_at):
+    votes = qr.simulate(tasks=200, workers=15, seed=7).votes
+    votes.write_csv(tmp_path / "v.csv")
+    before = encode(tmp_path / "v.csv", tmp_path / "out", labels=["l2", "l1", "l0"], plan=SMALL)
+    written, real = [], arrays.write_all
+
+    def full(file, data):
+        written.append(1)
+        if len(written) >= fail_at:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(file, data)
+
+    for module in (arrays, spill):
+        monkeypatch.setattr(module, "write_all", full)
+    with pytest.raises(qr.QuorateError, match="cannot write .*out: No space left on device; what is done is kept in") as said:
+        encode(tmp_path / "v.csv", tmp_path / "out", plan=SMALL)
+    assert "\n" not in str(said.value)
+    assert content(open_encoded(tmp_path / "out")) == content(before)  # what was there before stays
+    monkeypatch.undo()
+    assert content(encode(tmp_path / "v.csv", tmp_path / "out", resume=True)) == content(qr.read(votes))
+
+
+def test_a_full_disk_for_real(tmp_path):
+    """On a disk of two megabytes, where one can be had."""
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", small], capture_output=True, check=False).returncode:
+        pytest.skip("no disk can be mounted here")
+    try:
+        votes = qr.simulate(tasks=60_000, workers=50, seed=7).votes
+        votes.write_parquet(tmp_path / "v.parquet")
+        with pytest.raises(qr.QuorateError, match="No space left on device"):
+            encode(tmp_path / "v.parquet", small / "out")
+        assert not (small / "out").exists()
+    finally:
+        subprocess.run(["umount", small], check=True)
+
+
+@pytest.mark.parametrize(
+    "name", ["row", "task_ptr", "task_hash", "tasks", "tasks_offsets", "workers", "worker_ptr", "row_label", "labels"]
+)
+def test_a_damaged_file_is_found(tmp_path, name):
+    encode(qr.simulate(tasks=200, workers=15, seed=7).votes, tmp_path / "out", plan=SMALL)
+    path = tmp_path / "out" / f"{name}.npy"
+    whole = bytearray(path.read_bytes())
+    whole[-2] ^= 1
+    path.write_bytes(whole)
+    with pytest.raises(qr.InputError, match=rf"{name}.npy is damaged.*checksum does not match.*encode the votes again"):
+        qr.read(tmp_path / "out")
+    path.write_bytes(whole[:-1])
+    with pytest.raises(qr.InputError, match=rf"{name}.npy is damaged: it has {len(whole) - 1} bytes, not {len(whole)}"):
+        open_encoded(tmp_path / "out", check=False)
+    path.unlink()
+    with pytest.raises(qr.InputError, match=rf"cannot read .*{name}.npy: No such file"):
+        open_encoded(tmp_path / "out")
+
+
+def test_a_damaged_or_foreign_manifest_is_refused(tmp_path):
+    encode([("t", "w", "x")], tmp_path / "out")
+    path = tmp_path / "out" / "manifest.json"
+    good = json.loads(path.read_text())
+    for text, words in {
+        path.read_text()[:-30]: "is damaged",
+        json.dumps(good | {"votes": 2}): "checksum does not match",
+        json.dumps({"name": "another program"}): "holds no encoded votes: its manifest.json is of something else",
+        json.dumps(good | {"version": 99}): "encoded by a newer quorate",
+    }.items():
+        path.write_text(text)
+        with pytest.raises(qr.QuorateError, match=words):
+            qr.aggregate(tmp_path / "out")
+    with pytest.raises(qr.InputError, match="holds no encoded votes"):
+        open_encoded(tmp_path)
+
+
+def test_a_foreign_folder_is_not_overwritten(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("x")
+    with pytest.raises(qr.InputError, match="exists and holds no encoded votes: name a new folder"):
+        encode([("t", "w", "x")], tmp_path / "mine")
+    with pytest.raises(qr.InputError, match="does not exist; make it first"):
+        encode([("t", "w", "x")], tmp_path / "no" / "such")
+    (tmp_path / "empty").mkdir()
+    assert len(encode([("t", "w", "x")], tmp_path / "empty")) == 1
+    assert len(encode([("t", "w", "x"), ("u", "w", "x")], tmp_path / "empty")) == 2
+
+
+def test_amounts_of_memory():
+    assert memory_of("2GB") == 2 * 10**9
+    assert memory_of("1 GiB") == memory_of(2**30) == 2**30
+    assert memory_of(None) >= FLOOR
+    for bad in ("much", "-1GB", "2 GB RAM", True):
+        with pytest.raises(qr.OptionError, match="give a size like '2GB'"):
+            memory_of(bad)
+    with pytest.raises(qr.OptionError, match="memory is '10MB': give at least"):
+        memory_of("10MB")
+    assert Plan.of(FLOOR, 10**9).partition_votes == 1 << 16
+    assert Plan.of(2 * 10**9, 200_000_000).bits == 7
+    assert Plan.of(2 * 10**9, 10).bits == 0
+
+
+def test_without_the_compiled_core_the_bytes_are_the_same(tmp_path):
+    votes = qr.simulate(tasks=300, workers=15, labels=4, repeats=0.1, seed=8).votes
+    votes.with_columns(label=pl.when(pl.col("task") == "t5").then(None).otherwise("label")).write_csv(tmp_path / "v.csv")
+    with pytest.warns(qr.MissingLabels):
+        encode(tmp_path / "v.csv", tmp_path / "fast", duplicates="last")
+    code = (
+        "import sys, warnings; sys.modules['quorate._core'] = None; warnings.simplefilter('ignore')\n"
+        "import quorate as qr; qr.encode(sys.argv[1], sys.argv[2], duplicates='last')"
+    )
+    subprocess.run([sys.executable, "-c", code, tmp_path / "v.csv", tmp_path / "slow"], check=True)
+    assert files(tmp_path / "fast") == files(tmp_path / "slow")
