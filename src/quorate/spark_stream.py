@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
 import polars as pl
 
 from quorate import settings
-from quorate.errors import InputError, listed, shown
+from quorate.errors import InputError, QuorateError, listed, shown
 from quorate.io.columns import find
 from quorate.io.ids import prepared
 from quorate.io.spark import Frame, is_frame, plain_errors, quoted
@@ -89,17 +92,19 @@ class SparkStream:
         try:
             with plain_errors("the stream stopped"):
                 query.awaitTermination()
-        except Exception:
+        except QuorateError:
             if job.error is not None:  # as it was raised, without what Spark wraps around it
                 raise job.error from None
             raise
         finally:
             query.stop()
+            job.close()
         return self.progress
 
     def _start(self, votes: Frame, name: str | None, trigger: dict[str, Any]) -> tuple[Any, _Job]:
         picked = self._picked(votes)
         job = _Job(self._folder, *self._folder.begin(self._given), self._sink, self._bad, self._refit_every)
+        atexit.register(job.close)
         writer = picked.writeStream.foreachBatch(job).option("checkpointLocation", f"file://{self._folder.checkpoint}")
         with plain_errors("cannot start the stream"):
             writer = writer.trigger(**trigger) if trigger else writer
@@ -138,12 +143,22 @@ class _Job:
         self._skips, self._refit_every = bad == "skip", refit_every
         self.error: Exception | None = None
 
+    def close(self) -> None:
+        """Lets go of what is large: Spark's gateway keeps every function it was ever given."""
+        atexit.unregister(self.close)
+        self.error = None
+        del self._online
+
     def __call__(self, batch: Frame, number: int) -> None:
         try:
             self._take(batch, number)
+        except QuorateError as error:
+            self.error = error
         except Exception as error:
             self.error = error
             raise
+        if self.error is not None:  # a twin without the traceback, and all that hangs on it: the gateway keeps errors, too
+            raise type(self.error)(str(self.error))
 
     def _take(self, batch: Frame, number: int) -> None:
         """Learns a batch, gives its decisions away, and only then says that it is finished.
@@ -155,7 +170,8 @@ class _Job:
         query = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
         if not check_turn(self._progress, number, query, self._folder.path):
             return
-        rows = pl.DataFrame(batch.toArrow())
+        with _told(f"batch {number}: cannot read the votes"):
+            rows = pl.DataFrame(batch.toArrow())
         votes, skipped = self._sound(rows.sort([*rows.columns[len(ROLES) :], *ROLES]).select(ROLES), number)
         given = votes.drop_nulls("label")
         decisions = self._learn(given, number)
@@ -203,6 +219,20 @@ class _Job:
             wanted |= now["label"].ne_missing(before["label"])
         task = _as_type(now["task"], votes["task"].dtype)
         return now.with_columns(task, pl.lit(number, pl.Int64).alias("batch_id")).filter(wanted)
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Turns an error of Spark into one line that ends with what first went wrong, which Java tells last."""
+    try:
+        with plain_errors(what):
+            yield
+    except QuorateError as error:
+        first = str(error.__cause__).rpartition("Caused by: ")
+        if not first[1]:
+            raise
+        message = re.sub(r"^[\w.$]+: ", "", first[2].partition("\n\tat ")[0])
+        raise InputError(f"{what}: {' '.join(message.split())}") from error
 
 
 def _complaint(row: tuple[object, ...], declared: list[str]) -> str:

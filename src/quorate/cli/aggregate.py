@@ -87,7 +87,7 @@ def command(
             task=task,
             worker=worker,
             label=label,
-            labels=None if labels is None else _label_list(labels),
+            labels=None if labels is None else label_list(labels),
             duplicates=duplicates,
             smoothing=smoothing,
             tol=tol,
@@ -123,7 +123,8 @@ def command(
         _labels(result)
 
 
-def _label_list(text: str) -> list[str]:
+def label_list(text: str) -> list[str]:
+    """Returns the labels in a text, where commas part them."""
     from quorate.errors import OptionError
 
     labels = [part.strip() for part in text.split(",")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import Final
@@ -21,14 +22,17 @@ EVER: Final = "100000d"  # by default Spark overlooks a file that is a week olde
 
 def watch(source: str, *, form: str | None = None, files: int | None = None, master: str | None = None) -> Frame:
     """Returns the votes in the files of a folder or pattern as a stream, with those to come; at most `files` a batch."""
-    suffix = f".{form}" if form else PurePosixPath(source).suffix.lower()
+    path = PurePosixPath(source)
+    suffix = f".{form}" if form else path.suffix.lower()
     if suffix not in SHAPES:
         raise InputError(f"{source}: its suffix tells no format; name one with --format: {listed(s[1:] for s in SHAPES)}")
     kind, options = SHAPES[suffix]
     options = {**options, **STRICT.get(kind, {})}
+    if glob.has_magic(path.name):
+        source, options["pathGlobFilter"] = source[: -len(path.name)] or ".", path.name
     spark = session(master)
     with plain_errors(f"cannot read {source}"):
-        first = spark.read.format("binaryFile").load(source).select("path").first()
+        first = spark.read.format("binaryFile").options(**options).load(source).select("path").first()
         if first is None:
             raise InputError(f"cannot read {source}: no file is there yet; the first one tells the columns")
         schema = spark.read.format(kind).options(**options).load(first.path).schema
