@@ -6,6 +6,7 @@ import atexit
 import logging
 import os
 import re
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -151,14 +152,12 @@ class _Job:
 
     def __call__(self, batch: Frame, number: int) -> None:
         try:
-            self._take(batch, number)
-        except QuorateError as error:
-            self.error = error
+            return self._take(batch, number)
         except Exception as error:
             self.error = error
-            raise
-        if self.error is not None:  # a twin without the traceback, and all that hangs on it: the gateway keeps errors, too
-            raise type(self.error)(str(self.error))
+            is_ours = isinstance(error, QuorateError)
+            twin = type(error)(str(error)) if is_ours else RuntimeError(traceback.format_exc())
+        raise twin  # the gateway keeps errors, too: not one that holds on to all that its traceback has seen
 
     def _take(self, batch: Frame, number: int) -> None:
         """Learns a batch, gives its decisions away, and only then says that it is finished.
