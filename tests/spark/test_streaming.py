@@ -220,7 +220,7 @@ def test_command(spark, quorate, folder, quiet, kind, batches):
     out = folder / f"decisions.{kind}"
     code, printed, told = quorate(*arguments, "-o", out, "--files", 1, "--once")
     assert (code, printed) == (0, "")
-    assert f"6 batches, {sum(map(len, batches))} votes; decisions are in {out}" in told
+    assert f"batches: 6, votes: {sum(map(len, batches))}; decisions are in {out}" in told
     assert state(folder) == quiet[0]
     assert decided(folder, kind).equals(quiet[1])
     assert quorate(*arguments, "-o", out, "--once", "--quiet") == (0, "", "")
@@ -241,7 +241,7 @@ def test_command_takes_what_comes_until_it_is_interrupted(tmp_path):
         running.send_signal(signal.SIGINT)
         told = running.communicate(timeout=60)[1]
     assert running.returncode == 0
-    assert told.endswith("2 batches, 2 votes; decisions are in out.csv\n")
+    assert told.endswith("batches: 2, votes: 2; decisions are in out.csv\n")
 
 
 def wait_for(path):

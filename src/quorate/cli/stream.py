@@ -53,7 +53,7 @@ def command(
     except KeyboardInterrupt:  # how one leaves a job that waits for more
         done = stream.progress
     if not quiet:
-        left = (
-            f", {done.abstentions} without a label, {done.skipped} bad rows left out" if done.abstentions + done.skipped else ""
-        )
-        typer.echo(f"{done.batch + 1} batches, {done.votes} votes{left}; decisions are in {output}", err=True)
+        counts = {"batches": done.batch + 1, "votes": done.votes}
+        rest = {"without a label": done.abstentions, "bad rows left out": done.skipped}
+        facts = [f"{name}: {number}" for name, number in (counts | {k: n for k, n in rest.items() if n}).items()]
+        typer.echo(f"{', '.join(facts)}; decisions are in {output}", err=True)
