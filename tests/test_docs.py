@@ -3,8 +3,10 @@
 import doctest
 import os
 import re
+import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted((ROOT / "docs").rglob("*.md"))
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ON_SPARK = {"streaming.md"}  # pages whose examples need pyspark and Java
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -46,7 +49,10 @@ def run_console(body, folder, where):
 
 @pytest.mark.parametrize("page", [p for p in PAGES if examples(p)], ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_examples_run(page, tmp_path, monkeypatch):
+    if page.name in ON_SPARK and (find_spec("pyspark") is None or not (shutil.which("java") or os.environ.get("JAVA_HOME"))):
+        pytest.skip("the examples need pyspark and Java")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
     names = {}
     for language, body in examples(page):
         if language == "python":

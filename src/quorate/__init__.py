@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from quorate.result import Result
     from quorate.set_evaluation import SetEvaluation
     from quorate.simulation.simulate import Simulation, simulate
+    from quorate.spark_stream import SparkStream
     from quorate.vocabulary import Vocabulary
     from quorate.votes import Votes
 
@@ -62,6 +63,7 @@ _HOMES = {
     "Result": "result",
     "Simulation": "simulation.simulate",
     "simulate": "simulation.simulate",
+    "SparkStream": "spark_stream",
     "Vocabulary": "vocabulary",
     "Votes": "votes",
 }
@@ -90,6 +92,7 @@ __all__ = [
     "Result",
     "SetEvaluation",
     "Simulation",
+    "SparkStream",
     "Vocabulary",
     "Votes",
     "aggregate",

@@ -125,6 +125,17 @@ class Online:
     def __repr__(self) -> str:
         return f"Online({self._model}: {len(self._tasks)} tasks, {len(self._workers)} workers, {len(self._labels)} labels)"
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the stream was made with: labels, model, seed, duplicates, strength."""
+        return {
+            "labels": self._labels.ids(),
+            "model": self._model,
+            "seed": self._seed,
+            "duplicates": self._duplicates,
+            "strength": self._strength,
+        }
+
     def learn(self, task: object, worker: object, label: object) -> None:
         """Takes one vote."""
         code = self._label_code.get(label if type(label) is str else text_of(label))
@@ -245,16 +256,7 @@ class Online:
         task_ptr, row, shares = self._votes()
         row_worker, row_label = self._rows()
         tasks, workers = self._tasks.vocabulary(), self._workers.vocabulary()
-        meta = {
-            "labels": self._labels.ids(),
-            "model": self._model,
-            "seed": self._seed,
-            "duplicates": self._duplicates,
-            "strength": self._strength,
-            "options": self._options,
-            "numbers": self._numbers,
-            "hard": self._hard,
-        }
+        meta = {**self.settings, "options": self._options, "numbers": self._numbers, "hard": self._hard}
         arrays = {
             "task_offsets": tasks.offsets,
             "task_texts": tasks.values,

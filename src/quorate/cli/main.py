@@ -8,7 +8,7 @@ import warnings
 
 import typer
 
-from quorate.cli import aggregate, agreement, datasets, demo, encode, evaluate, predict, reproduce, simulate
+from quorate.cli import aggregate, agreement, datasets, demo, encode, evaluate, predict, reproduce, simulate, stream
 from quorate.errors import QuorateError
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app.command("predict")(predict.command)
 app.command("encode")(encode.command)
 app.command("evaluate")(evaluate.command)
 app.command("agreement")(agreement.command)
+app.command("stream")(stream.command)
 app.command("simulate")(simulate.command)
 app.command("demo")(demo.command)
 app.command("reproduce")(reproduce.command)
@@ -47,18 +48,17 @@ def main() -> None:
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = _one_line
             app()
+        return
     except QuorateError as error:
-        _fail(str(error))
+        message = str(error)
     except MemoryError:
-        _fail("out of memory: close other programs, or use fewer labels or votes")
+        message = "out of memory: close other programs, or use fewer labels or votes"
     except BrokenPipeError:  # the reader of our output has left: not worth a word
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:  # a full disk behind stdout, a folder that cannot be made
-        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
-
-
-def _fail(message: str) -> None:
+        message = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
+    # Only now, when what the failed command held is free: the compiled core tells of what is left at exit.
     typer.echo(f"quorate: {' '.join(message.splitlines())}", err=True)
     sys.exit(1)
 

@@ -12,6 +12,7 @@ The layout, little-endian throughout:
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -47,6 +48,8 @@ def save(path: Path, kind: str, version: int, meta: Mapping[str, Any], arrays: M
                 digest.update(block)
                 file.write(block)
             file.write(digest.digest())
+            file.flush()
+            os.fsync(file.fileno())  # or a power cut could leave the new name without the content
 
     write_aside(path, write)
 

@@ -1,0 +1,59 @@
+"""`quorate stream`: labels kept up to date while files of votes appear, with Spark."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="Folder or pattern of files of votes, of one format.")],
+    labels: Annotated[str, typer.Option(help="The labels votes may have, joined by commas.")],
+    state: Annotated[Path, typer.Option(help="Folder of this job; started again with it, the job goes on.")],
+    output: Annotated[
+        str, typer.Option("-o", "--output", help="Folder of decisions, one inside it per batch: .parquet, .csv, .json, …")
+    ],
+    form: Annotated[str | None, typer.Option("--format", help="Format of the files, where SOURCE has no suffix.")] = None,
+    master: Annotated[str | None, typer.Option(help="Spark's master (else spark-submit's, else this machine).")] = None,
+    available_now: Annotated[
+        bool, typer.Option("--available-now", "--once", help="Take what is there and leave; else wait for more.")
+    ] = False,
+    every: Annotated[str, typer.Option(help="Time between two batches.")] = "1 second",
+    files: Annotated[int | None, typer.Option(min=1, help="Files in a batch, at most.")] = None,
+    model: Annotated[str, typer.Option(help="ds, fds or hybrid.")] = "fds",
+    seed: Annotated[int, typer.Option(help="Decides ties.")] = 0,
+    duplicates: Annotated[str, typer.Option(help="A worker's second vote on a task: last replaces, all adds.")] = "last",
+    strength: Annotated[float, typer.Option(help="Votes of the mean worker lent to every worker; 0 is the paper.")] = 1.0,
+    task: Annotated[str | None, typer.Option(help="Column of the task.")] = None,
+    worker: Annotated[str | None, typer.Option(help="Column of the worker.")] = None,
+    label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
+    order: Annotated[str | None, typer.Option(help="Columns that order the votes of a batch, joined by commas.")] = None,
+    bad: Annotated[str, typer.Option(help="Rows that are no votes: fail, or skip.")] = "fail",
+    refit_every: Annotated[int, typer.Option(help="Refit after every so many batches; 0: never.")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
+) -> None:
+    """Keeps labels up to date while files of votes appear; every vote counts once, even when the job is killed."""
+    import quorate as qr
+    from quorate.cli.options import label_list
+    from quorate.io.spark_folders import watch
+
+    online = qr.Online(labels=label_list(labels), model=model, seed=seed, duplicates=duplicates, strength=strength)
+    columns = order.split(",") if order else ()
+    stream = qr.SparkStream(
+        online, state=state, sink=output, task=task, worker=worker, label=label, order=columns, bad=bad, refit_every=refit_every
+    )
+    votes = watch(source, form=form, files=files, master=master)
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # under spark-submit, what is logged is the operator's choice
+        votes.sparkSession.sparkContext.setLogLevel("OFF")
+    try:
+        done = stream.run(votes, **({"availableNow": True} if available_now else {"processingTime": every}))
+    except KeyboardInterrupt:  # how one leaves a job that waits for more
+        done = stream.progress
+    if not quiet:
+        counts = {"batches": done.batch + 1, "votes": done.votes}
+        rest = {"without a label": done.abstentions, "bad rows left out": done.skipped}
+        facts = [f"{name}: {number}" for name, number in (counts | {k: n for k, n in rest.items() if n}).items()]
+        typer.echo(f"{', '.join(facts)}; decisions are in {output}", err=True)

@@ -1,0 +1,266 @@
+"""Structured Streaming: every vote counts once, whatever kills the job; state and decisions equal those of a quiet run."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import quorate as qr
+
+if find_spec("pyspark") is None or not (shutil.which("java") or os.environ.get("JAVA_HOME")):
+    pytest.skip("streams need pyspark and Java", allow_module_level=True)
+
+LABELS = ["a", "b", "c"]
+JOB = Path(__file__).with_name("streaming_job.py")
+SCHEMA = "task string, worker string, label string"
+LAST = 5  # of six batches
+# Java that starts sooner; only the first session of a process can be asked for it.
+os.environ.setdefault("PYSPARK_SUBMIT_ARGS", "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' pyspark-shell")
+
+
+@pytest.fixture(scope="module")
+def spark():
+    from quorate.io.spark import session
+
+    running = session("local[2]")
+    running.sparkContext.setLogLevel("OFF")
+    return running
+
+
+@pytest.fixture(scope="module")
+def batches():
+    """The votes of six files, as rows."""
+    crowd = qr.simulate(tasks=40, workers=8, labels=3, votes_per_task=4, skill=0.6, repeats=0.1, seed=2).votes
+    rows = crowd.with_columns(pl.col("label").replace({"l0": "a", "l1": "b", "l2": "c"})).sample(fraction=1, shuffle=True, seed=1)
+    size = -(-len(rows) // (LAST + 1))
+    return [frame.rows() for frame in rows.iter_slices(size)]
+
+
+@pytest.fixture(scope="module")
+def quiet(batches, tmp_path_factory):
+    """What comes out by hand, without Spark: the bytes of the Online after all batches, and the decisions of each."""
+    online, decisions = qr.Online(labels=LABELS), []
+    for number, rows in enumerate(batches):
+        online.learn_many(sorted(rows))
+        before = online.labels()
+        if number % 3 == 2:
+            online.refit()
+        now = online.labels()
+        wanted = pl.col("task").is_in([task for task, _, _ in rows]) | (now["label"] != before["label"])
+        decisions.append(now.filter(wanted).with_columns(batch_id=pl.lit(number, pl.Int64)))
+    path = tmp_path_factory.mktemp("quiet") / "online.quorate"
+    online.save(path)
+    return path.read_bytes(), pl.concat(decisions)
+
+
+@pytest.fixture
+def folder(tmp_path, batches):
+    """A folder with the votes in `votes`, a file per batch, in the order of their age."""
+    place = tmp_path / "a job"
+    for number, rows in enumerate(batches):
+        drop(place / "votes", number, rows)
+    return place
+
+
+def drop(folder, number, rows, names=("task", "worker", "label")):
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{number}.csv"
+    pl.DataFrame(rows, schema=list(names), orient="row").write_csv(path)
+    os.utime(path, (time.time() - 1000 + number,) * 2)
+
+
+def votes(spark, folder, schema=SCHEMA):
+    reader = spark.readStream.schema(schema).option("header", "true").option("maxFilesPerTrigger", 1)
+    return reader.csv(str(folder / "votes"))
+
+
+def stream(folder, **options):
+    sink = str(folder / "decisions.parquet")
+    return qr.SparkStream(qr.Online(labels=LABELS), **{"state": folder / "state", "sink": sink, "refit_every": 3, **options})
+
+
+def state(folder, batch=LAST):
+    return (folder / "state" / f"online-{batch:09d}.quorate").read_bytes()
+
+
+def decided(folder, kind="parquet"):
+    """The decisions of all batches, as a reader of the folder finds them."""
+    frames = []
+    for part in (folder / f"decisions.{kind}").glob("batch_id=*/part-*"):
+        frame = {"parquet": pl.read_parquet, "csv": pl.read_csv, "json": pl.read_ndjson}[kind](part)
+        number = int(part.parent.name.partition("=")[2])
+        frames.append(frame.with_columns(batch_id=pl.lit(number, pl.Int64)))
+    return pl.concat(frames).sort("batch_id", maintain_order=True)
+
+
+def test_a_quiet_run_equals_votes_learned_by_hand(spark, folder, batches, quiet):
+    done = stream(folder).run(votes(spark, folder))
+    assert (done.batch, done.votes, done.abstentions, done.skipped) == (LAST, sum(map(len, batches)), 0, 0)
+    assert state(folder) == quiet[0]
+    assert decided(folder).equals(quiet[1])
+    read = spark.read.parquet(str(folder / "decisions.parquet"))
+    assert read.columns == ["task", "label", "confidence", "votes", "tie", "batch_id"]
+    assert read.count() == len(quiet[1])
+    assert stream(folder).online().labels().equals(qr.Online.load(folder / "state" / f"online-{LAST:09d}.quorate").labels())
+
+
+def test_killed_again_and_again_every_vote_counts_once(spark, folder, quiet):
+    points = ["in the sink", "after the sink", "before the pointer", "before Spark's note"]
+    for batch, point in enumerate(points):
+        command = [sys.executable, str(JOB), str(folder), point, str(batch)]
+        done = subprocess.run(command, start_new_session=True, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        assert stream(folder).progress.batch == (batch if point == "before Spark's note" else batch - 1)
+    stream(folder).run(votes(spark, folder))
+    assert state(folder) == quiet[0]
+    assert decided(folder).equals(quiet[1])
+    assert len(list((folder / "state").glob("*.quorate"))) == 3
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_sink_that_fails_is_told_and_tried_again(spark, folder, quiet, when):
+    from quorate.io.spark_folders import into_folder
+
+    write, left = into_folder(str(folder / "decisions.parquet")), [1, 3]
+
+    def fragile(decisions, number):
+        if when == "after":
+            write(decisions, number)
+        if number in left:
+            left.remove(number)
+            raise OSError(f"no room for batch {number}")
+        write(decisions, number)
+
+    job = stream(folder, sink=fragile)
+    for number in (1, 3):
+        with pytest.raises(OSError, match=f"no room for batch {number}"):
+            job.run(votes(spark, folder))
+        assert job.progress.batch == number - 1
+    job.run(votes(spark, folder))
+    assert state(folder) == quiet[0]
+    assert decided(folder).equals(quiet[1])
+
+
+def test_a_batch_that_comes_again_changes_nothing(spark, folder, quiet):
+    stream(folder).run(votes(spark, folder))
+    for name in (str(LAST), f".{LAST}.crc"):  # Spark forgets that it finished
+        (folder / "state" / "checkpoint" / "commits" / name).unlink()
+    before = {p: p.stat().st_mtime_ns for p in folder.rglob("*") if "checkpoint" not in str(p) and p.is_file()}
+    given = []
+    stream(folder, sink=lambda decisions, number: given.append(number)).run(votes(spark, folder))
+    assert not given
+    assert {p: p.stat().st_mtime_ns for p in before} == before
+    assert (folder / "state" / "checkpoint" / "commits" / str(LAST)).exists()
+
+
+def test_a_checkpoint_of_another_moment_is_an_error(spark, folder):
+    stream(folder).run(votes(spark, folder))
+    checkpoint = folder / "state" / "checkpoint"
+    shutil.move(checkpoint, folder / "kept")
+    with pytest.raises(qr.InputError, match="belongs to the query"):
+        stream(folder).run(votes(spark, folder))
+    shutil.rmtree(checkpoint)
+    shutil.move(folder / "kept", checkpoint)
+    drop(folder / "votes", 9, [("t1", "w1", "a")])
+    shutil.copytree(folder / "state", folder / "backup")
+    stream(folder).run(votes(spark, folder))
+    drop(folder / "votes", 10, [("t1", "w2", "a")])
+    for path in (folder / "backup").glob("*.quorate"):
+        shutil.copy(path, folder / "state")
+    with pytest.raises(qr.InputError, match=f"Spark gives batch {LAST + 2}, but the state .* ends with batch {LAST}"):
+        stream(folder).run(votes(spark, folder))
+    (folder / "state" / "state.quorate").write_bytes(b"QUORATE\nxx")
+    with pytest.raises(qr.InputError, match="state.quorate is damaged"):
+        stream(folder).start(votes(spark, folder), availableNow=True)
+
+
+def test_bad_votes(spark, tmp_path):
+    drop(tmp_path / "votes", 0, [("t1", "w1", "a"), ("t2", "w1", "d"), (None, "w1", "a"), ("t1", "w2", None)])
+    with pytest.raises(qr.InputError, match="batch 0: a vote has no task"):
+        stream(tmp_path).run(votes(spark, tmp_path))
+    query = stream(tmp_path).start(votes(spark, tmp_path), availableNow=True)
+    with pytest.raises(Exception, match="InputError: batch 0: a vote has no task"):  # Spark's own error has it, too
+        query.awaitTermination()
+    done = stream(tmp_path, bad="skip").run(votes(spark, tmp_path))
+    assert (done.votes, done.abstentions, done.skipped) == (1, 1, 2)
+    with pytest.raises(qr.InputError, match="the label column 'label' holds double: cast it"):
+        stream(tmp_path).start(votes(spark, tmp_path, "task string, worker string, label double"))
+    with pytest.raises(qr.InputError, match="no column looks like the worker"):
+        stream(tmp_path).start(votes(spark, tmp_path, "task string, who string, label string"))
+    with pytest.raises(qr.InputError, match="no column 'time' to order by; the columns are: task, worker, label"):
+        stream(tmp_path, order="time").start(votes(spark, tmp_path))
+    with pytest.raises(qr.InputError, match="give a streaming frame"):
+        stream(tmp_path).start(spark.range(3))
+
+
+def test_order_columns_names_with_dots_and_numbers_as_ids(spark, tmp_path):
+    names = ("the.item", "user", "answer", "sent.at")
+    drop(tmp_path / "votes", 0, [(7, 1, 2, 20), (7, 1, 3, 10), (12, 1, 2, 5)], names)
+    given = []
+    online = qr.Online(labels=[2, 3])
+    job = qr.SparkStream(
+        online, state=tmp_path / "state", task="the.item", order="sent.at", sink=lambda frame, _: given.append(frame.toArrow())
+    )
+    schema = "`the.item` int, user bigint, answer short, `sent.at` int"
+    job.run(votes(spark, tmp_path, schema), name="my votes")
+    assert pl.DataFrame(given[0]).select("task", "label", "votes", "batch_id").rows() == [(12, 2, 1, 0), (7, 2, 1, 0)]
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_command(spark, quorate, folder, quiet, kind, batches):
+    arguments = ["stream", folder / "votes" / "*.csv", "--labels", "a,b,c", "--state", folder / "state", "--refit-every", 3]
+    out = folder / f"decisions.{kind}"
+    code, printed, told = quorate(*arguments, "-o", out, "--files", 1, "--once")
+    assert (code, printed) == (0, "")
+    assert f"batches: 6, votes: {sum(map(len, batches))}; decisions are in {out}" in told
+    assert state(folder) == quiet[0]
+    assert decided(folder, kind).equals(quiet[1])
+    assert quorate(*arguments, "-o", out, "--once", "--quiet") == (0, "", "")
+    drop(folder / "votes", 7, [("w1", "t1", "a")], ("worker", "task", "label"))
+    code, _, told = quorate(*arguments, "-o", out, "--once")
+    assert code == 1
+    assert "quorate: batch 6: cannot read the votes: CSV header does not conform" in told
+
+
+def test_command_takes_what_comes_until_it_is_interrupted(tmp_path):
+    drop(tmp_path / "votes", 0, [("t1", "w1", "a")])
+    command = [sys.executable, "-m", "quorate", "stream", "votes/*.csv", "--labels", "a,b", "--state", "state", "-o", "out.csv"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
+        for number in range(2):
+            if number:
+                drop(tmp_path / "votes", number, [("t1", "w2", "a")])
+            wait_for(tmp_path / "state" / f"online-{number:09d}.quorate")
+        running.send_signal(signal.SIGINT)
+        told = running.communicate(timeout=60)[1]
+    assert running.returncode == 0
+    assert told.endswith("batches: 2, votes: 2; decisions are in out.csv\n")
+
+
+def wait_for(path):
+    end = time.monotonic() + 90
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} never came"
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        ("votes", [], "its suffix tells no format; name one with --format"),
+        ("nowhere", ["--format", "csv"], "cannot read .*nowhere: Path does not exist"),
+        ("votes/*.json", [], "no file is there yet"),
+    ],
+)
+def test_command_bad_sources(spark, quorate, folder, source, options, message):
+    out = folder / "out.csv"
+    code, _, told = quorate("stream", folder / source, "--labels", "a,b,c", "--state", folder / "state", "-o", out, *options)
+    assert code == 1
+    assert re.search(message, told)

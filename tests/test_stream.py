@@ -1,0 +1,265 @@
+"""A stream's state, without Spark: killed at any step of writing, a batch is finished or it never was; row order is nothing."""
+
+import os
+import random
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import quorate as qr
+from quorate.spark_stream import _Job
+from quorate.stream_state import Progress, StateFolder, check_turn
+
+LABELS = ["a", "b"]
+ids = st.integers(0, 4).map(str)
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def fake_batch(rows, order=()):
+    """What Spark gives to foreachBatch, as far as a job looks at it."""
+    frame = pl.DataFrame(rows, schema=["task", "worker", "label", *order], orient="row")
+    context = SimpleNamespace(getLocalProperty=lambda name: "the query")
+    return SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=context), toArrow=frame.to_arrow)
+
+
+def job(folder, *, model="fds", bad="fail", refit_every=0, **options):
+    online = qr.Online(labels=LABELS, model=model, **options)
+    return _Job(folder, *folder.begin(online), None, bad, refit_every)
+
+
+def saved(folder):
+    """The bytes of the Online after the last finished batch."""
+    return folder._file(folder.progress().batch).read_bytes()
+
+
+@given(
+    batches=st.lists(st.lists(st.tuples(ids, ids, st.sampled_from([*LABELS, None])), max_size=12), min_size=1, max_size=4),
+    seed=st.integers(0, 99),
+    model=st.sampled_from(["fds", "ds"]),
+    duplicates=st.sampled_from(["last", "all"]),
+    refit_every=st.sampled_from([0, 2]),
+)
+def test_rows_in_any_order_and_restarts_anywhere_give_the_same_bytes(
+    batches, seed, model, duplicates, refit_every, tmp_path_factory
+):
+    draw = random.Random(seed)
+    folders = [StateFolder(tmp_path_factory.mktemp("state")) for _ in range(2)]
+    settings = {"model": model, "duplicates": duplicates, "refit_every": refit_every}
+    one = job(folders[0], **settings)
+    for number, rows in enumerate(batches):
+        one(fake_batch(rows), number)
+        other = job(folders[1], **settings)  # loaded afresh for every batch
+        other(fake_batch(draw.sample(rows, len(rows))), number)
+        other(fake_batch(draw.sample(rows, len(rows))), number)  # again, as after a kill before Spark's own note
+    assert saved(folders[0]) == saved(folders[1])
+    done = folders[0].progress()
+    assert done.votes + done.abstentions == sum(map(len, batches))
+    by_hand = qr.Online(labels=LABELS, model=model, duplicates=duplicates)
+    for number, rows in enumerate(batches):
+        for task, worker, label in sorted(r for r in rows if r[2] is not None):
+            by_hand.learn(task, worker, label)
+        if refit_every and (number + 1) % refit_every == 0 and len(by_hand):
+            by_hand.refit(threads=1)
+    assert by_hand.labels().equals(folders[0].online().labels())
+
+
+class Deadly:
+    """Every step that changes the disk, killed before or after the n-th of them; a dead process changes nothing more."""
+
+    steps = ((tempfile, "mkstemp"), (os, "fsync"), (Path, "replace"), (Path, "unlink"))
+
+    def __init__(self, patch, fatal, after):
+        self.fatal, self.after, self.done, self.dead = fatal, after, 0, False
+        for owner, name in self.steps:
+            patch.setattr(owner, name, self.wrapped(getattr(owner, name)))
+
+    def wrapped(self, real):
+        def step(*arguments, **options):
+            if self.dead:
+                return None
+            self.dead = self.done == self.fatal
+            self.done += 1
+            if self.dead and not self.after:
+                raise Killed
+            out = real(*arguments, **options)
+            if self.dead:
+                raise Killed
+            return out
+
+        return step
+
+
+WRITING = 9  # make, sync, rename and clean up, for the Online and for the pointer; then the oldest Online goes
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("fatal", range(WRITING + 1))
+def test_killed_at_any_step_of_writing_the_batch_counts_once(tmp_path, monkeypatch, fatal, after):
+    batches = [[("t1", "w1", "a"), ("t2", "w1", "b")], [("t1", "w2", "b")], [("t1", "w3", "a"), ("t3", "w3", "a")]]
+    whole, folder = StateFolder(tmp_path / "whole"), StateFolder(tmp_path / "killed")
+    undisturbed = job(whole)
+    for number, rows in enumerate(batches):
+        undisturbed(fake_batch(rows), number)
+    job(folder)(fake_batch(batches[0]), 0)
+    restarted = job(folder)
+    with monkeypatch.context() as patch:
+        deadly = Deadly(patch, fatal, after)
+        if fatal < WRITING:
+            with pytest.raises(Killed):
+                restarted(fake_batch(batches[1]), 1)
+        else:
+            restarted(fake_batch(batches[1]), 1)
+            assert deadly.done == WRITING
+    assert folder.progress().batch in (0, 1)
+    for number in (1, 2):
+        job(folder)(fake_batch(batches[number]), number)
+    assert saved(folder) == saved(whole)
+    assert folder.progress() == whole.progress()
+    kept = {"state.quorate", "online-000000001.quorate", "online-000000002.quorate"}
+    assert {p.name for p in folder.path.iterdir()} == kept, "what a killed write left is removed"
+
+
+def test_decisions_are_those_of_touched_tasks_and_after_a_refit_of_changed_ones(tmp_path):
+    given, folder = [], StateFolder(tmp_path)
+    running = job(folder, refit_every=3)
+    running._sink = lambda frame, number: given.append((frame, number))
+    crowd = qr.simulate(tasks=60, workers=9, labels=2, votes_per_task=3, skill=0.6, seed=3).votes
+    rows = crowd.with_columns(pl.col("label").replace({"l0": "a", "l1": "b"})).rows()
+    twin = qr.Online(labels=LABELS)
+    for number, start in enumerate((0, 90, 170)):
+        some = rows[start : (90, 170, 180)[number]]
+        batch = fake_batch(some)
+        batch.sparkSession.createDataFrame = lambda table: SimpleNamespace(coalesce=lambda n: pl.DataFrame(table))
+        running(batch, number)
+        twin.learn_many(sorted(some))
+        before = twin.labels()
+        if number == 2:
+            twin.refit()
+        now, (found, told) = twin.labels(), given[-1]
+        touched = {task for task, _, _ in some}
+        changed = set(now["task"].filter(now["label"] != before["label"]))
+        assert told == number
+        assert found["batch_id"].unique().to_list() == [number]
+        assert set(found["task"]) == touched | changed
+        assert found.drop("batch_id").equals(now.filter(pl.col("task").is_in(list(touched | changed))))
+    assert changed - touched, "the refit moved a task that got no vote"
+
+
+def test_order_columns_go_before_the_ids(tmp_path):
+    rows = [("t1", "w1", "a", 2), ("t1", "w1", "b", 1)]
+    job(StateFolder(tmp_path / "one"))(fake_batch(rows, ["order_0"]), 0)
+    job(StateFolder(tmp_path / "two"))(fake_batch([r[:3] for r in rows]), 0)
+    labels = [StateFolder(tmp_path / name).online().predict("t1").label for name in ("one", "two")]
+    assert labels == ["a", "b"], "the last vote replaces: by time, or else by label"
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (("t1", "w1", "c"), "batch 0: label 'c' of worker 'w1' on task 't1' is not among the declared labels: a, b"),
+        ((None, "w1", "a"), r"batch 0: a vote has no task \(task None, worker 'w1', label 'a'\)"),
+        (("t1", None, "a"), r"batch 0: a vote has no worker \(task 't1', worker None, label 'a'\)"),
+        ((None, None, None), "batch 0: a vote has no task"),
+    ],
+)
+def test_bad_rows_fail_the_batch_or_are_skipped_and_counted(tmp_path, row, message, caplog):
+    rows = [("t1", "w1", "a"), row, ("t1", "w2", None)]
+    failing = job(StateFolder(tmp_path / "fail"))
+    with pytest.raises(qr.InputError, match=message):
+        failing(fake_batch(rows), 0)
+    assert StateFolder(tmp_path / "fail").progress() == Progress()
+    folder = StateFolder(tmp_path / "skip")
+    job(folder, bad="skip")(fake_batch(rows), 0)
+    assert folder.progress() == Progress(batch=0, query="the query", votes=1, abstentions=1, skipped=1)
+    assert "1 bad rows are left out; the first: " in caplog.text
+
+
+def test_whole_numbers_stay_whole_numbers(tmp_path):
+    running = _Job(StateFolder(tmp_path), *StateFolder(tmp_path).begin(qr.Online(labels=[0, 1])), None, "fail", 0)
+    running(fake_batch([(7, 1, 0), (12, 1, 1)]), 0)
+    decisions = running._learn(pl.DataFrame({"task": [12], "worker": [2], "label": [1]}), 1)
+    assert decisions.select("task", "label", "votes").rows() == [(12, 1, 2)]
+    assert decisions.schema["task"] == pl.Int64
+    text = pl.DataFrame({"task": ["x"], "worker": ["2"], "label": ["1"]})
+    assert running._learn(text, 2)["task"].to_list() == ["x"]
+    with pytest.raises(qr.InputError, match="whole numbers, but some known before are text"):
+        running._learn(pl.DataFrame({"task": [12], "worker": [3], "label": [1]}), 3)
+
+
+def test_state_and_checkpoint_must_be_of_one_moment(tmp_path):
+    past = Progress(batch=4, query="q")
+    assert check_turn(past, 5, "q", tmp_path)
+    assert not check_turn(past, 4, "q", tmp_path)
+    for batch in (0, 3, 6):
+        with pytest.raises(qr.InputError, match=f"Spark gives batch {batch}, but the state .* ends with batch 4"):
+            check_turn(past, batch, "q", tmp_path)
+    with pytest.raises(qr.InputError, match="belongs to the query q, not to r"):
+        check_turn(past, 5, "r", tmp_path)
+
+
+def test_two_jobs_in_one_folder_are_noticed(tmp_path):
+    folder = StateFolder(tmp_path)
+    one, two = job(folder), job(folder)
+    one(fake_batch([("t1", "w1", "a")]), 0)
+    with pytest.raises(qr.QuorateError, match="another job writes"):
+        two(fake_batch([("t1", "w1", "a")]), 0)
+
+
+def test_a_stream_goes_on_as_it_began(tmp_path):
+    folder = StateFolder(tmp_path)
+    folder.begin(qr.Online(labels=LABELS))
+    for other, message in (({"labels": ["a"]}, "has labels a, b, not a:"), ({"labels": LABELS, "seed": 3}, "has seed 0, not 3")):
+        with pytest.raises(qr.InputError, match=message):
+            folder.begin(qr.Online(**other))
+
+
+def test_damage_is_told(tmp_path):
+    folder = StateFolder(tmp_path)
+    job(folder)(fake_batch([("t1", "w1", "a")]), 0)
+    for path in (folder._file(0), folder.pointer):
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-40] + bytes(40))
+        with pytest.raises(qr.InputError, match=f"{path.name} is damaged"):
+            job(folder)
+        path.write_bytes(whole)
+    folder._file(0).unlink()
+    with pytest.raises(qr.InputError, match="cannot read .*online-000000000.quorate"):
+        job(folder)
+    folder.pointer.unlink()
+    folder.checkpoint.mkdir()
+    with pytest.raises(qr.InputError, match="has a checkpoint but no state"):
+        job(folder)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(qr.InputError, match="cannot keep the state in"):
+        StateFolder(tmp_path / "file" / "state").begin(qr.Online(labels=LABELS))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sink": "decisions"}, "cannot write decisions: the suffix '' names no known format"),
+        ({"bad": "ignore"}, "unknown bad 'ignore'"),
+        ({"refit_every": -1}, "refit_every is -1: give a whole number of at least 0"),
+        ({"state": "s3://bucket/state"}, "the state cannot be kept at s3://bucket/state"),
+        ({"online": "x"}, "cannot go on from 'x': give a quorate.Online"),
+    ],
+)
+def test_bad_options(options, message):
+    given = {"online": qr.Online(labels=LABELS), "state": "state", **options}
+    with pytest.raises(qr.QuorateError, match=message):
+        qr.SparkStream(given.pop("online"), **given)
+
+
+@pytest.mark.parametrize("votes", [None, [("t", "w", "a")], pl.DataFrame()])
+def test_only_streaming_frames_are_taken(votes, tmp_path):
+    with pytest.raises(qr.InputError, match="give a streaming frame"):
+        qr.SparkStream(qr.Online(labels=LABELS), state=tmp_path / "s").start(votes)
+    assert not (tmp_path / "s").exists()
