@@ -12,7 +12,7 @@ from quorate.calibrating import calibrated
 from quorate.em import Progress
 from quorate.engines.base import Engine
 from quorate.errors import OptionError
-from quorate.io.read import as_votes
+from quorate.io.read import as_panel
 from quorate.io.sets import SetVotes, read_sets
 from quorate.io.sources import Source
 from quorate.models.base import Model
@@ -105,7 +105,7 @@ def aggregate(
         return fit_sets(sets, chosen, per_option=per_option, gold=gold, **watch)
     if per_option:
         raise OptionError("per_option makes sense with multi=True only")
-    votes = as_votes(source, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates)
+    votes = as_panel(source, engine, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates)
     result = chosen.fit(votes, gold=gold, **known, **watch)
     if calibrate is False or calibrate is None:
         return result

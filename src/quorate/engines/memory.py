@@ -38,6 +38,17 @@ def require(votes: Votes, shard_votes: int, threads: int = 1) -> None:
         )
 
 
+def require_cells(rows: int, labels: int) -> None:
+    """Raises when a driver cannot hold the tables of a fit whose votes lie elsewhere, naming the estimate and the remedy."""
+    # Table and counts, each as it is, as it was, as it travels, and as it is summed.
+    need, have = 8 * 8 * rows * labels, available()
+    if need > have:
+        raise QuorateError(
+            f"the driver needs about {gib(need)} for its tables ({rows} rows x {labels} labels), but {gib(have)} are free: "
+            "give it more memory, merge rare labels, or drop workers with few votes"
+        )
+
+
 def gib(size: int) -> str:
     """Returns a size in bytes as people say it.
 

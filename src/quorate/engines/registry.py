@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import cast
 
 from quorate.engines.base import Engine
 from quorate.engines.local import LocalEngine
+from quorate.engines.spark import SparkEngine
 from quorate.errors import OptionError, shown, unknown
+from quorate.io.spark_votes import SparkVotes
 from quorate.kernels import cpu, glad_cpu
 from quorate.kernels.core import compiled
 
@@ -23,7 +26,21 @@ def _cpu(threads: int) -> Engine:
     return LocalEngine(name="cpu", kernels=cpu, glad_kernels=glad_cpu, threads=threads, shard_votes=EVERYTHING)
 
 
-ENGINES: Mapping[str, Callable[[int], Engine]] = MappingProxyType({"reference": _reference, "cpu": _cpu})
+def _spark(threads: int) -> Engine:
+    return cast(Engine, SparkEngine(threads=threads))
+
+
+ENGINES: Mapping[str, Callable[[int], Engine]] = MappingProxyType({"reference": _reference, "cpu": _cpu, "spark": _spark})
+
+
+def engine_for(votes: object, engine: str | Engine) -> str | Engine:
+    """Returns the engine that runs where these votes are; another one that was asked for is an error."""
+    if not isinstance(votes, SparkVotes):
+        return engine
+    name = engine if isinstance(engine, str) else engine.name
+    if name not in ("auto", "spark"):
+        raise OptionError(f"engine is {name!r}, but the votes are on Spark: choose 'spark', or collect them first")
+    return "spark" if engine == "auto" else engine
 
 
 def resolve(engine: str | Engine = "auto", threads: int | None = None) -> Engine:

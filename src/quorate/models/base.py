@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,16 +14,18 @@ from quorate import settings
 from quorate.beliefs import HasLearned, Priors, as_knowledge, as_learned, class_prior, pseudo_votes
 from quorate.em import How, Progress, Warm
 from quorate.engines.base import Engine, Session
-from quorate.engines.registry import resolve
+from quorate.engines.registry import engine_for, resolve
+from quorate.engines.spark import SparkPasses
 from quorate.errors import OptionError, listed, shown
 from quorate.fit import Fit
 from quorate.io.answers import read_gold
 from quorate.io.encode import over_labels
-from quorate.io.read import as_votes
+from quorate.io.read import as_panel
 from quorate.io.sources import Source
 from quorate.prior import ClassPrior, Others
 from quorate.result import Result
 from quorate.settings import Choice, Number, Rules
+from quorate.spark_result import SparkResult
 from quorate.transfer import Learned, loosened, transfer
 from quorate.votes import Votes
 
@@ -87,8 +89,8 @@ class Model:
         for name, value in (("history", history), ("priors", priors), ("warm_start", warm_start)):
             if value is not None and name not in self.takes:
                 raise OptionError(f"model {self.name!r} cannot use {name}: it takes {listed(sorted({'gold', *self.takes}))}")
-        place = resolve(engine, threads)
-        known = as_votes(votes)
+        known: Any = as_panel(votes, engine)  # Votes, or where Spark has them
+        place = resolve(engine_for(known, engine), threads)
         told = None if history is None else as_knowledge(history)
         before = None if warm_start is None else as_learned(warm_start, "warm_start")
         if told is not None:
@@ -115,7 +117,8 @@ class Model:
         marked = session.gold()
         if marked is not None:
             fit = replace(fit, task_columns={**fit.task_columns, "gold": marked})
-        return Result(
+        make = SparkResult if isinstance(session, SparkPasses) else Result
+        return make(
             known, fit, session, self.name, asdict(self), self.scoring, told, 0 if standards is None else len(standards)
         )
 

@@ -1,0 +1,232 @@
+"""Spark's own side of things: sessions, frames in and out, files, errors in one line. The one place that imports pyspark."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import PurePosixPath
+from types import MappingProxyType
+from typing import Any, Final
+
+import polars as pl
+
+from quorate.errors import InputError, QuorateError, listed, shown
+
+Frame = Any  # a Spark frame: pyspark is optional, so its types are not named
+SQL_TYPE: Final = {pl.String(): "string", pl.Int64(): "bigint", pl.Boolean(): "boolean", pl.Float64(): "double"}
+SHAPES: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = MappingProxyType(
+    {
+        ".parquet": ("parquet", {}),
+        ".pq": ("parquet", {}),
+        ".orc": ("orc", {}),
+        ".csv": ("csv", {"header": "true", "escape": '"'}),
+        ".tsv": ("csv", {"header": "true", "escape": '"', "sep": "\t"}),
+        ".json": ("json", {}),
+        ".jsonl": ("json", {}),
+        ".ndjson": ("json", {}),
+    }
+)
+PACKED: Final = (".gz", ".zst", ".bz2")
+
+
+def is_frame(source: object) -> bool:
+    """Returns whether this is a Spark frame, without loading Spark to find out."""
+    kind = type(source)
+    return kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")
+
+
+def library(name: str) -> Any:
+    """Returns a module of pyspark; says how to install it where it is not there."""
+    try:
+        return import_module(f"pyspark.{name}")
+    except ImportError as error:
+        raise QuorateError(f"Spark is not installed ({error}): pip install 'quorate[spark]', and Java 17 beside it") from error
+
+
+def session(master: str | None = None) -> Any:
+    """Returns the running Spark session, or a new one: at `master`, or where the environment says (spark-submit).
+
+    A session on this machine alone listens on no other than the loopback address, and shows no web page.
+    """
+    sessions = library("sql").SparkSession
+    running = sessions.getActiveSession()
+    if running is not None and master is None:
+        return running
+    if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit sets it, and knows the master
+        master = "local[*]"
+    builder = sessions.builder.appName("quorate").config("spark.ui.showConsoleProgress", "false")
+    if master is not None:
+        builder = builder.master(master)
+    if re.match(r"local|spark://(127\.|localhost)", master or ""):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        for name in ("spark.driver.host", "spark.driver.bindAddress"):
+            builder = builder.config(name, "127.0.0.1")
+        builder = builder.config("spark.ui.enabled", "false")
+    with plain_errors("cannot start Spark"):
+        return builder.getOrCreate()
+
+
+def scan(names: Sequence[str], master: str | None = None) -> tuple[Frame, bool]:
+    """Returns the table that lies at these paths, URIs or patterns, and whether it is text (CSV), whose ids are all texts."""
+    spark = session(master)
+    shapes = {_shape(name, spark) for name in names}
+    if len(shapes) > 1:
+        raise InputError(f"{listed(names)}: files of several formats cannot be read together; read them in two calls")
+    suffix = shapes.pop()
+    form, options = SHAPES[suffix]
+    with plain_errors(f"cannot read {listed(names)}"):
+        reader = spark.read.format(form).options(**options)
+        if form == "csv":  # "007" is an id, not the number 7; a torn line is an error, not a vote
+            reader = reader.options(mode="FAILFAST", inferSchema="false")
+        return reader.load(list(names)), form == "csv"
+
+
+def check_target(name: str, spark: Any) -> None:
+    """Raises when a frame cannot be written there, so that it is known before long work."""
+    suffix = PurePosixPath(name.rstrip("/")).suffix.lower()
+    if suffix not in SHAPES:
+        raise InputError(f"cannot write {name}: the suffix {suffix!r} names no format that Spark writes; known are {listed(SHAPES)}")
+    with plain_errors(f"cannot write {name}"):
+        path, files = _hadoop(name, spark)
+        if files.exists(path):
+            raise InputError(f"cannot write {name}: it exists already; remove it, or name another folder")
+
+
+def save(frame: Frame, name: str) -> None:
+    """Writes a Spark frame as a folder of files, in the format its suffix names; what exists is never overwritten."""
+    form, options = SHAPES[PurePosixPath(name.rstrip("/")).suffix.lower()]
+    with plain_errors(f"cannot write {name}"):
+        frame.write.format(form).options(**options).mode("errorifexists").save(name)
+
+
+def map_arrow(frame: Frame, function: Callable[[Iterator[Any]], Iterator[Any]], schema: str) -> Frame:
+    """Returns the frame that a function makes of the record batches of each partition."""
+    with warnings.catch_warnings():  # pyspark looks at the version of pandas, which nothing here uses
+        warnings.simplefilter("ignore", FutureWarning)
+        return frame.mapInArrow(function, schema)
+
+
+def gather(frame: Frame) -> pl.DataFrame:
+    """Returns a Spark frame as polars, here: for what is known to be small."""
+    empty = pl.DataFrame(schema={field.name: _dtype(field.dataType.typeName()) for field in frame.schema.fields})
+    parts = map_arrow(frame, _to_bytes, "part binary").collect()
+    return pl.concat([empty, *(pl.read_ipc(bytes(row[0])) for row in parts)])
+
+
+def spread(frame: pl.DataFrame, spark: Any) -> Frame:
+    """Returns a polars frame as a Spark frame."""
+    schema = ", ".join(f"{quoted(name)} {SQL_TYPE[dtype]}" for name, dtype in frame.schema.items())
+    part = spark.createDataFrame([(bytearray(ipc(frame)),)], "part binary")
+    return map_arrow(part, _from_bytes, schema)
+
+
+def ipc(frame: pl.DataFrame) -> bytes:
+    """Returns a frame as the bytes of an Arrow file."""
+    out = io.BytesIO()
+    frame.write_ipc(out, compat_level=pl.CompatLevel.oldest())
+    return out.getvalue()
+
+
+def arrow_batches(frame: pl.DataFrame) -> list[Any]:
+    """Returns a frame as the record batches that Spark takes from a function."""
+    return frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
+
+
+def quoted(name: str) -> str:
+    """Returns a column's name as SQL takes it.
+
+    >>> quoted("a.b`c")
+    '`a.b``c`'
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
+@contextmanager
+def plain_errors(what: str) -> Iterator[None]:
+    """Turns an error of Spark into one line that begins with `what`."""
+    try:
+        yield
+    except QuorateError:
+        raise
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
+            raise
+        raise _plain(error, what) from error
+
+
+def _plain(error: Exception, what: str) -> QuorateError:
+    text = str(error)
+    if "No module named 'quorate'" in text or "No module named 'pyarrow'" in text:
+        missing = "quorate" if "'quorate'" in text else "pyarrow"
+        return QuorateError(
+            f"{what}: the executors' Python has no {missing}; install 'quorate[spark]' there, and name that Python "
+            "with PYSPARK_PYTHON or spark.pyspark.python"
+        )
+    if "JAVA_GATEWAY_EXITED" in text:
+        return QuorateError(f"{what}: Java did not start; install Java 17 and set JAVA_HOME to it")
+    found = re.search(r"(?:Error|Exception): (?=[^\n]*\S)(.*)$", text.strip().splitlines()[-1]) if "Traceback" in text else None
+    line = found.group(1) if found else next((line for line in text.splitlines() if line.strip()), type(error).__name__)
+    line = re.sub(r"^\[[A-Z_.0-9]+\] ", "", re.sub(r"^An error occurred while calling \S+\s*", "", line)).strip()
+    line = re.sub(r"\s*SQLSTATE: \w+.*$", "", line)
+    kind = InputError if type(error).__name__ in ("AnalysisException", "ParseException", "IllegalArgumentException") else QuorateError
+    return kind(f"{what}: {line[:300] or _cause(error)}")
+
+
+def _cause(error: Exception) -> str:
+    """Returns what Java says of itself, where pyspark leaves its message out."""
+    java = getattr(error, "java_exception", None)
+    return str(java.toString()).splitlines()[0][:300] if java is not None else type(error).__name__
+
+
+def _shape(name: str, spark: Any) -> str:
+    """Returns the suffix that tells a name's format: its own, or that of the files in the folder."""
+    suffix = _suffix(name)
+    if suffix in SHAPES:
+        return suffix
+    with plain_errors(f"cannot read {name}"):
+        path, files = _hadoop(name, spark)
+        if not any(mark in name for mark in "*?[{") and not files.exists(path):
+            raise InputError(f"cannot read {name}: there is no such file or folder")
+        found = files.globStatus(path) or []
+        inside = [s for status in found if status.isDirectory() for s in files.listStatus(status.getPath())]
+        known = {_suffix(s.getPath().getName()) for s in inside} & SHAPES.keys()
+    if len(known) != 1:
+        raise InputError(f"{name}: neither its suffix nor its files tell the format; known are {listed(SHAPES)}")
+    return known.pop()
+
+
+def _suffix(name: str) -> str:
+    path = PurePosixPath(name.rstrip("/"))
+    return PurePosixPath(path.stem).suffix.lower() if path.suffix.lower() in PACKED else path.suffix.lower()
+
+
+def _hadoop(name: str, spark: Any) -> tuple[Any, Any]:
+    """Returns a path and its file system, as Hadoop knows them."""
+    context = spark.sparkContext
+    path = context._jvm.org.apache.hadoop.fs.Path(name)
+    return path, path.getFileSystem(context._jsc.hadoopConfiguration())
+
+
+def _dtype(name: str) -> Any:
+    found = {"string": pl.String, "long": pl.Int64, "boolean": pl.Boolean, "double": pl.Float64}.get(name)
+    if found is None:
+        raise TypeError(f"no column of type {shown(name)} is gathered")
+    return found
+
+
+def _to_bytes(batches: Iterator[Any]) -> Iterator[Any]:
+    for batch in batches:
+        yield from arrow_batches(pl.DataFrame({"part": [ipc(pl.DataFrame(batch))]}))
+
+
+def _from_bytes(batches: Iterator[Any]) -> Iterator[Any]:
+    for batch in batches:
+        for part in pl.DataFrame(batch)["part"]:
+            yield from arrow_batches(pl.read_ipc(part))
