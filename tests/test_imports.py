@@ -11,7 +11,7 @@ import pytest
 import quorate
 
 SOURCE = Path(quorate.__file__).parent
-HEAVY = {"polars", "narwhals", "pandas", "pyarrow", "typer", "click", "rich"}
+HEAVY = {"polars", "narwhals", "pandas", "pyarrow", "pyspark", "typer", "click", "rich"}
 
 
 def loaded(code):
@@ -28,7 +28,7 @@ def test_import_quorate_loads_nothing_heavy():
 
 def test_tuples_need_neither_pandas_nor_pyarrow():
     code = "import quorate as qr; qr.aggregate([('t', 'w', 'x')]).labels"
-    assert not loaded(code) & {"pandas", "pyarrow", "typer", "rich"}
+    assert not loaded(code) & {"pandas", "pyarrow", "pyspark", "typer", "rich"}
 
 
 def test_help_loads_no_data_library():
@@ -36,7 +36,7 @@ def test_help_loads_no_data_library():
     assert not loaded(code) & {"polars", "narwhals", "pandas", "pyarrow"}
 
 
-OPTIONAL = {"pandas": {"io/frames.py"}, "pyarrow": set(), "matplotlib": {"paper/plots.py"}}
+OPTIONAL = {"pandas": {"io/frames.py"}, "pyarrow": set(), "matplotlib": {"paper/plots.py"}, "pyspark": {"io/spark.py"}}
 
 
 @pytest.mark.parametrize("library", OPTIONAL)

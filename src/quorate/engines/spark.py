@@ -30,6 +30,7 @@ from quorate.votes import Panel, Votes
 FEW, MANY = 1 << 16, 1 << 21  # votes in a partition: below few it is not worth its task, above many it is divided
 TREE = 1 << 23  # cells of all partitions' counts together, beyond which they are summed in a tree
 WHAT = "the fit on Spark failed"
+FAR = "the tasks of a Spark fit stay on the executors: ask the result for probabilities"
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class SparkPasses:
         self._settings = Setting(votes.row_label, votes.labels, seed, ties, self._favour())
         self._before: Any = None  # what the current labels follow from: a broadcast table, "heads", or nothing yet
         self._tally: Tally | None = None  # the counts of the current labels, while these are hard
-        self._verdict: Verdict | None = None
+        self._verdict: Any = None  # how the fit ended
 
     @cached_property
     def size(self) -> Size:
@@ -118,7 +119,8 @@ class SparkPasses:
         """Returns what the E-step under `params` says, summed over all tasks."""
         counted = self._decide("scores", params)
         told = np.zeros((self._votes.n_rows, 2))
-        told[counted.rows] = counted.lines
+        if len(counted.rows):
+            told[counted.rows] = counted.lines
         return self._outcome(counted, told[:, 0], told[:, 1].astype(np.int64))
 
     def majority(self) -> tuple[FarOutcome, Statistics]:
@@ -131,9 +133,15 @@ class SparkPasses:
 
     def posterior(self, params: Parameters) -> NDArray[np.float64]:
         """Raises: probabilities of all tasks never meet on the driver."""
-        raise TypeError("the tasks of a Spark fit stay on the executors: ask for probabilities()")
+        raise TypeError(FAR)
 
-    shares = weight_shares = posterior
+    def weight_shares(self, params: Parameters) -> NDArray[np.float64]:
+        """Raises: shares of all tasks never meet on the driver."""
+        raise TypeError(FAR)
+
+    def shares(self) -> NDArray[np.float64]:
+        """Raises: shares of all tasks never meet on the driver."""
+        raise TypeError(FAR)
 
     def labels(self) -> Frame:
         """Returns a Spark frame of task, label, confidence, votes, tie, under what the fit ended with."""
@@ -166,9 +174,16 @@ class SparkPasses:
         return self._sum(self._verdict)
 
     def _outcome(self, counted: Counted, right: NDArray[np.float64], agreeing: NDArray[np.int64]) -> FarOutcome:
-        ends, none = Ends(*counted.sums), np.zeros(0)
+        ends = Ends(*counted.sums)
         return FarOutcome(
-            none.astype(np.int32), none, none.astype(np.bool_), right, ends.log_likelihood, agreeing, int(ends.ties), ends.confidence
+            labels=np.zeros(0, np.int32),
+            confidence=np.zeros(0),
+            tie=np.zeros(0, np.bool_),
+            right=right,
+            log_likelihood=ends.log_likelihood,
+            agreeing=agreeing,
+            ties=int(ends.ties),
+            confidence_sum=ends.confidence,
         )
 
     def _sum(self, work: Any) -> Counted:
@@ -179,8 +194,7 @@ class SparkPasses:
             # A tree costs a stage of its own: worth it where the driver would have much to add up.
             depth = 2 if counts.getNumPartitions() * cells > TREE else 1
             total = counts.treeAggregate(None, _plus, _plus, depth)
-        k = self._votes.n_labels
-        return total or Counted(np.zeros(0, np.uint32), np.zeros((0, k), np.int64), np.zeros(k, np.int64), np.zeros(len(Ends._fields)))
+        return total or Counted.nothing(self._votes.n_labels)
 
     def _follow(self, scores: Any, tally: Tally | None) -> None:
         """Takes what the labels now follow from, and lets go of what they followed from before."""
@@ -222,14 +236,13 @@ class SparkPasses:
                 pieces = cuts(votes.task_ptr, max(len(votes) // n, 1)) or [slice(0, 0)]
                 parts = context.parallelize([tuple(one[name] for name in LINE) for one in lines(votes, pieces)], len(pieces))
                 frame = self.spark.createDataFrame(parts, SCHEMA)
-            return frame.persist(spark.library("storagelevel").StorageLevel.DISK_ONLY)
+            return frame.persist(spark.storage("DISK_ONLY"))
 
     @cached_property
     def _parts(self) -> Any:
         """The votes alone, as passes want them: in memory, and on disk what does not fit."""
         assert self.size is not None  # laid out, and found to be sound
-        level = spark.library("storagelevel").StorageLevel.MEMORY_AND_DISK
-        return self._packed.select("part").rdd.map(_first).persist(level)
+        return self._packed.select("part").rdd.map(_first).persist(spark.storage("MEMORY_AND_DISK"))
 
 
 def _first(row: Any) -> bytes:

@@ -80,6 +80,13 @@ class Counted(NamedTuple):
             lines[np.searchsorted(rows, one.rows)] += one.lines
         return Counted(rows, lines, self.classes + other.classes, self.sums + other.sums)
 
+    @classmethod
+    def nothing(cls, labels: int) -> Counted:
+        """Returns the sum of no parts."""
+        return cls(
+            np.zeros(0, np.uint32), np.zeros((0, labels), np.int64), np.zeros(labels, np.int64), np.zeros(len(Ends._fields))
+        )
+
     def add_to(self, tally: Tally) -> Tally:
         """Returns a tally over all rows, added to."""
         tally[0][self.rows] += self.lines

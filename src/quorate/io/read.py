@@ -11,8 +11,8 @@ import polars as pl
 from quorate.errors import OptionError
 from quorate.io.encode import Encoder
 from quorate.io.files import Wanted
-from quorate.io.spark import is_frame, scan
 from quorate.io.sources import Source, concat, open_table
+from quorate.io.spark import is_frame, scan
 from quorate.votes import FrameKind, Votes
 
 if TYPE_CHECKING:

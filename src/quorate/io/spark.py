@@ -9,7 +9,6 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any, Final
@@ -41,12 +40,26 @@ def is_frame(source: object) -> bool:
     return kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")
 
 
-def library(name: str) -> Any:
-    """Returns a module of pyspark; says how to install it where it is not there."""
+@contextmanager
+def _installed() -> Iterator[None]:
     try:
-        return import_module(f"pyspark.{name}")
+        yield
     except ImportError as error:
         raise QuorateError(f"Spark is not installed ({error}): pip install 'quorate[spark]', and Java 17 beside it") from error
+
+
+def functions() -> Any:
+    """Returns the module of Spark's functions on columns."""
+    with _installed():
+        from pyspark.sql import functions as found
+    return found
+
+
+def storage(level: str) -> Any:
+    """Returns where Spark keeps what is persisted."""
+    with _installed():
+        from pyspark import StorageLevel
+    return getattr(StorageLevel, level)
 
 
 def session(master: str | None = None) -> Any:
@@ -54,13 +67,14 @@ def session(master: str | None = None) -> Any:
 
     A session on this machine alone listens on no other than the loopback address, and shows no web page.
     """
-    sessions = library("sql").SparkSession
-    running = sessions.getActiveSession()
+    with _installed():
+        from pyspark.sql import SparkSession
+    running = SparkSession.getActiveSession()
     if running is not None and master is None:
         return running
     if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit sets it, and knows the master
         master = "local[*]"
-    builder = sessions.builder.appName("quorate").config("spark.ui.showConsoleProgress", "false")
+    builder: Any = SparkSession.builder.appName("quorate").config("spark.ui.showConsoleProgress", "false")
     if master is not None:
         builder = builder.master(master)
     if re.match(r"local|spark://(127\.|localhost)", master or ""):
@@ -92,7 +106,7 @@ def check_target(name: str, spark: Any) -> None:
     """Raises when a frame cannot be written there, so that it is known before long work."""
     suffix = PurePosixPath(name.rstrip("/")).suffix.lower()
     if suffix not in SHAPES:
-        raise InputError(f"cannot write {name}: the suffix {suffix!r} names no format that Spark writes; known are {listed(SHAPES)}")
+        raise InputError(f"cannot write {name}: the suffix {suffix!r} names no known format; known are {listed(SHAPES)}")
     with plain_errors(f"cannot write {name}"):
         path, files = _hadoop(name, spark)
         if files.exists(path):
@@ -136,7 +150,8 @@ def ipc(frame: pl.DataFrame) -> bytes:
 
 def arrow_batches(frame: pl.DataFrame) -> list[Any]:
     """Returns a frame as the record batches that Spark takes from a function."""
-    return frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
+    batches: list[Any] = frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
+    return batches
 
 
 def quoted(name: str) -> str:
@@ -175,7 +190,8 @@ def _plain(error: Exception, what: str) -> QuorateError:
     line = found.group(1) if found else next((line for line in text.splitlines() if line.strip()), type(error).__name__)
     line = re.sub(r"^\[[A-Z_.0-9]+\] ", "", re.sub(r"^An error occurred while calling \S+\s*", "", line)).strip()
     line = re.sub(r"\s*SQLSTATE: \w+.*$", "", line)
-    kind = InputError if type(error).__name__ in ("AnalysisException", "ParseException", "IllegalArgumentException") else QuorateError
+    told = ("AnalysisException", "ParseException", "IllegalArgumentException")
+    kind = InputError if type(error).__name__ in told else QuorateError
     return kind(f"{what}: {line[:300] or _cause(error)}")
 
 

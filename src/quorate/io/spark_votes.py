@@ -15,7 +15,7 @@ from quorate.errors import InputError, MissingLabels, OptionError, listed, shown
 from quorate.io.assemble import check_duplicates
 from quorate.io.columns import find
 from quorate.io.ids import EXACT, matched, narrowed, sort_order, vocabulary
-from quorate.io.spark import Frame, gather, library, plain_errors
+from quorate.io.spark import Frame, functions, gather, plain_errors
 from quorate.vocabulary import Kind, Vocabulary
 from quorate.votes import Panel
 
@@ -91,7 +91,7 @@ def read(
 
 def _prepared(frame: Frame, columns: Mapping[str, str]) -> Frame:
     """Returns the three columns as text, whole numbers or booleans, each with the values that are none of these."""
-    f = library("sql.functions")
+    f = functions()
     # By position: a name may hold dots, or differ from another in its case alone.
     plain = frame.toDF(*(f"c{n}" for n in range(len(frame.columns))))
     out = []
@@ -118,7 +118,7 @@ def _prepared(frame: Frame, columns: Mapping[str, str]) -> Frame:
 
 def _survey(prepared: Frame) -> Frame:
     """Returns a line for each (worker, label) pair with its votes, and what is wrong with some of them."""
-    f = library("sql.functions")
+    f = functions()
     is_text = prepared.schema["task"].dataType.typeName() == "string"
     whole = f.col("task").rlike(PLAIN_NUMBER) & f.expr("try_cast(task as bigint) is not null") if is_text else f.lit(True)
     return prepared.groupBy("worker", "label").agg(
