@@ -76,7 +76,7 @@ def read(
     declared = None if labels is None else Vocabulary.of(labels, "label")
     with plain_errors("cannot read the Spark frame"):
         prepared = _prepared(frame, columns)
-        seen = gather(_survey(prepared))
+        seen = gather(_survey(prepared, narrow))
     _refuse(seen)
     kinds = {role: _kind(seen, prepared, role, narrow) for role in ROLES}
     ready = prepared.select([prepared[role].cast(SQL_KIND[kind]).alias(role) for role, kind in kinds.items()])
@@ -112,15 +112,19 @@ def _prepared(frame: Frame, columns: Mapping[str, str]) -> Frame:
             odd = f.when(~whole, value)
         else:
             raise InputError(f"the {role} column holds {kind}: give text, whole numbers or booleans")
-        out += [ids.alias(role), odd.cast("string").alias(f"odd_{role}")]
+        out += [ids.alias(role), odd.cast("double").alias(f"odd_{role}")]
     return plain.select(out)
 
 
-def _survey(prepared: Frame) -> Frame:
-    """Returns a line for each (worker, label) pair with its votes, and what is wrong with some of them."""
+def _survey(prepared: Frame, narrow: bool) -> Frame:
+    """Returns a line for each (worker, label) pair with its votes, and what is wrong with some of them.
+
+    Nothing but numbers is aggregated: for the largest text Spark would sort all votes.
+    """
     f = functions()
-    is_text = prepared.schema["task"].dataType.typeName() == "string"
-    whole = f.col("task").rlike(PLAIN_NUMBER) & f.expr("try_cast(task as bigint) is not null") if is_text else f.lit(True)
+    whole = f.lit(False)
+    if narrow:
+        whole = f.col("task").rlike(PLAIN_NUMBER) & f.expr("try_cast(task as bigint) is not null")
     return prepared.groupBy("worker", "label").agg(
         f.count(f.lit(1)).alias("votes"),
         f.sum(f.col("task").isNull().cast("bigint")).alias("without_task"),
