@@ -15,6 +15,7 @@ from quorate.errors import OptionError
 from quorate.io.read import as_panel
 from quorate.io.sets import SetVotes, read_sets
 from quorate.io.sources import Source
+from quorate.io.spark_votes import SparkVotes
 from quorate.models.base import Model
 from quorate.models.registry import make
 from quorate.multi import fit_sets
@@ -106,6 +107,8 @@ def aggregate(
     if per_option:
         raise OptionError("per_option makes sense with multi=True only")
     votes = as_panel(source, engine, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates)
+    if calibrate and isinstance(votes, SparkVotes):
+        raise OptionError("calibrate looks at tasks one by one, which votes on Spark do not allow: leave it out")
     result = chosen.fit(votes, gold=gold, **known, **watch)
     if calibrate is False or calibrate is None:
         return result

@@ -25,12 +25,7 @@ class SparkResult(Result):
         session: SparkPasses
 
     def __repr__(self) -> str:
-        v, size = self.votes, self.session.size
-        passes = f", {self.iterations} iterations" if self.iterations else ""
-        return (
-            f"SparkResult({self.model}: {size.tasks} tasks, {v.n_workers} workers, {v.n_labels} labels "
-            f"from {size.votes} votes{passes})"
-        )
+        return f"Spark{super().__repr__()}"
 
     @cached_property
     def labels(self) -> Any:
@@ -45,6 +40,21 @@ class SparkResult(Result):
         """Task and one column per label: the probability that it is the true one (for mv the vote share)."""
         return self.session.probabilities()
 
+    @property
+    def expected_errors(self) -> float:
+        """The expected number of wrong labels, if confidence is to be believed: the sum of 1 - confidence over the tasks."""
+        return self.session.size.tasks - self._outcome.confidence_sum
+
+    @property
+    def gold_without_votes(self) -> int:
+        """Gold tasks that nobody voted on: they teach nothing, and are ignored."""
+        return self.gold_given - self.session.size.gold
+
+    @property
+    def ties(self) -> int:
+        """The number of tasks whose label had to be picked among tied ones."""
+        return self._outcome.ties
+
     def labels_frame(self) -> pl.DataFrame:
         """Returns `labels` as a polars frame, gathered on the driver."""
         return spark.gather(self.labels)
@@ -57,10 +67,14 @@ class SparkResult(Result):
         """Gives back what the executors keep of the votes; labels not yet written are lost with it."""
         self.session.release()
 
-    def _agreeing(self) -> NDArray[np.int64]:
-        outcome: Any = self.fit.outcome
+    @property
+    def _outcome(self) -> FarOutcome:
+        outcome = self.fit.outcome
         assert isinstance(outcome, FarOutcome)
-        return outcome.agreeing
+        return outcome
+
+    def _agreeing(self) -> NDArray[np.int64]:
+        return self._outcome.agreeing
 
     def _native(self, frame: pl.DataFrame) -> Any:
         return spark.spread(frame, self.session.spark)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -13,13 +13,16 @@ from numpy.typing import NDArray
 
 from quorate.engines.memory import require_cells
 from quorate.engines.shard import Rules, Tally, cuts
-from quorate.engines.spark_pack import CHANGED, LINE, SCHEMA, Packing, Part, lines
+from quorate.engines.spark_pack import CHANGED, COUNTED, LINE, SCHEMA, Packing, Part, lines
 from quorate.engines.spark_pass import Counted, Ends, Kept, Scores, Setting, Start, Step, Verdict, run
 from quorate.errors import InputError, OptionError, QuorateError
 from quorate.fit import Outcome
+from quorate.gold import Gold
 from quorate.io import spark
+from quorate.io.answers import gold_codes
 from quorate.io.ids import label_columns
 from quorate.io.spark import Frame, arrow_batches, plain_errors, quoted
+from quorate.io.spark_gold import FarGold, beside
 from quorate.io.spark_votes import SQL_KIND, SparkVotes
 from quorate.kernels import cpu, reference
 from quorate.kernels.core import compiled
@@ -41,10 +44,10 @@ class SparkEngine:
     threads: int = 1  # of the driver, for M-steps
     partitions: int | None = None  # None: as many as the votes ask for
 
-    def load(self, votes: Votes | SparkVotes, *, seed: int, ties: str) -> SparkPasses:
+    def load(self, votes: Votes | SparkVotes, *, seed: int, ties: str, gold: Gold | FarGold | None = None) -> SparkPasses:
         """Returns a session over these votes; a table that does not fit into the driver is foreseen and said."""
         require_cells(votes.n_rows, votes.n_labels)
-        return SparkPasses(self, votes, seed=seed, ties=ties)
+        return SparkPasses(self, votes, seed=seed, ties=ties, gold=gold)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,17 +65,21 @@ class Size(NamedTuple):
     tasks: int
     votes: int
     unvoted: int
+    gold: int  # tasks among them
 
 
 class SparkPasses:
     """Votes on executors. The driver has the panel, the table and the counts; nothing here grows with the tasks."""
 
-    def __init__(self, engine: SparkEngine, votes: Votes | SparkVotes, *, seed: int, ties: str) -> None:
+    def __init__(
+        self, engine: SparkEngine, votes: Votes | SparkVotes, *, seed: int, ties: str, gold: Gold | FarGold | None
+    ) -> None:
         self.spark = votes.frame.sparkSession if isinstance(votes, SparkVotes) else spark.session()
         self._engine = engine
         self._votes = votes
         self._rules = Rules.of(reference if compiled() is None else cpu, engine.threads, votes.row_label, votes.labels, ties)
-        self._settings = Setting(votes.row_label, votes.labels, seed, ties, self._favour())
+        self._settings = Setting(votes.row_label, votes.labels, seed, ties, gold is not None, self._favour())
+        self._gold: Any = gold
         self._before: Any = None  # what the current labels follow from: a broadcast table, "heads", or nothing yet
         self._tally: Tally | None = None  # the counts of the current labels, while these are hard
         self._verdict: Any = None  # how the fit ended
@@ -81,14 +88,20 @@ class SparkPasses:
     def size(self) -> Size:
         """How many tasks, votes and tasks without votes there are; laid out on the executors when first asked."""
         with plain_errors(WHAT):
-            told = self._packed.select("tasks", "votes", "unvoted", "problem").collect()
+            told = self._packed.select(*COUNTED, "problem").collect()
         for row in told:
-            if row[3] is not None:
-                raise InputError(row[3])
-        size = Size(*(sum(row[n] for row in told) for n in range(3)))
+            if row["problem"] is not None:
+                raise InputError(row["problem"])
+        size = Size(*(sum(row[name] for row in told) for name in COUNTED))
         if size.votes != len(self._votes):
             raise QuorateError(CHANGED)
         return size
+
+    @property
+    def votes(self) -> Any:
+        """The votes, with how many tasks they are on."""
+        told = self._votes
+        return replace(told, n_tasks=self.size.tasks, n_unvoted=self.size.unvoted) if isinstance(told, SparkVotes) else told
 
     def start(self, *, hard: bool) -> Statistics:
         """Returns the statistics of majority vote: by winner (hard) or by vote shares (soft)."""
@@ -135,6 +148,10 @@ class SparkPasses:
         """Raises: probabilities of all tasks never meet on the driver."""
         raise TypeError(FAR)
 
+    def gold(self) -> None:
+        """Returns nothing: which tasks are gold is told by `labels`."""
+        return
+
     def weight_shares(self, params: Parameters) -> NDArray[np.float64]:
         """Raises: shares of all tasks never meet on the driver."""
         raise TypeError(FAR)
@@ -147,6 +164,7 @@ class SparkPasses:
         """Returns a Spark frame of task, label, confidence, votes, tie, under what the fit ended with."""
         kind = SQL_KIND[self._votes.labels.kind]
         schema = f"task {self._task_kind}, label {kind}, confidence double, votes bigint, tie boolean"
+        schema += ", gold boolean" if self._settings.with_gold else ""
         return spark.map_arrow(self._packed.select("part", "ids"), partial(_labels, self._verdict), schema)
 
     def probabilities(self) -> Frame:
@@ -230,12 +248,14 @@ class SparkPasses:
         with plain_errors(WHAT):
             if isinstance(votes, SparkVotes):
                 panel = Panel(worker_ptr=votes.worker_ptr, row_label=votes.row_label, workers=votes.workers, labels=votes.labels)
-                packing = self._broadcast(Packing(panel, votes.duplicates))
-                frame = spark.map_arrow(votes.frame.repartition(n, "task"), partial(_pack, packing), SCHEMA)
+                packing = self._broadcast(Packing(panel, votes.duplicates, self._gold is not None))
+                source = votes.frame if self._gold is None else beside(votes, self._gold)
+                frame = spark.map_arrow(source.repartition(n, "task"), partial(_pack, packing), SCHEMA)
             else:
                 pieces = cuts(votes.task_ptr, max(len(votes) // n, 1)) or [slice(0, 0)]
-                parts = context.parallelize([tuple(one[name] for name in LINE) for one in lines(votes, pieces)], len(pieces))
-                frame = self.spark.createDataFrame(parts, SCHEMA)
+                gold = None if self._gold is None else gold_codes(self._gold, votes.tasks)
+                parts = [tuple(one[name] for name in LINE) for one in lines(votes, pieces, gold)]
+                frame = self.spark.createDataFrame(context.parallelize(parts, len(parts)), SCHEMA)
             return frame.persist(spark.storage("DISK_ONLY"))
 
     @cached_property

@@ -16,10 +16,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from quorate.engines.shard import hashes
-from quorate.errors import MissingLabels, QuorateError
+from quorate.engines.shard import NO_GOLD, hashes
+from quorate.errors import InputError, MissingLabels, QuorateError, listed, shown
+from quorate.gold import Gold
+from quorate.io.answers import gold_codes
 from quorate.io.encode import Encoder
-from quorate.io.ids import column, matched, sort_order
+from quorate.io.ids import column, matched, sort_order, vocabulary
 from quorate.io.spark import arrow_batches, ipc
 from quorate.kernels import cpu, reference
 from quorate.kernels.core import compiled
@@ -27,7 +29,8 @@ from quorate.vocabulary import Vocabulary
 from quorate.votes import Panel, Votes
 
 CHANGED: Final = "the source gave other votes when it was read again: write it down first, or cache it"
-SCHEMA: Final = "tasks bigint, votes bigint, unvoted bigint, problem string, part binary, ids binary"
+COUNTED: Final = ("tasks", "votes", "unvoted", "gold")
+SCHEMA: Final = "".join(f"{name} bigint, " for name in COUNTED) + "problem string, part binary, ids binary"
 
 
 class Part(NamedTuple):
@@ -65,68 +68,95 @@ class Packing:
 
     panel: Panel
     duplicates: str
+    with_gold: bool  # whether a column gold has a code in lines that are no vote
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Yields one record batch with one line: the part."""
         try:
             packed = self._packed(batches)
         except QuorateError as error:  # told as data: from an executor's exception nobody could read one line
-            packed = {"tasks": 0, "votes": 0, "unvoted": 0, "problem": str(error), "part": b"", "ids": b""}
+            packed = {**dict.fromkeys(COUNTED, 0), "problem": str(error), "part": b"", "ids": b""}
         yield from arrow_batches(pl.DataFrame([packed], schema=LINE))
 
     def _packed(self, batches: Iterator[Any]) -> dict[str, Any]:
         encoder = Encoder(labels=self.panel.labels.ids(), duplicates=self.duplicates)
+        gold = []
         for batch in batches:
-            encoder.add(pl.DataFrame(batch))
+            frame = pl.DataFrame(batch)
+            if self.with_gold:
+                gold.append(frame.filter(pl.col("gold").is_not_null()).select("task", "gold"))
+                frame = frame.filter(pl.col("gold").is_null())
+            encoder.add(frame)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MissingLabels)  # the driver warns, once
-            return line(encoder.finish(), self.panel)
+            votes = encoder.finish()
+        return self._line(votes, self._standards(pl.concat(gold)) if gold else None)
+
+    def _standards(self, gold: pl.DataFrame) -> Gold:
+        """Returns the gold of a partition's tasks; two labels of one task are an error."""
+        gold = gold.unique(maintain_order=True)
+        twice = gold.filter(pl.col("task").is_duplicated())
+        if len(twice):
+            task = twice["task"][0]
+            codes = twice.filter(pl.col("task") == task)["gold"]
+            labels = listed(self.panel.labels[code] for code in codes)
+            raise InputError(f"the gold gives task {shown(str(task))} more than one label ({labels}): keep one per task")
+        return Gold(vocabulary(gold["task"]), gold["gold"].to_numpy().astype(np.int32))
+
+    def _line(self, votes: Votes, gold: Gold | None) -> dict[str, Any]:
+        worker = matched(votes.workers, self.panel.workers)
+        rows = self.panel.row_of(worker[votes.row_worker()], votes.row_label)
+        if (worker < 0).any() or (rows < 0).any():
+            raise QuorateError(CHANGED)
+        codes = gold_codes(gold, votes.tasks) if gold is not None else no_gold(votes.n_tasks) if self.with_gold else None
+        return line(votes.tasks, votes.task_ptr, votes.row, rows.astype(np.uint32), votes.unvoted, codes)
 
 
 LINE: Final = {
-    **dict.fromkeys(("tasks", "votes", "unvoted"), pl.Int64),
+    **dict.fromkeys(COUNTED, pl.Int64),
     "problem": pl.String,
     **dict.fromkeys(("part", "ids"), pl.Binary),
 }
 
 
-def line(votes: Votes, panel: Panel) -> dict[str, Any]:
-    """Returns votes over the panel's labels as a line of `SCHEMA`."""
-    worker = matched(votes.workers, panel.workers)
-    rows = panel.row_of(worker[votes.row_worker()], votes.row_label)
-    if (worker < 0).any() or (rows < 0).any():
-        raise QuorateError(CHANGED)
-    return _line(votes.tasks, votes.task_ptr, votes.row, rows.astype(np.uint32), votes.unvoted)
-
-
-def lines(votes: Votes, pieces: list[slice]) -> Iterator[dict[str, Any]]:
+def lines(votes: Votes, pieces: list[slice], gold: NDArray[np.int32] | None) -> Iterator[dict[str, Any]]:
     """Yields votes in memory as lines of `SCHEMA`, one for each slice of tasks; the last has the tasks without votes."""
     nobody = votes.tasks.take(np.zeros(0, np.int64))
     for piece in pieces:
         ptr = votes.task_ptr[piece.start : piece.stop + 1]
         rows, own = np.unique(votes.row[ptr[0] : ptr[-1]], return_inverse=True)
         tasks = votes.tasks.take(np.arange(piece.start, piece.stop))
-        yield _line(tasks, ptr - ptr[0], own.astype(np.uint32), rows, votes.unvoted if piece is pieces[-1] else nobody)
+        unvoted = votes.unvoted if piece is pieces[-1] else nobody
+        yield line(tasks, ptr - ptr[0], own.astype(np.uint32), rows, unvoted, None if gold is None else gold[piece])
 
 
-def _line(
+def line(
     tasks: Vocabulary,
-    task_ptr: NDArray[np.int64],
+    task_ptr: NDArray[np.int64],  # [tasks + 1]
     row: NDArray[np.uint32],  # [votes] own rows
     rows: NDArray[np.uint32],  # [own rows]
     unvoted: Vocabulary,
+    gold: NDArray[np.int32] | None,  # [tasks]
 ) -> dict[str, Any]:
+    """Returns the votes of some tasks as a line of `SCHEMA`."""
     order = sort_order(tasks).astype(np.int64)
     tasks, unvoted = tasks.take(order), unvoted.take(sort_order(unvoted))
-    part = Part(*reference.select(task_ptr, row, order), rows, _hashes(tasks), np.zeros(0, np.int32))
+    given = np.zeros(0, np.int32) if gold is None else gold[order]
+    part = Part(*reference.select(task_ptr, row, order), rows, _hashes(tasks), given)
     return {
         "tasks": len(tasks),
         "votes": len(row),
         "unvoted": len(unvoted),
+        "gold": int((given >= 0).sum()),
         "problem": None,
         "part": part.pack(),
         "ids": ipc(pl.DataFrame({"task": pl.concat([column(tasks), column(unvoted)])})),
     }
+
+
+def no_gold(tasks: int) -> NDArray[np.int32]:
+    """Returns the gold of tasks that have none, [tasks]."""
+    return np.full(tasks, NO_GOLD, np.int32)
 
 
 def ids_of(data: bytes) -> pl.Series:

@@ -47,6 +47,7 @@ class Setting:
     labels: Vocabulary
     seed: int
     ties: str
+    with_gold: bool
     favour: NDArray[np.float64] | None  # [K] ties of majority vote go to the largest of these first
 
     def shards(self, part: Part, most: int = 1 << 62) -> tuple[Rules, list[tuple[slice, Shard]]]:
@@ -55,7 +56,7 @@ class Setting:
         rules = Rules.of(kernels, 1, self.row_label[part.rows], self.labels, self.ties)
         key = kernels.tie_keys(part.task_hash.copy(), self.seed)
         pieces = cuts(part.task_ptr, min(most, PIECE if kernels is reference else most))
-        gold = part.gold if len(part.gold) else None
+        gold = part.gold if self.with_gold else None
         return rules, [
             (p, Shard(rules, part.task_ptr[p.start : p.stop + 1], part.row, key[p], gold=None if gold is None else gold[p]))
             for p in pieces
@@ -187,13 +188,13 @@ class Verdict:
         tasks, gold, length = ids_of(ids), part.gold >= 0, np.diff(part.task_ptr)
         for piece, shard, sure, tie, _ in self._decided(setting, part, shards, rules.empty(hard=self.by != "scores")):
             told = {"label": column(setting.labels, shard.labels), "confidence": sure, "votes": length[piece], "tie": tie}
-            told |= {"gold": gold[piece]} if len(gold) else {}
-            yield pl.DataFrame({"task": tasks[piece], **told})
+            yield pl.DataFrame({"task": tasks[piece], **told, **({"gold": gold[piece]} if setting.with_gold else {})})
         left = tasks[len(length) :]
         nobody, no = column(setting.labels, np.full(len(left), -1, np.int32)), np.zeros(len(left), np.bool_)
         unsure = pl.Series([None] * len(left), dtype=pl.Float64)
         told = {"label": nobody, "confidence": unsure, "votes": np.zeros(len(left), np.int64), "tie": no}
-        yield pl.DataFrame({"task": left, **told, **({"gold": no} if len(gold) else {})})
+        unknown = pl.Series([None] * len(left), dtype=pl.Boolean)
+        yield pl.DataFrame({"task": left, **told, **({"gold": unknown} if setting.with_gold else {})})
 
     def probabilities(self, part: Part, ids: bytes, names: list[str]) -> Iterator[pl.DataFrame]:
         """Yields task and a column per label of a part's tasks."""

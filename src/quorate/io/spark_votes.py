@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +17,7 @@ from quorate.io.columns import find
 from quorate.io.ids import EXACT, matched, narrowed, sort_order, vocabulary
 from quorate.io.spark import Frame, functions, gather, plain_errors
 from quorate.vocabulary import Kind, Vocabulary
-from quorate.votes import Panel
+from quorate.votes import FrameKind, Panel
 
 ROLES: Final = ("task", "worker", "label")
 TEXTS: Final = ("string", "varchar", "char", "void")
@@ -36,12 +36,21 @@ class SparkVotes(Panel):
     per_row: NDArray[np.int64]  # [rows] votes of each row
     abstentions: int
     duplicates: str  # "all" or "error"
+    n_tasks: int = 0  # known once the votes are laid out on executors
+    n_unvoted: int = 0
+    frame_kind: FrameKind = "polars"  # of what is gathered
 
     def __len__(self) -> int:
         return int(self.per_row.sum())
 
     def __repr__(self) -> str:
         return f"SparkVotes({len(self)} votes, {self.n_workers} workers, {self.n_labels} labels, {self.n_rows} rows)"
+
+    def over(self, labels: Vocabulary) -> SparkVotes:
+        """Returns the same votes over labels that hold all of theirs."""
+        label = matched(self.labels, labels)[self.row_label]
+        order = np.lexsort((label, self.row_worker()))
+        return replace(self, labels=labels, row_label=label[order].astype(np.int32), per_row=self.per_row[order])
 
     def votes_per_row(self) -> NDArray[np.int64]:
         """Returns how many votes each row holds, [rows]."""
@@ -91,29 +100,31 @@ def read(
 
 def _prepared(frame: Frame, columns: Mapping[str, str]) -> Frame:
     """Returns the three columns as text, whole numbers or booleans, each with the values that are none of these."""
-    f = functions()
     # By position: a name may hold dots, or differ from another in its case alone.
     plain = frame.toDF(*(f"c{n}" for n in range(len(frame.columns))))
     out = []
     for role, name in columns.items():
         place = frame.columns.index(name)
-        given, kind = plain[f"c{place}"], frame.schema.fields[place].dataType.typeName()
-        odd = f.lit(None)
-        if kind in WHOLE:
-            ids = given.cast("bigint")
-        elif kind == "boolean":
-            ids = given
-        elif kind in TEXTS:
-            ids = given.cast("string")
-        elif kind in ("float", "double"):
-            value = f.when(~f.isnan(given), given.cast("double"))
-            whole = (value == f.floor(value)) & (f.abs(value) <= EXACT)
-            ids = f.when(whole, value).cast("bigint")
-            odd = f.when(~whole, value)
-        else:
-            raise InputError(f"the {role} column holds {kind}: give text, whole numbers or booleans")
-        out += [ids.alias(role), odd.cast("double").alias(f"odd_{role}")]
+        ids, odd = ids_and_odd(plain[f"c{place}"], frame.schema.fields[place].dataType.typeName(), role)
+        out += [ids.alias(role), odd.alias(f"odd_{role}")]
     return plain.select(out)
+
+
+def ids_and_odd(given: Any, kind: str, role: str) -> tuple[Any, Any]:
+    """Returns a column of a Spark type as text, whole numbers or booleans, and the numbers that are not whole."""
+    f = functions()
+    odd = f.lit(None).cast("double")
+    if kind in WHOLE:
+        return given.cast("bigint"), odd
+    if kind == "boolean":
+        return given, odd
+    if kind in TEXTS:
+        return given.cast("string"), odd
+    if kind not in ("float", "double"):
+        raise InputError(f"the {role} column holds {kind}: give text, whole numbers or booleans")
+    value = f.when(~f.isnan(given), given.cast("double"))
+    whole = (value == f.floor(value)) & (f.abs(value) <= EXACT)
+    return f.when(whole, value).cast("bigint"), f.when(~whole, value)
 
 
 def _survey(prepared: Frame, narrow: bool) -> Frame:

@@ -22,6 +22,8 @@ from quorate.io.answers import read_gold
 from quorate.io.encode import over_labels
 from quorate.io.read import as_panel
 from quorate.io.sources import Source
+from quorate.io.spark_gold import read_gold as far_gold
+from quorate.io.spark_votes import SparkVotes
 from quorate.prior import ClassPrior, Others
 from quorate.result import Result
 from quorate.settings import Choice, Number, Rules
@@ -111,16 +113,17 @@ class Model:
         )
         if priors is None and priors_weight is not None:
             raise OptionError(f"priors_weight is {shown(priors_weight)}, but there are no priors: give priors=…, too")
-        standards = None if gold is None else read_gold(gold, known.labels)
+        far = isinstance(known, SparkVotes)
+        standards: Any = None if gold is None else far_gold(gold, known) if far else read_gold(gold, known.labels)
         session = place.load(known, seed=self.seed, ties=self.ties, gold=standards)
         fit = self._fit(known, session, watch)
         marked = session.gold()
         if marked is not None:
             fit = replace(fit, task_columns={**fit.task_columns, "gold": marked})
-        make = SparkResult if isinstance(session, SparkPasses) else Result
-        return make(
-            known, fit, session, self.name, asdict(self), self.scoring, told, 0 if standards is None else len(standards)
-        )
+        rest = self.name, asdict(self), self.scoring, told, 0 if standards is None else len(standards)
+        if isinstance(session, SparkPasses):
+            return SparkResult(session.votes, fit, session, *rest)
+        return Result(known, fit, session, *rest)
 
     def _fit(self, panel: Votes, session: Session, watch: Watch) -> Fit:
         raise TypeError(f"{type(self).__name__} names settings but no way to fit them")
