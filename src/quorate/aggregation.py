@@ -107,7 +107,7 @@ def aggregate(
     if per_option:
         raise OptionError("per_option makes sense with multi=True only")
     votes = as_panel(source, engine, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates)
-    if calibrate and isinstance(votes, SparkVotes):
+    if isinstance(votes, SparkVotes) and calibrate is not False and calibrate is not None:
         raise OptionError("calibrate looks at tasks one by one, which votes on Spark do not allow: leave it out")
     result = chosen.fit(votes, gold=gold, **known, **watch)
     if calibrate is False or calibrate is None:

@@ -120,6 +120,16 @@ class Result:
         """The expected number of wrong labels, if confidence is to be believed: the sum of 1 - confidence over the tasks."""
         return float((1.0 - self.fit.outcome.confidence).sum())
 
+    @property
+    def ties(self) -> int:
+        """The number of tasks whose label had to be picked among tied ones."""
+        return int(self.fit.outcome.tie.sum())
+
+    @property
+    def unvoted(self) -> int:
+        """The number of tasks with nothing but abstentions."""
+        return len(self.votes.unvoted)
+
     def confusion(self, worker: object) -> Any:
         """Returns pi_cl of one worker: a row per true label, a column per given label.
 

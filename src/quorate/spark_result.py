@@ -55,6 +55,11 @@ class SparkResult(Result):
         """The number of tasks whose label had to be picked among tied ones."""
         return self._outcome.ties
 
+    @property
+    def unvoted(self) -> int:
+        """The number of tasks with nothing but abstentions."""
+        return self.session.size.unvoted
+
     def labels_frame(self) -> pl.DataFrame:
         """Returns `labels` as a polars frame, gathered on the driver."""
         return spark.gather(self.labels)

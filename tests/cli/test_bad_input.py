@@ -108,7 +108,7 @@ def test_out_of_memory_is_one_line(quorate, votes_csv, monkeypatch):
     def greedy(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr(aggregation, "as_votes", greedy)
+    monkeypatch.setattr(aggregation, "as_panel", greedy)
     code, _, err = quorate("aggregate", votes_csv)
     assert (code, err.count("\n")) == (1, 1)
 
