@@ -62,7 +62,9 @@ def frame_of(spark):
     from quorate.io.spark import spread
 
     def make(source, **schema):
-        frame = source if isinstance(source, pl.DataFrame) else pl.DataFrame(source, schema=["task", "worker", "label"], orient="row")
+        frame = (
+            source if isinstance(source, pl.DataFrame) else pl.DataFrame(source, schema=["task", "worker", "label"], orient="row")
+        )
         return spread(frame, spark)
 
     return make

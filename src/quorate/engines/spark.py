@@ -33,6 +33,7 @@ from quorate.votes import Panel, Votes
 FEW, MANY = 1 << 16, 1 << 21  # votes in a partition: below few it is not worth its task, above many it is divided
 TREE = 1 << 23  # cells of all partitions' counts together, beyond which they are summed in a tree
 WHAT = "the fit on Spark failed"
+NO_START = "engine 'spark' takes no labels to start with: leave start out"
 FAR = "the tasks of a Spark fit stay on the executors: ask the result for probabilities"
 
 
@@ -111,7 +112,7 @@ class SparkPasses:
 
     def recount(self, labels: NDArray[np.int32]) -> Statistics:
         """Raises: labels of all tasks never meet on the driver."""
-        raise OptionError("engine 'spark' takes no labels to start with: leave start out")
+        raise OptionError(NO_START)
 
     def step(self, params: Parameters, *, hard: bool, likelihood: bool = True) -> Statistics:
         """Returns the statistics of one pass: an E-step under `params`, and the recount."""

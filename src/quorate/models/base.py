@@ -15,7 +15,7 @@ from quorate.beliefs import HasLearned, Priors, as_knowledge, as_learned, class_
 from quorate.em import How, Progress, Warm
 from quorate.engines.base import Engine, Session
 from quorate.engines.registry import engine_for, resolve
-from quorate.engines.spark import SparkPasses
+from quorate.engines.spark import NO_START, SparkPasses
 from quorate.errors import OptionError, listed, shown
 from quorate.fit import Fit
 from quorate.io.answers import read_gold
@@ -99,6 +99,8 @@ class Model:
             known = over_labels(known, told.labels, "history", closed=False)
         if before is not None:
             known = over_labels(known, before.knowledge.labels, "saved model")
+        if start is not None and isinstance(known, SparkVotes):
+            raise OptionError(NO_START)
         if start is not None and (np.shape(start) != (known.n_tasks,) or not _are_codes(start, known.n_labels)):
             raise OptionError(
                 f"start gives the code of a label, 0 to {known.n_labels - 1}, for each of the {known.n_tasks} tasks"
