@@ -15,6 +15,7 @@ from quorate.engines.registry import resolve, votes_for
 from quorate.errors import OptionError
 from quorate.io.sets import SetVotes, read_sets
 from quorate.io.sources import Source
+from quorate.io.spark_votes import SparkVotes
 from quorate.models.base import Model
 from quorate.models.registry import make
 from quorate.multi import fit_sets
@@ -113,6 +114,8 @@ def aggregate(
     if per_option:
         raise OptionError("per_option makes sense with multi=True only")
     votes = votes_for(place, source, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates)
+    if isinstance(votes, SparkVotes) and calibrate is not False and calibrate is not None:
+        raise OptionError("calibrate looks at tasks one by one, which votes on Spark do not allow: leave it out")
     result = chosen.fit(votes, gold=gold, **known, **watch)
     if calibrate is False or calibrate is None:
         return result

@@ -119,6 +119,16 @@ class Result:
         """The expected number of wrong labels, if confidence is to be believed: the sum of 1 - confidence over the tasks."""
         return sum(float((1.0 - piece(self.fit.outcome.confidence, cut)).sum()) for cut in self._cuts())
 
+    @property
+    def ties(self) -> int:
+        """The number of tasks whose label had to be picked among tied ones."""
+        return sum(int(piece(self.fit.outcome.tie, cut).sum()) for cut in self._cuts())
+
+    @property
+    def unvoted(self) -> int:
+        """The number of tasks with nothing but abstentions."""
+        return len(self.votes.unvoted)
+
     def confusion(self, worker: object) -> Any:
         """Returns pi_cl of one worker: a row per true label, a column per given label.
 
@@ -145,12 +155,6 @@ class Result:
     def is_on_disk(self) -> bool:
         """Whether votes and outcome lie on disk: `label_batches` and `probability_batches` then come in several parts."""
         return isinstance(self.fit.outcome.labels, np.memmap)
-
-    def sureness(self) -> tuple[float, int]:
-        """Returns the mean confidence of all labels, and how many were picked among tied ones."""
-        found, n = self.fit.outcome, self.votes.n_tasks
-        confidence = sum(float(piece(found.confidence, cut).sum()) for cut in self._cuts())
-        return confidence / n if n else float("nan"), sum(int(piece(found.tie, cut).sum()) for cut in self._cuts())
 
     @property
     def strength(self) -> float:

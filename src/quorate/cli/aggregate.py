@@ -28,13 +28,13 @@ def command(
         ),
     ],
     model: Annotated[str, typer.Option(help="mv, ds, fds, hybrid, one-coin, iwmv or glad.")] = "fds",
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the labels here (else to stdout).")] = None,
-    workers: Annotated[Path | None, typer.Option(help="Write the workers here.")] = None,
-    probabilities: Annotated[Path | None, typer.Option(help="Write the probability of every label here.")] = None,
+    output: Annotated[str | None, typer.Option("-o", "--output", help="Write the labels here (else to stdout).")] = None,
+    workers: Annotated[str | None, typer.Option(help="Write the workers here.")] = None,
+    probabilities: Annotated[str | None, typer.Option(help="Write the probability of every label here.")] = None,
     truth: Annotated[Path | None, typer.Option(help="Known labels, to measure accuracy; never learned from.")] = None,
     truth_task: Annotated[str | None, typer.Option(help="Column of the task in the truth.")] = None,
     truth_label: Annotated[str | None, typer.Option(help="Column of the label in the truth.")] = None,
-    gold: Annotated[Path | None, typer.Option(help="Known labels of some tasks, to learn from.")] = None,
+    gold: Annotated[str | None, typer.Option(help="Known labels of some tasks, to learn from.")] = None,
     history: Annotated[Path | None, typer.Option(help="A saved model, or a table worker, true, given, count.")] = None,
     priors: Annotated[str | None, typer.Option(help="Class priors: cat=0.3,dog=0.7 or uniform.")] = None,
     priors_weight: Annotated[float | None, typer.Option(help="Tasks the priors are worth (default: they are fixed).")] = None,
@@ -43,7 +43,8 @@ def command(
     calibrate: Annotated[bool, typer.Option("--calibrate", help="Fit a temperature on the gold.")] = False,
     save: Annotated[Path | None, typer.Option(help="Save what was learned here, for predict, history and warm start.")] = None,
     seed: Annotated[int, typer.Option(help="Decides ties.")] = 0,
-    engine: Annotated[str, typer.Option(help="auto, reference, cpu, or disk for votes that do not fit in memory.")] = "auto",
+    engine: Annotated[str, typer.Option(help="auto, reference, cpu, disk (votes beyond memory) or spark.")] = "auto",
+    master: Annotated[str | None, typer.Option(help="spark: the cluster (default: spark-submit's, else this machine).")] = None,
     threads: Annotated[int | None, typer.Option(help="Threads to use (default: all cores).")] = None,
     memory: Annotated[str | None, typer.Option(help="Memory to use, like 2GB; more votes than fit go to disk.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="With disk: go on where the same command was broken off.")] = False,
@@ -66,22 +67,27 @@ def command(
     """Finds the label of every task, and what every worker can be trusted with."""
     import quorate as qr
     from quorate.engines.registry import resolve
-    from quorate.errors import InputError
-    from quorate.io.write import check_folder, check_target, write_frame
+    from quorate.errors import InputError, OptionError
+    from quorate.io.write import check_folder, write_frame
 
-    targets = [target for target in (output, workers, probabilities) if target is not None]
-    for target in targets:
-        check_target(target)
+    names = [target for target in (output, workers, probabilities) if target is not None]
+    on_spark = engine == "spark"
+    if master is not None and not on_spark:
+        raise OptionError("--master makes sense with --engine spark only: leave it out, or add the engine")
     if save is not None:
         check_folder(save)
-        targets.append(save)
     if save is not None and multi:
         raise InputError("--save makes sense for tasks with one label only: leave it out with --multi")
-    if len({target.absolute() for target in targets}) < len(targets):
-        raise InputError("two outputs have the same path: give each its own")
+    if on_spark:
+        from quorate.cli import on_spark as far
+
+        far.prepare(votes, master, names, {"--multi": multi, "--truth": truth})
+    else:
+        _check_targets([Path(name) for name in names], save)
     source = votes if len(votes) > 1 else votes[0]
     place = resolve(engine, threads, source=None if multi else source, memory=memory)
-    with at_work(place, output, resume=resume, model=model, quiet=quiet) as (where, progress):
+    beside = None if output is None else Path(output)
+    with at_work(place, beside, resume=resume, model=model, quiet=quiet) as (where, progress):
         result = qr.aggregate(
             source,
             model=model,
@@ -112,12 +118,15 @@ def command(
             progress=progress,
         )
         evaluation = None if truth is None else qr.evaluate(result, truth, truth_task=truth_task, truth_label=truth_label)
-        if workers is not None:
-            write_frame(result.workers_frame(), workers)
-        if probabilities is not None:
-            _write(result, "probabilities", probabilities)
-        if output is not None:
-            _write(result, "labels", output)
+        if on_spark:
+            far.write(result, output, workers, probabilities)
+        else:
+            if workers is not None:
+                write_frame(result.workers_frame(), Path(workers))
+            if probabilities is not None:
+                _write(result, "probabilities", Path(probabilities))
+            if output is not None:
+                _write(result, "labels", Path(output))
         if save is not None:
             result.save(save)
         facts = _facts(result, evaluation)
@@ -125,8 +134,23 @@ def command(
         _summary(facts, None if multi else evaluation)
     if as_json:
         _json(result, facts, evaluation, with_labels=output is None)
+    elif output is None and on_spark:
+        far.show(result)
     elif output is None:
         _labels(result)
+
+
+def _check_targets(targets: list[Path], save: Path | None) -> None:
+    """Raises when something cannot be written where it was asked for, before long work."""
+    from quorate.errors import InputError
+    from quorate.io.write import check_target
+
+    for target in targets:
+        check_target(target)
+    if save is not None:
+        targets.append(save)
+    if len({target.absolute() for target in targets}) < len(targets):
+        raise InputError("two outputs have the same path: give each its own")
 
 
 def _write(result: Any, what: str, path: Path) -> None:
@@ -176,7 +200,6 @@ def _facts(result: Result, evaluation: Evaluation | None) -> dict[str, object]:
     if not hasattr(result, "fit"):  # several correct options
         return _set_facts(result, evaluation)
     votes = result.votes
-    confidence, ties = result.sureness()
     return {
         "model": result.model,
         "votes": len(votes),
@@ -184,8 +207,8 @@ def _facts(result: Result, evaluation: Evaluation | None) -> dict[str, object]:
         "workers": votes.n_workers,
         "labels": votes.n_labels,
         "abstentions": votes.abstentions or None,
-        "tasks_without_votes": len(votes.unvoted) or None,
-        "gold": int(result.fit.task_columns["gold"].sum()) if result.gold_given else None,
+        "tasks_without_votes": result.unvoted or None,
+        "gold": result.gold_given - result.gold_without_votes if result.gold_given else None,
         "gold_without_votes": result.gold_without_votes or None,
         "strength": result.strength or None,
         "iterations": result.iterations,
@@ -193,9 +216,9 @@ def _facts(result: Result, evaluation: Evaluation | None) -> dict[str, object]:
         "converged": result.converged,
         "temperature": None if result.temperature == 1.0 else result.temperature,
         "log_likelihood": None if result.log_likelihood != result.log_likelihood else result.log_likelihood,
-        "mean_confidence": confidence if votes.n_tasks else None,
+        "mean_confidence": 1.0 - result.expected_errors / votes.n_tasks if votes.n_tasks else None,
         "expected_wrong_labels": result.expected_errors if votes.n_tasks else None,
-        "ties": ties,
+        "ties": result.ties,
         **_measured(evaluation, votes.n_tasks),
     }
 

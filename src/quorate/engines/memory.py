@@ -45,6 +45,17 @@ def require_on_disk(votes: Votes, shards: int, threads: int, limit: int | None) 
         )
 
 
+def require_cells(rows: int, labels: int) -> None:
+    """Raises when a driver cannot hold the tables of a fit whose votes lie elsewhere, naming the estimate and the remedy."""
+    # Table and counts, each as it is, as it was, as it travels, and as it is summed.
+    need, have = 8 * 8 * rows * labels, available()
+    if need > have:
+        raise QuorateError(
+            f"the driver needs about {gib(need)} for its tables ({rows} rows x {labels} labels), but {gib(have)} are free: "
+            "give it more memory, merge rare labels, or drop workers with few votes"
+        )
+
+
 def in_memory(source: Votes | Source) -> int:
     """Returns about how many bytes it takes to fit the votes of a source in memory; 0 where it is there already."""
     folder = encoded_folder(source)

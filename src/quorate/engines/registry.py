@@ -6,17 +6,20 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from quorate.engines.base import Engine, ReadsVotes
 from quorate.engines.disk import DiskEngine
 from quorate.engines.local import LocalEngine
 from quorate.engines.memory import in_memory
+from quorate.engines.spark import SparkEngine
 from quorate.errors import OptionError, shown, unknown
 from quorate.io.encoded.plan import memory_of
 from quorate.io.memory import available
 from quorate.io.read import as_votes
 from quorate.io.sources import Source
+from quorate.io.spark import is_frame
+from quorate.io.spark_votes import SparkVotes
 from quorate.kernels import cpu, glad_cpu, reference
 from quorate.kernels.core import compiled
 from quorate.votes import Votes
@@ -36,7 +39,13 @@ def _disk(threads: int) -> Engine:
     return DiskEngine(kernels=reference if compiled() is None else cpu, threads=threads)
 
 
-ENGINES: Mapping[str, Callable[[int], Engine]] = MappingProxyType({"reference": _reference, "cpu": _cpu, "disk": _disk})
+def _spark(threads: int) -> Engine:
+    return cast(Engine, SparkEngine(threads=threads))
+
+
+ENGINES: Mapping[str, Callable[[int], Engine]] = MappingProxyType(
+    {"reference": _reference, "cpu": _cpu, "disk": _disk, "spark": _spark}
+)
 
 
 def resolve(
@@ -49,8 +58,9 @@ def resolve(
 ) -> Engine:
     """Returns the engine of this name (or the engine itself), set to a number of threads.
 
-    "auto" is the compiled engine on all cores, or the reference where it could not be built; and "disk" for a source of
-    files that would not fit in memory. `memory` bounds what may be used; it and `of_disk` are for the disk engine.
+    "auto" is the compiled engine on all cores, or the reference where it could not be built; "disk" for a source of
+    files that would not fit in memory; and "spark" for a Spark frame. `memory` bounds what may be used; it and `of_disk`
+    are for the disk engine.
 
     >>> resolve("reference").name
     'reference'
@@ -59,6 +69,11 @@ def resolve(
         raise OptionError(f"threads is {shown(threads)}: give a whole number of at least 1, or leave it out for all cores")
     limit = None if memory is None else memory_of(memory)
     chosen = engine
+    if isinstance(source, SparkVotes) or is_frame(source):
+        name = engine if isinstance(engine, str) else engine.name
+        if name not in ("auto", "spark"):
+            raise OptionError(f"engine is {name!r}, but the votes are on Spark: choose 'spark', or collect them first")
+        chosen = "spark" if engine == "auto" else engine
     if chosen == "auto":
         fits = source is None or in_memory(source) <= (available() if limit is None else limit)
         chosen = "disk" if not fits else "reference" if compiled() is None else "cpu"

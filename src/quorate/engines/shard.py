@@ -153,6 +153,14 @@ class Shard:
             part[piece] = shares
         self._spread(part, out, self._certain())
 
+    def look(self, params: Parameters) -> None:
+        """Takes the labels under `params` as the current ones, and counts nothing."""
+        self._pass(params, hard=True, likelihood=False)
+
+    def look_at_heads(self, favour: NDArray[np.float64] | None) -> None:
+        """Takes the labels of majority vote as the current ones, and counts nothing."""
+        self._majority(soft=False, favour=favour)
+
     def posterior(self, params: Parameters, out: NDArray[np.float64]) -> None:
         """Writes T_qc under `params` to OUT [tasks, K]."""
         part = self._part(out)

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -114,11 +115,15 @@ def over_labels(votes: Votes, labels: Vocabulary, what: str, *, closed: bool = T
         )
     if isinstance(votes, EncodedVotes):
         return _relabelled(votes, labels, what)
+    same_kind = labels if votes.labels.kind == labels.kind or not len(votes.labels) else Vocabulary.of_texts(other)
+    elsewhere: Any = getattr(votes, "over", None)
+    if elsewhere is not None:  # votes on Spark
+        moved: Votes = elsewhere(same_kind)
+        return moved
     place = np.repeat(np.arange(votes.n_tasks, dtype=np.uint32), np.diff(votes.task_ptr))
     worker = votes.row_worker().astype(np.uint32)[votes.row]
     codes = {"task": place, "worker": worker, "label": votes.row_label[votes.row].astype(np.uint32)}
     coded = Coded(codes, {"task": votes.tasks, "worker": votes.workers, "label": votes.labels})
-    same_kind = labels if votes.labels.kind == labels.kind or not len(votes.labels) else Vocabulary.of_texts(other)
     wider = votes_of(coded, same_kind, abstentions=votes.abstentions, frame_kind=votes.frame_kind)
     return replace(wider, unvoted=votes.unvoted, duplicates=votes.duplicates)
 

@@ -20,6 +20,7 @@ from quorate.io import files, frames
 from quorate.io.columns import OPTIONAL, REST, find
 from quorate.io.files import Wanted
 from quorate.io.ids import frame_of, series_of
+from quorate.io.spark import is_frame
 from quorate.votes import FrameKind, Votes
 
 # A path or several, a pattern, "-", a frame, anything Arrow, an iterator of batches, tuples, or a dict of columns.
@@ -48,6 +49,8 @@ def open_table(source: Source, wanted: Wanted) -> Table:
         return _open_files(names, wanted)
     if isinstance(source, Votes):
         return Table(iter([frame_of(source)]), source.frame_kind)
+    if is_frame(source):
+        raise InputError("a Spark frame is not read into memory: give it to aggregate, or give its toArrow() or toPandas()")
     if isinstance(source, Mapping):
         return Table(iter([_from_columns(source, wanted)]))
     kind = frames.kind_of(source)

@@ -48,6 +48,14 @@ def _installed() -> Iterator[None]:
         raise QuorateError(f"Spark is not installed ({error}): pip install 'quorate[spark]', and Java 17 beside it") from error
 
 
+@contextmanager
+def _no_word_on_pandas() -> Iterator[None]:
+    """Keeps pyspark from warning of the version of pandas, which nothing here uses."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        yield
+
+
 def functions() -> Any:
     """Returns the module of Spark's functions on columns."""
     with _installed():
@@ -83,7 +91,7 @@ def session(master: str | None = None) -> Any:
         for name in ("spark.driver.host", "spark.driver.bindAddress"):
             builder = builder.config(name, "127.0.0.1")
         builder = builder.config("spark.ui.enabled", "false")
-    with plain_errors("cannot start Spark"):
+    with plain_errors("cannot start Spark"), _no_word_on_pandas():
         return builder.getOrCreate()
 
 
@@ -122,8 +130,7 @@ def save(frame: Frame, name: str) -> None:
 
 def map_arrow(frame: Frame, function: Callable[[Iterator[Any]], Iterator[Any]], schema: str) -> Frame:
     """Returns the frame that a function makes of the record batches of each partition."""
-    with warnings.catch_warnings():  # pyspark looks at the version of pandas, which nothing here uses
-        warnings.simplefilter("ignore", FutureWarning)
+    with _no_word_on_pandas():
         return frame.mapInArrow(function, schema)
 
 
@@ -137,8 +144,8 @@ def gather(frame: Frame) -> pl.DataFrame:
 def spread(frame: pl.DataFrame, spark: Any) -> Frame:
     """Returns a polars frame as a Spark frame."""
     schema = ", ".join(f"{quoted(name)} {SQL_TYPE[dtype]}" for name, dtype in frame.schema.items())
-    part = spark.createDataFrame([(bytearray(ipc(frame)),)], "part binary")
-    return map_arrow(part, _from_bytes, schema)
+    part = spark.sparkContext.parallelize([(bytearray(ipc(frame)),)], 1)
+    return map_arrow(spark.createDataFrame(part, "part binary"), _from_bytes, schema)
 
 
 def ipc(frame: pl.DataFrame) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +16,18 @@ from quorate.em import How, Progress, Warm
 from quorate.engines.base import Engine, Resumable, Session
 from quorate.engines.identity import digest
 from quorate.engines.registry import resolve, votes_for
+from quorate.engines.spark import NO_START, SparkPasses
 from quorate.errors import OptionError, listed, shown
 from quorate.fit import Fit
 from quorate.io.answers import read_gold
 from quorate.io.encode import over_labels
 from quorate.io.sources import Source
+from quorate.io.spark_gold import read_gold as far_gold
+from quorate.io.spark_votes import SparkVotes
 from quorate.prior import ClassPrior, Others
 from quorate.result import Result
 from quorate.settings import Choice, Number, Rules
+from quorate.spark_result import SparkResult
 from quorate.transfer import Learned, loosened, transfer
 from quorate.votes import Votes
 
@@ -88,13 +92,15 @@ class Model:
             if value is not None and name not in self.takes:
                 raise OptionError(f"model {self.name!r} cannot use {name}: it takes {listed(sorted({'gold', *self.takes}))}")
         place = resolve(engine, threads, source=votes)
-        known = votes_for(place, votes)
+        known: Any = votes_for(place, votes)  # Votes, or where Spark has them
         told = None if history is None else as_knowledge(history)
         before = None if warm_start is None else as_learned(warm_start, "warm_start")
         if told is not None:
             known = over_labels(known, told.labels, "history", closed=False)
         if before is not None:
             known = over_labels(known, before.knowledge.labels, "saved model")
+        if start is not None and isinstance(known, SparkVotes):
+            raise OptionError(NO_START)
         if start is not None and (np.shape(start) != (known.n_tasks,) or not _are_codes(start, known.n_labels)):
             raise OptionError(
                 f"start gives the code of a label, 0 to {known.n_labels - 1}, for each of the {known.n_tasks} tasks"
@@ -109,7 +115,8 @@ class Model:
         )
         if priors is None and priors_weight is not None:
             raise OptionError(f"priors_weight is {shown(priors_weight)}, but there are no priors: give priors=…, too")
-        standards = None if gold is None else read_gold(gold, known.labels)
+        far = isinstance(known, SparkVotes)
+        standards: Any = None if gold is None else far_gold(gold, known) if far else read_gold(gold, known.labels)
         session = place.load(known, seed=self.seed, ties=self.ties, gold=standards)
         if isinstance(session, Resumable):
             beliefs = (told, before, watch.classes, None if standards is None else (standards.tasks, standards.labels), start)
@@ -118,9 +125,10 @@ class Model:
         marked = session.gold()
         if marked is not None:
             fit = replace(fit, task_columns={**fit.task_columns, "gold": marked})
-        return Result(
-            known, fit, session, self.name, asdict(self), self.scoring, told, 0 if standards is None else len(standards)
-        )
+        rest = self.name, asdict(self), self.scoring, told, 0 if standards is None else len(standards)
+        if isinstance(session, SparkPasses):
+            return SparkResult(session.votes, fit, session, *rest)
+        return Result(known, fit, session, *rest)
 
     def _fit(self, panel: Votes, session: Session, watch: Watch) -> Fit:
         raise TypeError(f"{type(self).__name__} names settings but no way to fit them")

@@ -1,0 +1,310 @@
+"""The engine of Spark: each partition keeps its votes as bytes, passes run where these lie, their counts are summed here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from quorate.engines.memory import require_cells
+from quorate.engines.shard import Rules, Tally, cuts
+from quorate.engines.spark_pack import CHANGED, COUNTED, LINE, SCHEMA, Packing, Part, lines
+from quorate.engines.spark_pass import Counted, Ends, Kept, Scores, Setting, Start, Step, Verdict, run
+from quorate.errors import InputError, OptionError, QuorateError
+from quorate.fit import Outcome
+from quorate.gold import Gold
+from quorate.io import spark, spark_votes
+from quorate.io.answers import gold_codes
+from quorate.io.ids import label_columns
+from quorate.io.read import as_votes
+from quorate.io.spark import Frame, arrow_batches, plain_errors, quoted
+from quorate.io.spark_gold import FarGold, beside
+from quorate.io.spark_votes import SQL_KIND, SparkVotes
+from quorate.kernels import cpu, reference
+from quorate.kernels.core import compiled
+from quorate.params import Parameters
+from quorate.statistics import Statistics
+from quorate.votes import Panel, Votes
+
+FEW, MANY = 1 << 16, 1 << 21  # votes in a partition: below few it is not worth its task, above many it is divided
+TREE = 1 << 23  # cells of all partitions' counts together, beyond which they are summed in a tree
+WHAT = "the fit on Spark failed"
+NO_START = "engine 'spark' takes no labels to start with: leave start out"
+FAR = "the tasks of a Spark fit stay on the executors: ask the result for probabilities"
+
+
+@dataclass(frozen=True)
+class SparkEngine:
+    """Runs passes on the executors of a Spark session: the frame's own, or the one at `master`."""
+
+    name: str = "spark"
+    threads: int = 1  # of the driver, for M-steps
+    partitions: int | None = None  # None: as many as the votes ask for
+
+    def read(self, source: object, **options: Any) -> Votes | SparkVotes:
+        """Returns votes where they lie: a Spark frame's, those of paths and URIs on Spark, others in memory."""
+        if isinstance(source, SparkVotes):
+            return source
+        names = [source] if isinstance(source, str | os.PathLike) else source
+        if spark.is_frame(source):
+            return spark_votes.read(source, narrow=False, **options)
+        if isinstance(names, list | tuple) and names and all(isinstance(name, str | os.PathLike) for name in names):
+            frame, is_text = spark.scan([os.fspath(name) for name in names])
+            return spark_votes.read(frame, narrow=is_text, **options)
+        return as_votes(source, **options)
+
+    def load(self, votes: Votes | SparkVotes, *, seed: int, ties: str, gold: Gold | FarGold | None = None) -> SparkPasses:
+        """Returns a session over these votes; a table that does not fit into the driver is foreseen and said."""
+        require_cells(votes.n_rows, votes.n_labels)
+        return SparkPasses(self, votes, seed=seed, ties=ties, gold=gold)
+
+
+@dataclass(frozen=True, eq=False)
+class FarOutcome(Outcome):
+    """What the last E-step says, without the tasks: these stay on the executors, and the arrays of tasks are empty."""
+
+    agreeing: NDArray[np.int64]  # [rows] votes equal to the label of their task
+    ties: int
+    confidence_sum: float
+
+
+class Size(NamedTuple):
+    """How much there is on the executors."""
+
+    tasks: int
+    votes: int
+    unvoted: int
+    gold: int  # tasks among them
+
+
+class SparkPasses:
+    """Votes on executors. The driver has the panel, the table and the counts; nothing here grows with the tasks."""
+
+    def __init__(
+        self, engine: SparkEngine, votes: Votes | SparkVotes, *, seed: int, ties: str, gold: Gold | FarGold | None
+    ) -> None:
+        self.spark = votes.frame.sparkSession if isinstance(votes, SparkVotes) else spark.session()
+        self._engine = engine
+        self._votes = votes
+        self._rules = Rules.of(reference if compiled() is None else cpu, engine.threads, votes.row_label, votes.labels, ties)
+        self._settings = Setting(votes.row_label, votes.labels, seed, ties, gold is not None, self._favour())
+        self._gold: Any = gold
+        self._before: Any = None  # what the current labels follow from: a broadcast table, "heads", or nothing yet
+        self._tally: Tally | None = None  # the counts of the current labels, while these are hard
+        self._verdict: Any = None  # how the fit ended
+
+    @cached_property
+    def size(self) -> Size:
+        """How many tasks, votes and tasks without votes there are; laid out on the executors when first asked."""
+        with plain_errors(WHAT):
+            told = self._packed.select(*COUNTED, "problem").collect()
+        for row in told:
+            if row["problem"] is not None:
+                raise InputError(row["problem"])
+        size = Size(*(sum(row[name] for row in told) for name in COUNTED))
+        if size.votes != len(self._votes):
+            raise QuorateError(CHANGED)
+        return size
+
+    @property
+    def votes(self) -> Any:
+        """The votes, with how many tasks they are on."""
+        told = self._votes
+        return replace(told, n_tasks=self.size.tasks, n_unvoted=self.size.unvoted) if isinstance(told, SparkVotes) else told
+
+    def start(self, *, hard: bool) -> Statistics:
+        """Returns the statistics of majority vote: by winner (hard) or by vote shares (soft)."""
+        tally = self._sum(Start(self._setting, hard)).add_to(self._rules.empty(hard=hard))
+        self._follow("heads", tally if hard else None)
+        return Statistics(*tally)
+
+    def recount(self, labels: NDArray[np.int32]) -> Statistics:
+        """Raises: labels of all tasks never meet on the driver."""
+        raise OptionError(NO_START)
+
+    def step(self, params: Parameters, *, hard: bool, likelihood: bool = True) -> Statistics:
+        """Returns the statistics of one pass: an E-step under `params`, and the recount."""
+        delta = hard and self._tally is not None
+        now = self._broadcast(Scores(params.priors, params.table, params.uses_prior))
+        counted = self._sum(Step(self._setting, self._before, now, hard, delta, likelihood))
+        tally = counted.add_to(self._tally if delta and self._tally is not None else self._rules.empty(hard=hard))
+        self._follow(now, tally if hard else None)
+        ends = Ends(*counted.sums)
+        classification = self._rules.classification(tally, params) if hard else float("nan")
+        return Statistics(*tally, ends.log_likelihood, classification, int(ends.changed), int(ends.impossible))
+
+    def confusion_table(self, counts: Any, smoothing: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Returns log pi, [rows, K], and the votes of each worker by true label, [workers, K]."""
+        return self._rules.confusion_table(counts, self._votes.worker_ptr, smoothing)
+
+    def finish(self, params: Parameters) -> FarOutcome:
+        """Returns what the E-step under `params` says, summed over all tasks."""
+        counted = self._decide("scores", params)
+        told = np.zeros((self._votes.n_rows, 2))
+        if len(counted.rows):
+            told[counted.rows] = counted.lines
+        return self._outcome(counted, told[:, 0], told[:, 1].astype(np.int64))
+
+    def majority(self) -> tuple[FarOutcome, Statistics]:
+        """Returns what majority vote says, summed over all tasks, and the statistics of its winners."""
+        return self._by_labels("heads", None)
+
+    def weigh(self, params: Parameters) -> tuple[FarOutcome, Statistics]:
+        """Returns what weighted votes say, summed over all tasks, and the statistics of their winners."""
+        return self._by_labels("weights", params)
+
+    def posterior(self, params: Parameters) -> NDArray[np.float64]:
+        """Raises: probabilities of all tasks never meet on the driver."""
+        raise TypeError(FAR)
+
+    def gold(self) -> None:
+        """Returns nothing: which tasks are gold is told by `labels`."""
+        return
+
+    def weight_shares(self, params: Parameters) -> NDArray[np.float64]:
+        """Raises: shares of all tasks never meet on the driver."""
+        raise TypeError(FAR)
+
+    def shares(self) -> NDArray[np.float64]:
+        """Raises: shares of all tasks never meet on the driver."""
+        raise TypeError(FAR)
+
+    def labels(self) -> Frame:
+        """Returns a Spark frame of task, label, confidence, votes, tie, under what the fit ended with."""
+        kind = SQL_KIND[self._votes.labels.kind]
+        schema = f"task {self._task_kind}, label {kind}, confidence double, votes bigint, tie boolean"
+        schema += ", gold boolean" if self._settings.with_gold else ""
+        return spark.map_arrow(self._packed.select("part", "ids"), partial(_labels, self._verdict), schema)
+
+    def probabilities(self) -> Frame:
+        """Returns a Spark frame of task and a column per label, under what the fit ended with."""
+        names = label_columns(self._votes.labels.texts(), "task")
+        schema = ", ".join([f"task {self._task_kind}", *(f"{quoted(name)} double" for name in names)])
+        return spark.map_arrow(self._packed.select("part", "ids"), partial(_probabilities, self._verdict, names), schema)
+
+    def release(self) -> None:
+        """Gives back what the executors keep; frames that were not written down cannot be made afterwards."""
+        for kept in ("_parts", "_packed"):
+            if kept in self.__dict__:
+                self.__dict__[kept].unpersist()
+
+    def _by_labels(self, by: Any, params: Parameters | None) -> tuple[FarOutcome, Statistics]:
+        counted = self._decide(by, params)
+        tally = counted.add_to(self._rules.empty(hard=True))
+        own = tally[0][np.arange(self._votes.n_rows), self._votes.row_label]
+        return self._outcome(counted, own.astype(np.float64), own), Statistics(*tally)
+
+    def _decide(self, by: Any, params: Parameters | None) -> Counted:
+        scores = None if params is None else self._broadcast(Scores(params.priors, params.table, params.uses_prior))
+        self._verdict = Verdict(self._setting, by, scores)
+        self._follow(None, None)
+        return self._sum(self._verdict)
+
+    def _outcome(self, counted: Counted, right: NDArray[np.float64], agreeing: NDArray[np.int64]) -> FarOutcome:
+        ends = Ends(*counted.sums)
+        return FarOutcome(
+            labels=np.zeros(0, np.int32),
+            confidence=np.zeros(0),
+            tie=np.zeros(0, np.bool_),
+            right=right,
+            log_likelihood=ends.log_likelihood,
+            agreeing=agreeing,
+            ties=int(ends.ties),
+            confidence_sum=ends.confidence,
+        )
+
+    def _sum(self, work: Any) -> Counted:
+        """Returns what the parts of all partitions add up to."""
+        cells = self._votes.n_rows * self._votes.n_labels
+        with plain_errors(WHAT):
+            counts = self._parts.mapPartitions(partial(run, work))
+            # A tree costs a stage of its own: worth it where the driver would have much to add up.
+            depth = 2 if counts.getNumPartitions() * cells > TREE else 1
+            total = counts.treeAggregate(None, _plus, _plus, depth)
+        return total or Counted.nothing(self._votes.n_labels)
+
+    def _follow(self, scores: Any, tally: Tally | None) -> None:
+        """Takes what the labels now follow from, and lets go of what they followed from before."""
+        if self._before is not None and self._before != "heads":
+            self._before.destroy()
+        self._before, self._tally = scores, tally
+
+    def _favour(self) -> NDArray[np.float64] | None:
+        """Returns each label's share of all votes, [K], where ties ask for it: the class marginal before any model."""
+        if not self._rules.by_prior:
+            return None
+        weights = self._votes.votes_per_row()
+        return np.bincount(self._votes.row_label, weights, minlength=self._votes.n_labels).astype(np.float64)
+
+    def _broadcast(self, value: Any) -> Kept:
+        with plain_errors(WHAT):
+            return self.spark.sparkContext.broadcast(value)
+
+    @cached_property
+    def _setting(self) -> Kept:
+        return self._broadcast(self._settings)
+
+    @property
+    def _task_kind(self) -> str:
+        votes = self._votes
+        return SQL_KIND[votes.task_kind if isinstance(votes, SparkVotes) else votes.tasks.kind]
+
+    @cached_property
+    def _packed(self) -> Frame:
+        """The votes on the executors' disks, a line per partition, with the ids of its tasks."""
+        votes, context = self._votes, self.spark.sparkContext
+        n = self._engine.partitions or max(1, min(context.defaultParallelism, len(votes) // FEW), len(votes) // MANY)
+        with plain_errors(WHAT):
+            if isinstance(votes, SparkVotes):
+                panel = Panel(worker_ptr=votes.worker_ptr, row_label=votes.row_label, workers=votes.workers, labels=votes.labels)
+                packing = self._broadcast(Packing(panel, votes.duplicates, self._gold is not None))
+                source = votes.frame if self._gold is None else beside(votes, self._gold)
+                frame = spark.map_arrow(source.repartition(n, "task"), partial(_pack, packing), SCHEMA)
+            else:
+                pieces = cuts(votes.task_ptr, max(len(votes) // n, 1)) or [slice(0, 0)]
+                gold = None if self._gold is None else gold_codes(self._gold, votes.tasks)
+                parts = [tuple(one[name] for name in LINE) for one in lines(votes, pieces, gold)]
+                frame = self.spark.createDataFrame(context.parallelize(parts, len(parts)), SCHEMA)
+            return frame.persist(spark.storage("DISK_ONLY"))
+
+    @cached_property
+    def _parts(self) -> Any:
+        """The votes alone, as passes want them: in memory, and on disk what does not fit."""
+        assert self.size is not None  # laid out, and found to be sound
+        return self._packed.select("part").rdd.map(_first).persist(spark.storage("MEMORY_AND_DISK"))
+
+
+def _first(row: Any) -> bytes:
+    return bytes(row[0])
+
+
+def _plus(a: Counted | None, b: Counted | None) -> Counted | None:
+    return b if a is None else a if b is None else a.plus(b)
+
+
+def _pack(packing: Kept, batches: Iterator[Any]) -> Iterator[Any]:
+    return packing.value(batches)  # type: ignore[no-any-return]
+
+
+def _labels(verdict: Verdict, batches: Iterator[Any]) -> Iterator[Any]:
+    for part, ids in _parts_in(batches):
+        for frame in verdict.labels(part, ids):
+            yield from arrow_batches(frame)
+
+
+def _probabilities(verdict: Verdict, names: list[str], batches: Iterator[Any]) -> Iterator[Any]:
+    for part, ids in _parts_in(batches):
+        for frame in verdict.probabilities(part, ids, names):
+            yield from arrow_batches(frame)
+
+
+def _parts_in(batches: Iterator[Any]) -> Iterator[tuple[Part, bytes]]:
+    for batch in batches:
+        for part, ids in pl.DataFrame(batch).iter_rows():
+            yield Part.unpack(part), ids

@@ -1,0 +1,168 @@
+"""What an executor keeps of a partition: the votes of its tasks as one block of bytes, the ids of these tasks as another.
+
+Rows are numbered within the partition, and `rows` says which row of the panel each of them is: a partition that saw
+few workers needs few lines of the table, and counts no more. Tasks are sorted by id, votes by row, so that a partition
+that was lost and is made again is the same to the last byte.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from quorate.engines.shard import NO_GOLD, hashes
+from quorate.errors import InputError, MissingLabels, QuorateError, listed, shown
+from quorate.gold import Gold
+from quorate.io.answers import gold_codes
+from quorate.io.encode import Encoder
+from quorate.io.ids import column, matched, sort_order, vocabulary
+from quorate.io.spark import arrow_batches, ipc
+from quorate.kernels import cpu, reference
+from quorate.kernels.core import compiled
+from quorate.vocabulary import Vocabulary
+from quorate.votes import Panel, Votes
+
+CHANGED: Final = "the source gave other votes when it was read again: write it down first, or cache it"
+COUNTED: Final = ("tasks", "votes", "unvoted", "gold")
+SCHEMA: Final = "".join(f"{name} bigint, " for name in COUNTED) + "problem string, part binary, ids binary"
+
+
+class Part(NamedTuple):
+    """The votes of a partition's tasks."""
+
+    task_ptr: NDArray[np.int64]  # [tasks + 1]
+    row: NDArray[np.uint32]  # [votes] the own row of each vote
+    rows: NDArray[np.uint32]  # [own rows] the row of the panel
+    task_hash: NDArray[np.uint64]  # [tasks] of the text of the id
+    gold: NDArray[np.int32]  # [tasks] given labels, below 0 where there is none; or empty
+
+    def pack(self) -> bytes:
+        """Returns the arrays as bytes, each at a multiple of 8."""
+        blocks = [np.array([len(array) for array in self], np.int64).tobytes()]
+        for array in self:
+            blocks.append(array.tobytes())
+            blocks.append(bytes(-array.nbytes % 8))
+        return b"".join(blocks)
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Part:
+        """Returns what `pack` made of a part, without copying it."""
+        kinds = (np.int64, np.uint32, np.uint32, np.uint64, np.int32)
+        lengths = np.frombuffer(data, np.int64, len(kinds))
+        arrays, at = [], lengths.nbytes
+        for kind, length in zip(kinds, lengths.tolist(), strict=True):
+            arrays.append(np.frombuffer(data, kind, length, at))
+            at += arrays[-1].nbytes + -arrays[-1].nbytes % 8
+        return cls(*arrays)
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Makes parts of record batches of task, worker and label; all votes of a task must be among them."""
+
+    panel: Panel
+    duplicates: str
+    with_gold: bool  # whether a column gold has a code in lines that are no vote
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Yields one record batch with one line: the part."""
+        try:
+            packed = self._packed(batches)
+        except QuorateError as error:  # told as data: from an executor's exception nobody could read one line
+            packed = {**dict.fromkeys(COUNTED, 0), "problem": str(error), "part": b"", "ids": b""}
+        yield from arrow_batches(pl.DataFrame([packed], schema=LINE))
+
+    def _packed(self, batches: Iterator[Any]) -> dict[str, Any]:
+        encoder = Encoder(labels=self.panel.labels.ids(), duplicates=self.duplicates)
+        gold = []
+        for batch in batches:
+            frame = pl.DataFrame(batch)
+            if self.with_gold:
+                gold.append(frame.filter(pl.col("gold").is_not_null()).select("task", "gold"))
+                frame = frame.filter(pl.col("gold").is_null())
+            encoder.add(frame)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MissingLabels)  # the driver warns, once
+            votes = encoder.finish()
+        return self._line(votes, self._standards(pl.concat(gold)) if gold else None)
+
+    def _standards(self, gold: pl.DataFrame) -> Gold:
+        """Returns the gold of a partition's tasks; two labels of one task are an error."""
+        gold = gold.unique(maintain_order=True)
+        twice = gold.filter(pl.col("task").is_duplicated())
+        if len(twice):
+            task = twice["task"][0]
+            codes = twice.filter(pl.col("task") == task)["gold"]
+            labels = listed(self.panel.labels[code] for code in codes)
+            raise InputError(f"the gold gives task {shown(str(task))} more than one label ({labels}): keep one per task")
+        return Gold(vocabulary(gold["task"]), gold["gold"].to_numpy().astype(np.int32))
+
+    def _line(self, votes: Votes, gold: Gold | None) -> dict[str, Any]:
+        worker = matched(votes.workers, self.panel.workers)
+        rows = self.panel.row_of(worker[votes.row_worker()], votes.row_label)
+        if (worker < 0).any() or (rows < 0).any():
+            raise QuorateError(CHANGED)
+        codes = gold_codes(gold, votes.tasks) if gold is not None else no_gold(votes.n_tasks) if self.with_gold else None
+        return line(votes.tasks, votes.task_ptr, votes.row, rows.astype(np.uint32), votes.unvoted, codes)
+
+
+LINE: Final = {
+    **dict.fromkeys(COUNTED, pl.Int64),
+    "problem": pl.String,
+    **dict.fromkeys(("part", "ids"), pl.Binary),
+}
+
+
+def lines(votes: Votes, pieces: list[slice], gold: NDArray[np.int32] | None) -> Iterator[dict[str, Any]]:
+    """Yields votes in memory as lines of `SCHEMA`, one for each slice of tasks; the last has the tasks without votes."""
+    nobody = votes.tasks.take(np.zeros(0, np.int64))
+    for piece in pieces:
+        ptr = votes.task_ptr[piece.start : piece.stop + 1]
+        rows, own = np.unique(votes.row[ptr[0] : ptr[-1]], return_inverse=True)
+        tasks = votes.tasks.take(np.arange(piece.start, piece.stop))
+        unvoted = votes.unvoted if piece is pieces[-1] else nobody
+        yield line(tasks, ptr - ptr[0], own.astype(np.uint32), rows, unvoted, None if gold is None else gold[piece])
+
+
+def line(
+    tasks: Vocabulary,
+    task_ptr: NDArray[np.int64],  # [tasks + 1]
+    row: NDArray[np.uint32],  # [votes] own rows
+    rows: NDArray[np.uint32],  # [own rows]
+    unvoted: Vocabulary,
+    gold: NDArray[np.int32] | None,  # [tasks]
+) -> dict[str, Any]:
+    """Returns the votes of some tasks as a line of `SCHEMA`."""
+    order = sort_order(tasks).astype(np.int64)
+    tasks, unvoted = tasks.take(order), unvoted.take(sort_order(unvoted))
+    given = np.zeros(0, np.int32) if gold is None else gold[order]
+    part = Part(*reference.select(task_ptr, row, order), rows, _hashes(tasks), given)
+    return {
+        "tasks": len(tasks),
+        "votes": len(row),
+        "unvoted": len(unvoted),
+        "gold": int((given >= 0).sum()),
+        "problem": None,
+        "part": part.pack(),
+        "ids": ipc(pl.DataFrame({"task": pl.concat([column(tasks), column(unvoted)])})),
+    }
+
+
+def no_gold(tasks: int) -> NDArray[np.int32]:
+    """Returns the gold of tasks that have none, [tasks]."""
+    return np.full(tasks, NO_GOLD, np.int32)
+
+
+def ids_of(data: bytes) -> pl.Series:
+    """Returns the ids of a part: of its tasks, then of those that nobody voted on."""
+    return pl.read_ipc(data)["task"]
+
+
+def _hashes(tasks: Vocabulary) -> NDArray[np.uint64]:
+    return hashes(reference if compiled() is None else cpu, tasks)

@@ -1,0 +1,209 @@
+"""What a Spark frame may hold, what comes back, and what is known beforehand."""
+
+import itertools
+import tracemalloc
+import warnings
+
+import numpy as np
+import polars as pl
+import pytest
+
+import quorate as qr
+from quorate.engines.spark import SparkEngine
+from quorate.errors import InputError, MissingLabels, OptionError
+from quorate.io import spark_votes
+from quorate.io.spark import spread
+from same_fit import assert_same, fit
+
+CROWD = qr.simulate(tasks=90, workers=12, labels=3, votes_per_task=4, seed=6)
+
+
+def test_rows_are_numbered_as_in_memory(spark, frame_of):
+    for votes in (CROWD.votes, CROWD.votes.with_columns(pl.all().str.slice(1).cast(pl.Int64))):
+        far, near = spark_votes.read(frame_of(votes)), qr.read(votes)
+        assert far.workers.ids() == near.workers.ids()
+        assert far.labels.ids() == near.labels.ids()
+        assert (far.worker_ptr == near.worker_ptr).all()
+        assert (far.row_label == near.row_label).all()
+        assert (far.votes_per_row() == near.votes_per_row()).all()
+
+
+def test_frames_come_back_as_spark_frames(spark, engine, frame_of):
+    result = qr.aggregate(frame_of(CROWD.votes), engine=engine)
+    near = qr.aggregate(CROWD.votes)
+    assert type(result).__name__ == "SparkResult"
+    assert repr(result) == f"Spark{near!r}"
+    assert result.labels.columns == near.labels.columns
+    assert {row["task"]: row["label"] for row in result.labels.collect()} == dict(near.labels.select("task", "label").iter_rows())
+    assert result.probabilities.count() == 90
+    assert result.workers.columns == near.workers.columns
+    assert [tuple(row) for row in result.priors.collect()] == near.priors.rows()
+    assert [tuple(row)[:2] for row in result.trace.collect()] == [row[:2] for row in near.trace.rows()]
+    assert [tuple(row) for row in result.confusion("w3").collect()] == near.confusion("w3").rows()
+    assert result.labels.rdd.getNumPartitions() == 3
+    with pytest.raises(InputError, match="'nobody' has no votes here"):
+        result.confusion("nobody")
+
+
+def test_model_settings_and_saving(spark, engine, frame_of, tmp_path):
+    result = qr.FastDawidSkene(smoothing=0.5).fit(frame_of(CROWD.votes), engine=engine)
+    near = qr.FastDawidSkene(smoothing=0.5).fit(CROWD.votes)
+    assert_same(result, near)
+    result.save(tmp_path / "far.quorate")
+    near.save(tmp_path / "near.quorate")
+    assert repr(qr.load(tmp_path / "far.quorate")) == repr(qr.load(tmp_path / "near.quorate"))
+
+
+KINDS = {
+    "byte": "tinyint", "short": "smallint", "int": "int", "long": "bigint", "whole floats": "double", "single": "float",
+    "text": "string",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_ids_of_every_type(spark, engine, kind):
+    votes = [(t, w, (t + w) % 2) for t, w in itertools.product(range(9), range(3))]
+    frame = spark.createDataFrame(votes, "task int, worker int, label int")
+    frame = frame.select([frame[name].cast(kind).alias(name) for name in frame.columns])
+    far = qr.aggregate(frame, model="mv", engine=engine)
+    near = qr.aggregate([tuple(map(str, vote)) for vote in votes] if kind == "string" else votes, model="mv")
+    assert_same(far, near)
+
+
+def test_booleans_and_odd_names(spark, engine):
+    votes = [(True, "a", False), (True, "b", True), (False, "a", True), (False, "b", True)]
+    frame = spark.createDataFrame(votes, "`the.task` boolean, `Who``s` string, label boolean")
+    far = qr.aggregate(frame.withColumnRenamed("label", "Label"), model="mv", engine=engine, task="the.task", worker="Who`s")
+    assert_same(far, qr.aggregate(votes, model="mv"))
+
+
+def test_missing_labels_are_abstentions(spark, engine, frame_of):
+    votes = [("t", "a", "x"), ("t", "b", None), ("u", "a", None), ("v", "c", None), ("w", "a", "y")]
+    with pytest.warns(MissingLabels, match="3 of 5 votes have no label: dropped as abstentions"):
+        far = qr.aggregate(frame_of(votes), engine=engine)
+    with pytest.warns(MissingLabels):
+        near = qr.aggregate(votes)
+    assert_same(far, near)
+    assert far.votes.abstentions == 3
+    assert {row["task"]: row["votes"] for row in far.labels.collect()} == {"t": 1, "w": 1, "u": 0, "v": 0}
+
+
+def test_declared_labels(spark, engine, frame_of):
+    declared = ["never", "l2", "l0", "l1"]
+    assert_same(
+        qr.aggregate(frame_of(CROWD.votes), engine=engine, labels=declared), qr.aggregate(qr.read(CROWD.votes, labels=declared))
+    )
+    with pytest.raises(InputError, match="label 'l2' is not among the declared labels: l0, l1"):
+        qr.aggregate(frame_of(CROWD.votes), labels=["l0", "l1"])
+
+
+def test_repeated_votes(spark, engine, frame_of):
+    votes = [("t", "a", "x"), ("t", "a", "y"), ("t", "a", "y"), ("t", "b", "x"), ("u", "b", "x")]
+    assert_same(fit(frame_of(votes), "fds", engine=engine), fit(votes, "fds"))
+    with pytest.raises(InputError, match="worker 'a' voted more than once on task 't'"):
+        qr.aggregate(frame_of(votes), engine=engine, duplicates="error")
+    with pytest.raises(OptionError, match="rows of a Spark frame have no order"):
+        qr.aggregate(frame_of(votes), duplicates="last")
+
+
+def test_gold(spark, engine, frame_of):
+    tasks = sorted(set(CROWD.votes["task"]))
+    gold = {tasks[0]: "l0", tasks[1]: "l1", tasks[2]: "l1", "unknown": "l2"}
+    near = fit(CROWD.votes, "ds", gold=gold, max_iter=3)
+    table = pl.DataFrame({"task": list(gold), "gold": list(gold.values())})
+    for given in (gold, spread(pl.concat([table, table]), spark)):
+        assert_same(fit(frame_of(CROWD.votes), "ds", gold=given, max_iter=3, engine=engine), near)
+    for model in ("mv", "iwmv"):
+        assert_same(fit(frame_of(CROWD.votes), model, gold=gold, engine=engine), fit(CROWD.votes, model, gold=gold))
+
+
+def test_gold_is_matched_by_text(spark, engine, frame_of):
+    numbers = CROWD.votes.with_columns(pl.col("task").str.slice(1).cast(pl.Int64))
+    gold = pl.DataFrame({"task": ["3", "7", "007", "x"], "label": ["l0", "l1", "l2", "l2"]})
+    far = fit(frame_of(numbers), "fds", gold=spread(gold, spark), engine=engine)
+    assert_same(far, fit(numbers, "fds", gold=gold))
+    assert far.gold_without_votes == 2
+
+
+def test_bad_gold(spark, engine, frame_of):
+    votes, task = frame_of(CROWD.votes), CROWD.votes["task"][0]
+    with pytest.raises(InputError, match=f"gold gives task '{task}' the label 'no', which is not among the labels"):
+        qr.aggregate(votes, gold=spread(pl.DataFrame({"task": [task], "label": ["no"]}), spark))
+    twice = spread(pl.DataFrame({"task": [task, task], "label": ["l0", "l1"]}), spark)
+    with pytest.raises(InputError, match=r"more than one label \(l0, l1\): keep one per task|\(l1, l0\)"):
+        qr.aggregate(votes, gold=twice, engine=engine)
+
+
+def test_what_is_known_beforehand(spark, engine, frame_of):
+    history = qr.aggregate(qr.simulate(tasks=60, workers=12, labels=4, seed=9).votes)  # over one more label
+    known = {"history": history, "priors": "uniform", "max_iter": 5, "strength": "auto"}
+    assert_same(fit(frame_of(CROWD.votes), "fds", engine=engine, **known), fit(CROWD.votes, "fds", **known))
+    before = fit(CROWD.votes, "ds", max_iter=3)
+    far, near = (fit(v, "ds", warm_start=before, max_iter=4) for v in (frame_of(CROWD.votes), CROWD.votes))
+    assert_same(far, near)
+    assert far.iterations_before == near.iterations_before == 3
+
+
+def test_bad_input(spark, frame_of):
+    votes = frame_of(CROWD.votes)
+    cases = {
+        "no column looks like the worker": votes.drop("worker"),
+        "worker is missing in 1 of 2 votes": frame_of([("t", None, "x"), ("t", "a", "x")]),
+        "task is missing in 1 of 2 votes": frame_of([("t", "b", "x"), (None, "a", "x")]),
+        "a worker is 1.5: give text or whole numbers": spark.createDataFrame([("t", 1.5, "x")], ["task", "worker", "label"]),
+        "the label column holds date": votes.selectExpr("task", "worker", "current_date() as label"),
+        "this frame is a stream": spark.readStream.format("rate").load(),
+        "cannot read the Spark frame": votes.selectExpr("task", "worker", "raise_error('torn') as label"),
+    }
+    for message, frame in cases.items():
+        with pytest.raises(InputError if "Spark frame" not in message else qr.QuorateError, match=message) as caught:
+            qr.aggregate(frame)
+        assert "\n" not in str(caught.value)
+
+
+def test_what_spark_cannot_do(spark, frame_of):
+    votes = frame_of(CROWD.votes)
+    with pytest.raises(OptionError, match="this engine cannot run model 'glad': choose"):
+        qr.aggregate(votes, model="glad")
+    with pytest.raises(OptionError, match="engine is 'cpu', but the votes are on Spark"):
+        qr.aggregate(votes, engine="cpu")
+    with pytest.raises(OptionError, match="calibrate looks at tasks one by one"):
+        qr.aggregate(votes, gold={"t1": "l0"}, calibrate=True)
+    for given in (votes, qr.read(CROWD.votes)):
+        with pytest.raises(OptionError, match="takes no labels to start with"):
+            qr.FastDawidSkene().fit(given, engine=SparkEngine(), start=np.zeros(90, np.int32))
+    with pytest.raises(InputError, match="a Spark frame is not read into memory"):
+        qr.read(votes)
+
+
+def test_tables_too_large_for_the_driver(spark, frame_of, monkeypatch):
+    monkeypatch.setattr("quorate.engines.memory.available", lambda: 1000)
+    with pytest.raises(qr.QuorateError, match="the driver needs about 0.0 MiB for its tables .36 rows x 3 labels"):
+        qr.aggregate(frame_of(CROWD.votes))
+
+
+def test_the_driver_does_not_grow_with_the_tasks(spark, tmp_path):
+    """Ten times the tasks, the same workers: what Python takes on the driver stays the same."""
+    peaks = []
+    for tasks in (20_000, 200_000):
+        path = str(tmp_path / f"{tasks}.parquet")
+        qr.simulate(tasks=tasks, workers=50, labels=3, votes_per_task=3, seed=4).votes.write_parquet(path)
+        tracemalloc.start()
+        result = fit(spark.read.parquet(path), "fds", max_iter=3)
+        result.labels.write.format("noop").mode("overwrite").save()
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert result.votes.n_tasks == tasks
+        result.release()
+    assert peaks[1] < peaks[0] + 300_000  # an array of a number per task would be 800,000 bytes and more
+
+
+def test_released_votes_are_gone(spark, engine, frame_of):
+    result = qr.aggregate(frame_of(CROWD.votes), engine=engine)
+    context = spark.sparkContext._jsc.getPersistentRDDs()
+    before = context.size()
+    result.release()
+    assert spark.sparkContext._jsc.getPersistentRDDs().size() < before
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert result.labels.count() == 90  # made again from the source
