@@ -200,6 +200,7 @@ def test_labels_stay_of_the_kind_they_are(votes):
         ),
         ({"history": pl.DataFrame({"worker": ["w0"], "true": ["l0"], "given": ["l1"], "count": [-3]})}, "count in row 1"),
         ({"history": pl.DataFrame({"worker": ["w0"], "true": ["l0"], "given": ["l1"]})}, "no column looks like the count"),
+        ({"history": qr.read(CROWD.votes)}, "the votes: no column looks like the true"),
         ({"history": 3}, "cannot read from 3"),
         ({"model": "mv", "history": history()}, "model 'mv' cannot use history"),
         ({"model": "glad", "history": history()}, "model 'glad' cannot use history"),

@@ -48,7 +48,7 @@ def open_table(source: Source, wanted: Wanted) -> Table:
     if isinstance(source, list | tuple) and source and all(isinstance(s, str | os.PathLike) for s in source):
         return _open_files([os.fspath(s) for s in source], wanted)
     if isinstance(source, Votes):
-        return Table(iter([frame_of(source)]), source.frame_kind)
+        return Table(_from_frames([frame_of(source)], wanted, "the votes"), source.frame_kind)
     if isinstance(source, Mapping):
         return Table(iter([_from_columns(source, wanted)]))
     kind = frames.kind_of(source)
