@@ -50,7 +50,7 @@ def learned_from(
         table=fit.params.table,
         denominators=fit.params.denominators(),
         shared=shared,
-        priors=fit.params.priors,
+        priors=fit.params.priors if fit.scored_by is None else fit.scored_by,
         skill=fit.skill,
         iterations=fit.trace[-1].iteration if fit.trace else 0,
         temperature=fit.temperature,
@@ -110,6 +110,7 @@ def merged(first: Learned, second: Learned) -> Learned:
         priors=every.class_counts / total if total else first.priors,
         skill=None if first.skill is None else _counted_skill(every, first),
         iterations=max(first.iterations, second.iterations),
+        temperature=1.0,  # how sure the merged model may be is not known
         facts=numbers,
     )
 

@@ -83,6 +83,7 @@ class GLAD(Model):
             worker_columns={"ability": model.ability},
             task_columns={"difficulty": 1.0 / model.ease},
             posterior=lambda: plugged.passes.posterior(model),
+            scored_by=ended.params.priors,
             skill=1.0 / (1.0 + np.exp(-model.ability * math.exp(MEAN))),  # on a task of mean difficulty
         )
 
