@@ -32,7 +32,7 @@ from quorate.votes import Votes
 RULES: Final[Rules] = {
     "level": Choice(LEVELS),
     "resamples": Number(least=0, most=1_000_000, whole=True),
-    "confidence": Number(least=0, most=1),
+    "confidence": Number(least=0.5, most=0.9999),
     "seed": Number(least=0, whole=True),
 }
 

@@ -42,10 +42,9 @@ def estimates(
     """
     values = {name: float(figure(_drawn(sums, atoms.sizes[None].astype(np.float64)))[0]) for name, figure in figures.items()}
     drawn: dict[str, list[Floats]] = {name: [] for name in figures}
-    weights = atoms.weights(rng, drawing.resamples)
-    width = sum(int(np.prod(array.shape[1:])) for array in sums.values())
+    width = max(len(atoms), sum(int(np.prod(array.shape[1:])) for array in sums.values()))
     for start in range(0, drawing.resamples, step := max(1, CELLS // width)):
-        some = _drawn(sums, weights[start : start + step])
+        some = _drawn(sums, atoms.weights(rng, min(step, drawing.resamples - start)))
         for name, figure in figures.items():
             drawn[name].append(figure(some))
     return {name: Estimate(value, *middle(drawn[name], drawing.confidence)) for name, value in values.items()}

@@ -68,22 +68,22 @@ def command(
     import quorate as qr
     from quorate.engines.registry import resolve
     from quorate.errors import InputError, OptionError
-    from quorate.io.write import check_folder, write_frame
+    from quorate.io.write import check_folder, check_targets, write_frame
 
     names = [target for target in (output, workers, probabilities) if target is not None]
     on_spark = engine == "spark"
     if master is not None and not on_spark:
         raise OptionError("--master makes sense with --engine spark only: leave it out, or add the engine")
-    if save is not None:
-        check_folder(save)
     if save is not None and multi:
         raise InputError("--save makes sense for tasks with one label only: leave it out with --multi")
     if on_spark:
         from quorate.cli import on_spark as far
 
         far.prepare(votes, master, names, {"--multi": multi, "--truth": truth})
+        if save is not None:
+            check_folder(save)
     else:
-        _check_targets([Path(name) for name in names], save)
+        check_targets(*map(Path, names), other=save)
     source = votes if len(votes) > 1 else votes[0]
     place = resolve(engine, threads, source=None if multi else source, memory=memory)
     beside = None if output is None else Path(output)
@@ -138,19 +138,6 @@ def command(
         far.show(result)
     elif output is None:
         _labels(result)
-
-
-def _check_targets(targets: list[Path], save: Path | None) -> None:
-    """Raises when something cannot be written where it was asked for, before long work."""
-    from quorate.errors import InputError
-    from quorate.io.write import check_target
-
-    for target in targets:
-        check_target(target)
-    if save is not None:
-        targets.append(save)
-    if len({target.absolute() for target in targets}) < len(targets):
-        raise InputError("two outputs have the same path: give each its own")
 
 
 def _write(result: Any, what: str, path: Path) -> None:

@@ -43,14 +43,9 @@ def command(
     """Measures how far workers agree, with intervals, and finds those who copy each other."""
     import quorate as qr
     from quorate.cli.options import label_list
-    from quorate.errors import InputError
-    from quorate.io.write import check_target, write_frame
+    from quorate.io.write import check_targets, write_frame
 
-    targets = [target for target in (pairs, matrix) if target is not None]
-    for target in targets:
-        check_target(target)
-    if len({target.absolute() for target in targets}) < len(targets):
-        raise InputError("two outputs have the same path: give each its own")
+    check_targets(pairs, matrix)
     found = qr.agreement(
         votes if len(votes) > 1 else votes[0],
         level=level,

@@ -18,7 +18,7 @@ from quorate.io.coder import MISSING, ROLES, Coded, Coder, CompiledCoder, Polars
 from quorate.io.encoded.mapped import EncodedVotes
 from quorate.io.ids import narrowed, prepared, sort_order
 from quorate.kernels.core import compiled
-from quorate.vocabulary import Vocabulary
+from quorate.vocabulary import Kind, Vocabulary, text_of
 from quorate.votes import FrameKind, Votes
 
 
@@ -115,7 +115,7 @@ def over_labels(votes: Votes, labels: Vocabulary, what: str, *, closed: bool = T
         )
     if isinstance(votes, EncodedVotes):
         return _relabelled(votes, labels, what)
-    same_kind = labels if votes.labels.kind == labels.kind or not len(votes.labels) else Vocabulary.of_texts(other)
+    same_kind = _of_kind(labels, votes.labels.kind) if len(votes.labels) else labels
     elsewhere: Any = getattr(votes, "over", None)
     if elsewhere is not None:  # votes on Spark
         moved: Votes = elsewhere(same_kind)
@@ -136,8 +136,18 @@ def _relabelled(votes: EncodedVotes, labels: Vocabulary, what: str) -> EncodedVo
             f"the {what} has the labels in the order {listed(labels.ids())}, the encoded votes in {listed(votes.labels.ids())}: "
             "encode the votes with the labels declared in that order"
         )
-    same_kind = labels if votes.labels.kind == labels.kind or not len(votes.labels) else Vocabulary.of_texts(labels.texts())
+    same_kind = _of_kind(labels, votes.labels.kind) if len(votes.labels) else labels
     return replace(votes, labels=same_kind, row_label=place[votes.row_label].astype(np.int32))
+
+
+def _of_kind(labels: Vocabulary, kind: Kind) -> Vocabulary:
+    """Returns labels as the caller of other votes writes them; as text where they cannot be."""
+    texts = labels.texts()
+    if labels.kind == kind:
+        return labels
+    if kind == "boolean" and set(texts) <= {text_of(False), text_of(True)}:
+        return Vocabulary.of([text == text_of(True) for text in texts])
+    return narrowed(Vocabulary.of_texts(texts)) if kind == "integer" else Vocabulary.of_texts(texts)
 
 
 def _declared_rank(coded: Coded, declared: Vocabulary) -> NDArray[np.uint32]:
