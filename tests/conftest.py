@@ -1,4 +1,5 @@
 import os
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -55,3 +56,21 @@ def crowd_data(tmp_path, monkeypatch):
     monkeypatch.setattr(scaling, "SWEEPS", {"tasks": (50, 100), "votes_per_task": (2, 4), "workers": (8, 16), "labels": (2, 4)})
     monkeypatch.setattr(scaling, "TIMES", 1)
     return tmp_path / "data"
+
+
+@pytest.fixture
+def quorate(monkeypatch, capsysbinary):
+    """quorate(*arguments) -> (exit code, stdout, stderr), in this process."""
+    from quorate.cli.main import main
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["quorate", *map(str, arguments)])
+        try:
+            main()
+            code = 0
+        except SystemExit as leaving:
+            code = leaving.code or 0
+        out, err = capsysbinary.readouterr()
+        return code, out.decode(), err.decode()
+
+    return run

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from spark_there import missing
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted((ROOT / "docs").rglob("*.md"))
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -44,9 +46,14 @@ def run_console(body, folder, where):
             assert doctest.OutputChecker().check_output(expected, shown, FLAGS), f"{where}: {command}\n{shown}"
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # py4j leaves sockets to the collector
 @pytest.mark.parametrize("page", [p for p in PAGES if examples(p)], ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_examples_run(page, tmp_path, monkeypatch):
+    if page.name == "spark.md" and (why := missing()):
+        pytest.skip(why)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # as in an environment that is activated
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
     names = {}
     for language, body in examples(page):
         if language == "python":

@@ -1,25 +1,4 @@
-import sys
-
 import pytest
-
-from quorate.cli.main import main
-
-
-@pytest.fixture
-def quorate(monkeypatch, capsysbinary):
-    """quorate(*arguments) -> (exit code, stdout, stderr), in this process."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["quorate", *map(str, arguments)])
-        try:
-            main()
-            code = 0
-        except SystemExit as leaving:
-            code = leaving.code or 0
-        out, err = capsysbinary.readouterr()
-        return code, out.decode(), err.decode()
-
-    return run
 
 
 @pytest.fixture

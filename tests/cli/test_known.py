@@ -97,3 +97,10 @@ def test_bad_input_is_one_line_and_nothing_is_written(crowd, run, tmp_path, argu
     assert words in done.err
     assert len(done.err.strip().splitlines()) == 1
     assert not (tmp_path / "out.csv").exists()
+
+
+def test_predict_writes_each_output_to_its_own_file(crowd, run, tmp_path):
+    run("aggregate", "votes.csv", "--save", "m.quorate", "-o", "a.csv", "--quiet")
+    done = run("predict", "votes.csv", "--using", "m.quorate", "-o", "out.csv", "--workers", "./out.csv")
+    assert (done.code, "two outputs have the same path" in done.err) == (1, True)
+    assert not (tmp_path / "out.csv").exists()

@@ -66,22 +66,21 @@ def command(
     """Finds the label of every task, and what every worker can be trusted with."""
     import quorate as qr
     from quorate.errors import InputError, OptionError
-    from quorate.io.write import check_folder, write_frame
+    from quorate.io.write import check_folder, check_targets, write_frame
 
-    names = [target for target in (output, workers, probabilities) if target is not None]
     on_spark = engine == "spark"
     if master is not None and not on_spark:
         raise OptionError("--master makes sense with --engine spark only: leave it out, or add the engine")
-    if save is not None:
-        check_folder(save)
     if save is not None and multi:
         raise InputError("--save makes sense for tasks with one label only: leave it out with --multi")
     if on_spark:
         from quorate.cli import on_spark as far
 
-        far.prepare(votes, master, names, {"--multi": multi, "--truth": truth})
+        if save is not None:
+            check_folder(save)
+        far.prepare(votes, master, (output, workers, probabilities), {"--multi": multi, "--truth": truth})
     else:
-        _check_targets([Path(name) for name in names], save)
+        check_targets(*(None if name is None else Path(name) for name in (output, workers, probabilities)), other=save)
     with _progress(model, quiet) as progress:
         result = qr.aggregate(
             votes if len(votes) > 1 else votes[0],
@@ -92,7 +91,7 @@ def command(
             task=task,
             worker=worker,
             label=label,
-            labels=None if labels is None else _label_list(labels),
+            labels=None if labels is None else label_list(labels),
             duplicates=duplicates,
             smoothing=smoothing,
             tol=tol,
@@ -133,20 +132,8 @@ def command(
         _labels(result)
 
 
-def _check_targets(targets: list[Path], save: Path | None) -> None:
-    """Raises when something cannot be written where it was asked for, before long work."""
-    from quorate.errors import InputError
-    from quorate.io.write import check_target
-
-    for target in targets:
-        check_target(target)
-    if save is not None:
-        targets.append(save)
-    if len({target.absolute() for target in targets}) < len(targets):
-        raise InputError("two outputs have the same path: give each its own")
-
-
-def _label_list(text: str) -> list[str]:
+def label_list(text: str) -> list[str]:
+    """Returns the labels in a text that joins them by commas."""
     from quorate.errors import OptionError
 
     labels = [part.strip() for part in text.split(",")]

@@ -30,7 +30,7 @@ from quorate.params import Parameters
 from quorate.statistics import Statistics
 from quorate.votes import Panel, Votes
 
-FEW, MANY = 1 << 16, 1 << 21  # votes in a partition: below few it is not worth its task, above many it is divided
+FEW, MANY = 1 << 18, 1 << 21  # votes in a partition: below few it is not worth its task, above many it is divided
 TREE = 1 << 23  # cells of all partitions' counts together, beyond which they are summed in a tree
 WHAT = "the fit on Spark failed"
 NO_START = "engine 'spark' takes no labels to start with: leave start out"
@@ -92,6 +92,7 @@ class SparkPasses:
             told = self._packed.select(*COUNTED, "problem").collect()
         for row in told:
             if row["problem"] is not None:
+                self.release()
                 raise InputError(row["problem"])
         size = Size(*(sum(row[name] for row in told) for name in COUNTED))
         if size.votes != len(self._votes):

@@ -17,7 +17,7 @@ from quorate.io.assemble import assemble, assemble_compiled, check_duplicates, d
 from quorate.io.coder import MISSING, ROLES, Coded, Coder, CompiledCoder, PolarsCoder
 from quorate.io.ids import narrowed, prepared, sort_order
 from quorate.kernels.core import compiled
-from quorate.vocabulary import Vocabulary
+from quorate.vocabulary import Kind, Vocabulary, text_of
 from quorate.votes import FrameKind, Votes
 
 
@@ -112,7 +112,7 @@ def over_labels(votes: Votes, labels: Vocabulary, what: str, *, closed: bool = T
             f"the {what} is over the labels {listed(labels.ids())}, the votes over {listed(votes.labels.ids())}: "
             "use the same labels for both (labels=… declares them)"
         )
-    same_kind = labels if votes.labels.kind == labels.kind or not len(votes.labels) else Vocabulary.of_texts(other)
+    same_kind = _of_kind(labels, votes.labels.kind) if len(votes.labels) else labels
     elsewhere: Any = getattr(votes, "over", None)
     if elsewhere is not None:  # votes on Spark
         moved: Votes = elsewhere(same_kind)
@@ -123,6 +123,16 @@ def over_labels(votes: Votes, labels: Vocabulary, what: str, *, closed: bool = T
     coded = Coded(codes, {"task": votes.tasks, "worker": votes.workers, "label": votes.labels})
     wider = votes_of(coded, same_kind, abstentions=votes.abstentions, frame_kind=votes.frame_kind)
     return replace(wider, unvoted=votes.unvoted, duplicates=votes.duplicates)
+
+
+def _of_kind(labels: Vocabulary, kind: Kind) -> Vocabulary:
+    """Returns labels as the caller of other votes writes them; as text where they cannot be."""
+    texts = labels.texts()
+    if labels.kind == kind:
+        return labels
+    if kind == "boolean" and set(texts) <= {text_of(False), text_of(True)}:
+        return Vocabulary.of([text == text_of(True) for text in texts])
+    return narrowed(Vocabulary.of_texts(texts)) if kind == "integer" else Vocabulary.of_texts(texts)
 
 
 def _declared_rank(coded: Coded, declared: Vocabulary) -> NDArray[np.uint32]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import polars as pl
 
@@ -12,11 +12,11 @@ from quorate.errors import OptionError
 from quorate.io.encode import Encoder
 from quorate.io.files import Wanted
 from quorate.io.sources import Source, concat, open_table
-from quorate.io.spark import is_frame, scan
+from quorate.io.spark import is_frame
+from quorate.io.spark_files import scan
+from quorate.io.spark_votes import SparkVotes
+from quorate.io.spark_votes import read as read_spark
 from quorate.votes import FrameKind, Votes
-
-if TYPE_CHECKING:
-    from quorate.io.spark_votes import SparkVotes
 
 
 def read(
@@ -62,18 +62,18 @@ def as_votes(
     return read(source, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates)
 
 
-def as_panel(source: Votes | Source, engine: object = "auto", **options: Any) -> Votes | SparkVotes:
-    """Returns votes in memory, or on Spark: those of a Spark frame, and of a path or URI that its engine is to read."""
-    on_spark = getattr(engine, "name", engine) == "spark"
-    names = [source] if isinstance(source, str | os.PathLike) else source
-    paths = isinstance(names, list | tuple) and bool(names) and all(isinstance(n, str | os.PathLike) for n in names)
-    if not is_frame(source) and not (on_spark and paths):
-        known: Any = source
-        return known if type(source).__name__ == "SparkVotes" else as_votes(source, **options)
-    from quorate.io import spark_votes
-
-    frame, is_text = (source, False) if is_frame(source) else scan([os.fspath(cast(Any, n)) for n in cast(Any, names)])
-    return spark_votes.read(frame, narrow=is_text, **options)
+def as_panel(source: Votes | SparkVotes | Source, engine: object = "auto", **options: Any) -> Votes | SparkVotes:
+    """Returns votes in memory, or on Spark: those of a Spark frame, and of paths or URIs that its engine is to read."""
+    if isinstance(source, SparkVotes):
+        return source
+    if is_frame(source):
+        return read_spark(source, **options)
+    names: Any = [source] if isinstance(source, str | os.PathLike) else source
+    are_names = isinstance(names, list | tuple) and bool(names) and all(isinstance(n, str | os.PathLike) for n in names)
+    if are_names and getattr(engine, "name", engine) == "spark":
+        frame, is_text = scan([os.fspath(name) for name in names])
+        return read_spark(frame, narrow=is_text, **options)
+    return as_votes(source, **options)
 
 
 def read_frame(source: Source, wanted: Wanted) -> tuple[pl.DataFrame, FrameKind]:
