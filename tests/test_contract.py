@@ -12,7 +12,7 @@ from quorate.engines.registry import ENGINES, resolve
 from quorate.models.registry import MODELS
 
 PLACES = {
-    **{name: name for name in ENGINES},
+    **{name: name for name in ENGINES if name != "spark"},  # which has its own folder of tests
     **{f"cpu, {n} threads": resolve("cpu", n) for n in (1, 3, 8)},
     "reference, small shards": LocalEngine(shard_votes=60),
     "disk, small shards": replace(resolve("disk", 2), shard_votes=60, batch_votes=0),

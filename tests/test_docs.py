@@ -3,18 +3,18 @@
 import doctest
 import os
 import re
-import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from spark_there import missing
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted((ROOT / "docs").rglob("*.md"))
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-ON_SPARK = {"streaming.md"}  # pages whose examples need pyspark and Java
+ON_SPARK = {"spark.md", "streaming.md"}  # pages whose examples need pyspark and Java
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -47,11 +47,13 @@ def run_console(body, folder, where):
             assert doctest.OutputChecker().check_output(expected, shown, FLAGS), f"{where}: {command}\n{shown}"
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # py4j leaves sockets to the collector
 @pytest.mark.parametrize("page", [p for p in PAGES if examples(p)], ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_examples_run(page, tmp_path, monkeypatch):
-    if page.name in ON_SPARK and (find_spec("pyspark") is None or not (shutil.which("java") or os.environ.get("JAVA_HOME"))):
-        pytest.skip("the examples need pyspark and Java")
+    if page.name in ON_SPARK and (why := missing()):
+        pytest.skip(why)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # as in an environment that is activated
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
     names = {}
     for language, body in examples(page):

@@ -1,24 +1,15 @@
 """Spark in this process, started once; without Java or pyspark these tests skip."""
 
 import os
-import shutil
 import sys
 import warnings
 
 import pytest
 
+from spark_there import missing
+
 os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-
-
-def missing():
-    """What is not there to run Spark, in words; None when all is."""
-    try:
-        import pyspark  # noqa: F401
-    except ImportError:
-        return "pyspark is not installed: pip install 'quorate[spark]'"
-    java = shutil.which("java") or os.environ.get("JAVA_HOME")
-    return None if java else "there is no Java: install Java 17, or set JAVA_HOME"
 
 
 def pytest_collection_modifyitems(items):

@@ -124,7 +124,10 @@ def test_spark_submit_and_nothing_but_the_wheel_on_executors(cluster, wheel, vot
     script.write_text(
         "import sys, json, pathlib\n"
         "from quorate.cli.main import main\n"
-        "main()\n"
+        "try:\n"
+        "    main()\n"
+        "except SystemExit as leaving:\n"
+        "    assert not leaving.code\n"
         "from pyspark.sql import SparkSession\n"
         "def where(_):\n"
         "    import quorate\n"

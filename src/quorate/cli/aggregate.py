@@ -70,7 +70,6 @@ def command(
     from quorate.errors import InputError, OptionError
     from quorate.io.write import check_folder, check_targets, write_frame
 
-    names = [target for target in (output, workers, probabilities) if target is not None]
     on_spark = engine == "spark"
     if master is not None and not on_spark:
         raise OptionError("--master makes sense with --engine spark only: leave it out, or add the engine")
@@ -79,11 +78,11 @@ def command(
     if on_spark:
         from quorate.cli import on_spark as far
 
-        far.prepare(votes, master, names, {"--multi": multi, "--truth": truth})
         if save is not None:
             check_folder(save)
+        far.prepare(votes, master, (output, workers, probabilities), {"--multi": multi, "--truth": truth})
     else:
-        check_targets(*map(Path, names), other=save)
+        check_targets(*(None if name is None else Path(name) for name in (output, workers, probabilities)), other=save)
     source = votes if len(votes) > 1 else votes[0]
     place = resolve(engine, threads, source=None if multi else source, memory=memory)
     beside = None if output is None else Path(output)

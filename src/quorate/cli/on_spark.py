@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from quorate.errors import InputError, OptionError
@@ -15,30 +15,32 @@ PREVIEW = 20  # labels shown on a terminal
 CHUNK = 1 << 16  # labels printed at once
 
 
-def prepare(votes: list[str], master: str | None, targets: list[str], refused: Mapping[str, object]) -> None:
+def prepare(votes: list[str], master: str | None, outputs: Sequence[str | None], refused: Mapping[str, object]) -> None:
     """Starts Spark; what it cannot do or write is said before long work."""
-    from quorate.io import spark
+    from quorate.io.spark import session
+    from quorate.io.spark_files import check_target
 
     for option, value in refused.items():
         if value:
             raise OptionError(f"{option} makes no sense with --engine spark: leave it out, or choose another engine")
     if votes == ["-"]:
         raise InputError("Spark cannot read standard input: name a file, a folder or a URI")
+    targets = [name for name in outputs if name is not None]
     if len(set(targets)) < len(targets):
         raise InputError("two outputs have the same path: give each its own")
-    running = spark.session(master)
-    running.sparkContext.setLogLevel("ERROR")
+    running = session(master)
+    running.sparkContext.setLogLevel("FATAL")  # what goes wrong is told in one line, by us
     for target in targets:
-        spark.check_target(target, running)
+        check_target(target, running)
 
 
 def write(result: SparkResult, output: str | None, workers: str | None, probabilities: str | None) -> None:
     """Writes what was asked for, as folders that Spark writes."""
-    from quorate.io import spark
+    from quorate.io.spark_files import save
 
     for target, frame in ((workers, "workers"), (probabilities, "probabilities"), (output, "labels")):
         if target is not None:
-            spark.save(getattr(result, frame), target)
+            save(getattr(result, frame), target)
 
 
 def show(result: SparkResult) -> None:

@@ -19,7 +19,7 @@ from quorate.engines.spark_pass import Counted, Ends, Kept, Scores, Setting, Sta
 from quorate.errors import InputError, OptionError, QuorateError
 from quorate.fit import Outcome
 from quorate.gold import Gold
-from quorate.io import spark, spark_votes
+from quorate.io import spark, spark_files, spark_votes
 from quorate.io.answers import gold_codes
 from quorate.io.ids import label_columns
 from quorate.io.read import as_votes
@@ -32,7 +32,7 @@ from quorate.params import Parameters
 from quorate.statistics import Statistics
 from quorate.votes import Panel, Votes
 
-FEW, MANY = 1 << 16, 1 << 21  # votes in a partition: below few it is not worth its task, above many it is divided
+FEW, MANY = 1 << 18, 1 << 21  # votes in a partition: below few it is not worth its task, above many it is divided
 TREE = 1 << 23  # cells of all partitions' counts together, beyond which they are summed in a tree
 WHAT = "the fit on Spark failed"
 NO_START = "engine 'spark' takes no labels to start with: leave start out"
@@ -55,7 +55,7 @@ class SparkEngine:
         if spark.is_frame(source):
             return spark_votes.read(source, narrow=False, **options)
         if isinstance(names, list | tuple) and names and all(isinstance(name, str | os.PathLike) for name in names):
-            frame, is_text = spark.scan([os.fspath(name) for name in names])
+            frame, is_text = spark_files.scan([os.fspath(name) for name in names])
             return spark_votes.read(frame, narrow=is_text, **options)
         return as_votes(source, **options)
 
@@ -106,6 +106,7 @@ class SparkPasses:
             told = self._packed.select(*COUNTED, "problem").collect()
         for row in told:
             if row["problem"] is not None:
+                self.release()
                 raise InputError(row["problem"])
         size = Size(*(sum(row[name] for row in told) for name in COUNTED))
         if size.votes != len(self._votes):

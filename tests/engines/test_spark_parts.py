@@ -1,0 +1,149 @@
+"""What executors compute, without Spark: however tasks fall into parts, their sums are those of all votes together."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import quorate as qr
+from quorate.engines import spark_pass
+from quorate.engines.registry import resolve
+from quorate.engines.spark_pack import CHANGED, LINE, Packing, Part, lines
+from quorate.engines.spark_pass import Ends, Scores, Setting, Start, Step, Verdict, run
+from quorate.io.answers import gold_codes, read_gold
+from quorate.models.confusion import estimate
+from strategies import crowds
+
+
+@dataclass
+class Kept:
+    """What a broadcast is to an executor."""
+
+    value: Any
+
+
+class Parts:
+    """Votes in parts, as executors have them, beside a session of this process."""
+
+    def __init__(self, votes, pieces, ties="hash", gold=None):
+        self.votes = votes
+        codes = None if gold is None else gold_codes(gold, votes.tasks)
+        self.lines = list(lines(votes, pieces, codes))
+        favour = np.bincount(votes.row_label, votes.votes_per_row(), minlength=votes.n_labels) if ties == "prior" else None
+        self.setting = Kept(Setting(votes.row_label, votes.labels, 0, ties, gold is not None, favour))
+        self.session = resolve("cpu", 1).load(votes, seed=0, ties=ties, gold=gold)
+
+    def sum(self, work):
+        totals = [counted for one in self.lines for counted in run(work, iter([one["part"]]))]
+        first, *rest = totals
+        for other in rest:
+            first = first.plus(other)
+        return first
+
+    def dense(self, counted, kind, tally=None):
+        n, k = self.votes.n_rows, self.votes.n_labels
+        return counted.add_to(tally or (np.zeros((n, k), kind), np.zeros(k, kind)))
+
+
+@st.composite
+def pieces(draw, tasks):
+    """Slices that together are all tasks, some of them empty."""
+    places = sorted(draw(st.lists(st.integers(0, tasks), max_size=4)))
+    return [slice(a, b) for a, b in zip([0, *places], [*places, tasks], strict=True)]
+
+
+@pytest.mark.parametrize("kernels", ["compiled", "reference"])
+@given(data=st.data(), votes=crowds(), ties=st.sampled_from(["hash", "prior"]), with_gold=st.booleans())
+def test_parts_sum_to_the_whole(kernels, data, votes, ties, with_gold):
+    votes = qr.read(votes)
+    gold = read_gold({votes.tasks[0]: votes.labels[0]}, votes.labels) if with_gold else None
+    parts = Parts(votes, data.draw(pieces(votes.n_tasks)), ties, gold)
+    with pytest.MonkeyPatch.context() as patch:
+        if kernels == "reference":
+            patch.setattr(spark_pass, "compiled", lambda: None)
+            patch.setattr(spark_pass, "PIECE", 3)
+        _compare(parts)
+
+
+def _compare(parts):
+    votes, session = parts.votes, parts.session
+    statistics = session.start(hard=True)
+    tally = parts.dense(parts.sum(Start(parts.setting, hard=True)), np.int64)
+    assert np.array_equal(tally[0], statistics.counts)
+    before, is_hard = "heads", True
+    for hard in (True, True, False, False, True):
+        params = estimate(session, votes, statistics)
+        now = Kept(Scores(params.priors, params.table, params.uses_prior))
+        statistics = session.step(params, hard=hard)
+        counted = parts.sum(Step(parts.setting, before, now, hard, False, True))
+        ends = Ends(*counted.sums)
+        assert (ends.changed, ends.impossible) == (statistics.changed, statistics.impossible)
+        assert np.isclose(ends.log_likelihood, statistics.log_likelihood, rtol=1e-12)
+        counts, classes = parts.dense(counted, np.int64 if hard else np.float64)
+        np.testing.assert_allclose(counts, statistics.counts, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(classes, statistics.class_counts, rtol=0, atol=1e-12)
+        if hard and is_hard:  # what changed, added to what was, is what is
+            delta = parts.sum(Step(parts.setting, before, now, True, True, False))
+            assert np.array_equal(parts.dense(delta, np.int64, tally)[0], counts)
+            assert len(delta.rows) == 0 or ends.changed
+        before, tally, is_hard = now, (counts, classes), hard
+
+    outcome = session.finish(params)
+    labels = pl.concat(
+        [
+            frame
+            for one in parts.lines
+            for frame in Verdict(parts.setting, "scores", before).labels(Part.unpack(one["part"]), one["ids"])
+        ]
+    ).sort("task")
+    order = np.argsort(votes.tasks.texts())
+    assert labels["task"].to_list() == [votes.tasks[int(n)] for n in order]
+    assert labels["label"].to_list() == [votes.labels[int(c)] for c in outcome.labels[order]]
+    np.testing.assert_allclose(labels["confidence"], outcome.confidence[order], atol=1e-12)
+    ends = parts.sum(Verdict(parts.setting, "scores", before))
+    told = np.zeros((votes.n_rows, 2))
+    told[ends.rows] = ends.lines
+    np.testing.assert_allclose(told[:, 0], outcome.right, atol=1e-12)
+    assert Ends(*ends.sums).ties == outcome.tie.sum()
+
+
+@given(data=st.data(), votes=crowds())
+def test_a_partition_made_again_is_the_same_to_the_last_byte(data, votes):
+    panel = qr.read(votes)
+    shuffled = data.draw(st.permutations(votes))
+    schema = ["task", "worker", "label"]
+    batches = [pl.DataFrame(votes, schema=schema, orient="row")]
+    again = [pl.DataFrame(shuffled[n : n + 3], schema=schema, orient="row") for n in range(0, len(votes), 3)]
+    (first,), (second,) = (list(Packing(panel, "all", False)(iter(b))) for b in (batches, again))
+    assert pl.DataFrame(first).rows() == pl.DataFrame(second).rows()
+    assert pl.DataFrame(first).schema == LINE
+
+
+def packed(panel, rows, duplicates="all", gold=False):
+    schema = {"task": pl.String, "worker": pl.String, "label": pl.String, **({"gold": pl.Int64} if gold else {})}
+    (batch,) = Packing(panel, duplicates, gold)(iter([pl.DataFrame(rows, schema=schema, orient="row")]))
+    return pl.DataFrame(batch).row(0, named=True)
+
+
+def test_trouble_is_told_as_data():
+    panel = qr.read([("t", "a", "x"), ("u", "b", "y")])
+    assert packed(panel, [("t", "new", "x")])["problem"] == CHANGED
+    assert packed(panel, [("t", "a", "y")])["problem"] == CHANGED
+    assert "not among the declared labels" in packed(panel, [("t", "a", "z")])["problem"]
+    assert "voted more than once" in packed(panel, [("t", "a", "x"), ("t", "a", "x")], "error")["problem"]
+    two = [("t", None, None, 0), ("t", None, None, 1), ("t", "a", "x", None)]
+    assert packed(panel, two, gold=True)["problem"] == "the gold gives task 't' more than one label (x, y): keep one per task"
+    fine = packed(panel, [*two[1:], ("v", None, None, 1), ("u", "b", None, None)], gold=True)
+    assert [fine[name] for name in ("tasks", "votes", "unvoted", "gold", "problem")] == [1, 1, 1, 1, None]
+
+
+def test_parts_keep_every_array():
+    part = Part(np.arange(4), np.arange(5, dtype=np.uint32), np.arange(3, dtype=np.uint32), np.arange(3, dtype=np.uint64),
+                np.zeros(0, np.int32))  # fmt: skip
+    for ours, theirs in zip(Part.unpack(part.pack()), part, strict=True):
+        assert ours.dtype == theirs.dtype
+        assert np.array_equal(ours, theirs)
