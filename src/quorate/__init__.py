@@ -9,7 +9,9 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from quorate.aggregation import aggregate
-    from quorate.errors import InputError, MissingLabels, NotCompiled, NotConverged, OptionError, QuorateError
+    from quorate.agreeing.agreement import agreement
+    from quorate.agreeing.figures import Agreement
+    from quorate.errors import CopiedVotes, InputError, MissingLabels, NotCompiled, NotConverged, OptionError, QuorateError
     from quorate.evaluation import Evaluation, evaluate
     from quorate.fitted import FittedModel, load, merge
     from quorate.io.read import read
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
 # Every public name and its home. Names load when first used: `import quorate` costs next to nothing.
 _HOMES = {
     "aggregate": "aggregation",
+    "Agreement": "agreeing.figures",
+    "agreement": "agreeing.agreement",
+    "CopiedVotes": "errors",
     "InputError": "errors",
     "MissingLabels": "errors",
     "NotCompiled": "errors",
@@ -64,6 +69,8 @@ _HOMES = {
 __all__ = [
     "GLAD",
     "IWMV",
+    "Agreement",
+    "CopiedVotes",
     "DawidSkene",
     "Evaluation",
     "FastDawidSkene",
@@ -87,6 +94,7 @@ __all__ = [
     "Vocabulary",
     "Votes",
     "aggregate",
+    "agreement",
     "evaluate",
     "load",
     "merge",

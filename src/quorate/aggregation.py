@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from inspect import signature
 from typing import Any
 
-from quorate.beliefs import HasLearned, Priors
+from quorate.beliefs import HasLearned, Priors, as_knowledge, as_learned
 from quorate.calibrating import calibrated
 from quorate.em import Progress
 from quorate.engines.base import Engine
-from quorate.errors import OptionError
+from quorate.errors import InputError, OptionError
+from quorate.io.answers import read_answers
 from quorate.io.read import as_votes
 from quorate.io.sets import SetVotes, read_sets
 from quorate.io.sources import Source
@@ -94,7 +95,8 @@ def aggregate(
         "warm_start": warm_start,
     }
     if multi:
-        given_too = [name for name, value in {**known, "calibrate": calibrate or None}.items() if value is not None]
+        not_here = {**known, "calibrate": None if calibrate is False else calibrate}
+        given_too = [name for name, value in not_here.items() if value is not None]
         if given_too:
             raise OptionError(f"{given_too[0]} makes sense for tasks with one label only: leave it out with multi=True")
         sets = (
@@ -106,9 +108,15 @@ def aggregate(
     if per_option:
         raise OptionError("per_option makes sense with multi=True only")
     votes = as_votes(source, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates)
-    result = chosen.fit(votes, gold=gold, **known, **watch)
     if calibrate is False or calibrate is None:
-        return result
+        return chosen.fit(votes, gold=gold, **known, **watch)
+    if calibrate is True and gold is None:
+        raise InputError("calibrate=True fits a temperature on gold: give gold=…, or known labels as calibrate=…")
+    # What is fitted several times is read once: a file need not be read again, and an iterator could not be.
+    gold = None if gold is None else read_answers(gold, "gold")[0]
+    known["history"] = None if history is None else as_knowledge(history)
+    known["warm_start"] = None if warm_start is None else as_learned(warm_start, "warm_start")
+    result = chosen.fit(votes, gold=gold, **known, **watch)
     return calibrated(result, calibrate, gold, lambda other: chosen.fit(votes, gold=other, **known, **watch))
 
 

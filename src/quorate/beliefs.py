@@ -15,7 +15,7 @@ from quorate import learning
 from quorate.errors import InputError, OptionError, listed, shown
 from quorate.io import container
 from quorate.io.frames import kind_of
-from quorate.io.ids import matched, prepared, sort_order, vocabulary
+from quorate.io.ids import matched, narrowed, prepared, sort_order, vocabulary
 from quorate.io.read import read_frame
 from quorate.io.sources import Source
 from quorate.knowledge import Knowledge
@@ -49,8 +49,10 @@ def as_learned(source: object, what: str) -> Learned:
     raise InputError(f"{what} is {shown(source)}: give a result, a loaded model, or the path of a saved one")
 
 
-def as_knowledge(source: Source | Learned | HasLearned) -> Knowledge:
-    """Returns a history: of a fit, of a saved model, or a table with the columns worker, true, given and count."""
+def as_knowledge(source: Source | Knowledge | Learned | HasLearned) -> Knowledge:
+    """Returns a history: as it is, of a fit, of a saved model, or a table with the columns worker, true, given and count."""
+    if isinstance(source, Knowledge):
+        return source
     if isinstance(source, Learned | HasLearned) or (
         isinstance(source, str | os.PathLike) and container.is_container(Path(source))
     ):
@@ -64,8 +66,8 @@ def as_knowledge(source: Source | Learned | HasLearned) -> Knowledge:
     for name, ids in columns.items():
         if ids.null_count():
             raise InputError(f"{name} is missing in row {int(ids.is_null().arg_true()[0]) + 1} of the history")
-    labels = _sorted(pl.concat([columns["true"].cast(pl.String), columns["given"].cast(pl.String)]))
-    workers = _sorted(columns["worker"])
+    labels = _sorted(narrowed(vocabulary(pl.concat([columns[n].cast(pl.String) for n in ("true", "given")]).unique())))
+    workers = _sorted(vocabulary(columns["worker"].unique()))
     codes = {n: _codes(columns[n], workers if n == "worker" else labels) for n in columns}
     k = max(len(labels), 1)
     rows, row = np.unique(codes["worker"] * k + codes["given"], return_inverse=True)
@@ -120,17 +122,28 @@ def class_prior(priors: Priors, weight: float | None, labels: Vocabulary) -> Cla
 
 def _by_label(priors: Any, labels: Vocabulary) -> dict[str, float]:
     if isinstance(priors, Mapping):
-        return {text_of(label): _number(value) for label, value in priors.items()}
+        return _pairs(priors, priors.values())
     if kind_of(priors) is not None:
         frame, _ = read_frame(priors, {"label": None, "prior": "prior"})
-        ids = prepared(frame["label"], "label").cast(pl.String)
-        return {label: _number(value) for label, value in zip(ids, frame["prior"], strict=True)}
+        return _pairs(prepared(frame["label"], "label"), frame["prior"])
+    index = getattr(priors, "index", None)
+    if isinstance(index, Iterable) and type(index).__name__ != "RangeIndex":  # a series of pandas, named by label
+        return _pairs(index, priors)
     if not isinstance(priors, Iterable):
         raise OptionError(f"priors is {shown(priors)}: give a probability for every label")
     values = [_number(value) for value in priors]
     if len(values) != len(labels):
         raise OptionError(f"priors has {len(values)} numbers: give one for each of the labels {listed(labels.ids())}")
     return dict(zip(labels.texts(), values, strict=True))
+
+
+def _pairs(labels: Iterable[object], values: Iterable[object]) -> dict[str, float]:
+    out: dict[str, float] = {}
+    for label, value in zip(map(text_of, labels), values, strict=True):
+        if label in out:
+            raise OptionError(f"priors name the label {shown(label)} twice: give one probability for each")
+        out[label] = _number(value)
+    return out
 
 
 def _number(value: object) -> float:
@@ -140,9 +153,8 @@ def _number(value: object) -> float:
         raise OptionError(f"priors hold {shown(value)}: give numbers") from None
 
 
-def _sorted(ids: pl.Series) -> Vocabulary:
-    found = vocabulary(ids.unique())
-    return found.take(sort_order(found))
+def _sorted(ids: Vocabulary) -> Vocabulary:
+    return ids.take(sort_order(ids))
 
 
 def _codes(ids: pl.Series, among: Vocabulary) -> Any:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from quorate.errors import InputError
 from quorate.gold import Gold
-from quorate.io.answers import gold_codes, read_answers, read_gold
+from quorate.io.answers import gold_codes, read_gold
 from quorate.io.sources import Source
 from quorate.result import Result
 from quorate.temperature import fit_temperature
@@ -24,32 +24,29 @@ FOLDS: Final = 2
 Refit = Callable[[Source], Result]  # the same fit, with other gold
 
 
-def calibrated(result: Result, calibrate: Source | bool, gold: Source | None, refit: Refit) -> Result:
+def calibrated(result: Result, calibrate: Source | bool, gold: pl.DataFrame | None, refit: Refit) -> Result:
     """Returns a result at the temperature that suits known labels best.
 
     `calibrate` gives these labels; nothing is learned from them. With True they are the gold, of which each half is
     judged by a fit that has seen only the other half: a fit that has learned from a task cannot be asked how sure it is of it.
     """
-    if calibrate is True:
-        if gold is None:
-            raise InputError("calibrate=True fits a temperature on gold: give gold=…, or known labels as calibrate=…")
-        judged = _crossed(gold, refit)
+    if calibrate is True and gold is not None:
+        posterior, truth = _crossed(gold, refit)
     else:
-        judged = _judged(result, read_gold(calibrate, result.votes.labels))
-    posterior, truth = judged
+        posterior, truth = _judged(result, read_gold(calibrate, result.votes.labels))
     if len(truth) < LEAST:
-        raise InputError(f"a temperature needs at least {LEAST} known labels of tasks with votes; there are {len(truth)}")
+        which = "gold labels of tasks with votes" if calibrate is True else "known labels of tasks with votes that are no gold"
+        raise InputError(f"a temperature needs at least {LEAST} {which}; there are {len(truth)}")
     return replace(result, fit=tempered_fit(result.fit, result.session, fit_temperature(posterior, truth)))
 
 
-def _crossed(gold: Source, refit: Refit) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+def _crossed(gold: pl.DataFrame, refit: Refit) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
     """Returns what fits that did not see them say of gold tasks, [gold, K], and their labels, [gold]."""
-    frame, _ = read_answers(gold, "gold")
-    fold = frame["task"].rank("ordinal").to_numpy() % FOLDS  # by the task's text: the same in any order
+    fold = gold["task"].rank("ordinal").to_numpy() % FOLDS  # by the task's text: the same in any order
     parts = []
     for hidden in range(FOLDS):
-        there = refit(frame.filter(pl.Series(fold != hidden)))
-        parts.append(_judged(there, read_gold(frame.filter(pl.Series(fold == hidden)), there.votes.labels)))
+        there = refit(gold.filter(pl.Series(fold != hidden)))
+        parts.append(_judged(there, read_gold(gold.filter(pl.Series(fold == hidden)), there.votes.labels)))
     return np.concatenate([p for p, _ in parts]), np.concatenate([t for _, t in parts])
 
 

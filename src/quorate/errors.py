@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 
@@ -25,6 +26,10 @@ class MissingLabels(UserWarning):
     """Votes without a label were dropped as abstentions."""
 
 
+class CopiedVotes(UserWarning):
+    """Some workers give the same wrong answers far more often than chance: their votes are not independent."""
+
+
 class NotCompiled(UserWarning):
     """The compiled core is not there; the reference kernels do its work, more slowly."""
 
@@ -46,7 +51,7 @@ def shown(value: object, limit: int = 60) -> str:
     >>> shown("x" * 100, limit=5)
     "'xxxx…"
     """
-    text = repr(value)
+    text = re.sub(r"\s*\n\s*", " ", repr(value))  # a table's repr has many
     return text if len(text) <= limit else text[:limit] + "…"
 
 

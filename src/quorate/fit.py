@@ -51,6 +51,7 @@ class Fit:
     task_columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # [tasks] each, beside label and confidence
     posterior: Callable[[], NDArray[np.float64]] | None = None  # T_qc, [tasks, K], where `params` alone do not give it
     skill: NDArray[np.float64] | None = None  # [workers] the weight or accuracy that votes are scored by, where one is
+    scored_by: NDArray[np.float64] | None = None  # [K] the priors of scores, where `params` tell the shares of labels instead
     temperature: float = 1.0  # posteriors are raised to 1 / temperature
     strength: float = 0.0  # pseudo-votes of the mean worker that every worker was lent
 

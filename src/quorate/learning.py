@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from quorate.errors import InputError, listed
@@ -18,7 +19,7 @@ from quorate.io import container
 from quorate.io.ids import column, matched, sort_order, vocabulary
 from quorate.kernels import reference
 from quorate.knowledge import Knowledge
-from quorate.transfer import Learned
+from quorate.transfer import Learned, possible_labels
 from quorate.vocabulary import Kind, Vocabulary
 from quorate.votes import Panel
 
@@ -49,7 +50,7 @@ def learned_from(
         table=fit.params.table,
         denominators=fit.params.denominators(),
         shared=shared,
-        priors=fit.params.priors,
+        priors=fit.params.priors if fit.scored_by is None else fit.scored_by,
         skill=fit.skill,
         iterations=fit.trace[-1].iteration if fit.trace else 0,
         temperature=fit.temperature,
@@ -72,7 +73,7 @@ def _with_history(mine: Learned, history: Knowledge) -> Learned:
         table = believed - np.repeat(np.log(denominators), np.diff(every.worker_ptr), axis=0)
     table[np.isnan(table)] = -np.inf
     table[place] = mine.table
-    skill = None if mine.skill is None else _counted_skill(every, mine.scoring)
+    skill = None if mine.skill is None else _counted_skill(every, mine)
     if skill is not None and mine.skill is not None:
         skill[worker] = mine.skill
     return replace(mine, knowledge=every, table=table, denominators=denominators, skill=skill)
@@ -107,29 +108,30 @@ def merged(first: Learned, second: Learned) -> Learned:
         table=table,
         denominators=denominators,
         priors=every.class_counts / total if total else first.priors,
-        skill=None if first.skill is None else _counted_skill(every, first.scoring),
+        skill=None if first.skill is None else _counted_skill(every, first),
         iterations=max(first.iterations, second.iterations),
+        temperature=1.0,  # how sure the merged model may be is not known
         facts=numbers,
     )
 
 
-def _counted_skill(known: Knowledge, scoring: str) -> Floats:
-    """Returns weights or accuracies from the votes that met the true label, [workers]."""
-    right = known.by_worker(known.counts[np.arange(known.n_rows), known.row_label])
-    total = known.by_worker(known.counts.sum(axis=1))
+def _counted_skill(known: Knowledge, learned: Learned) -> Floats:
+    """Returns weights or accuracies from the votes that met the true label, and the pseudo-votes of every worker, [workers]."""
+    there = possible_labels(known, learned.priors)
+    right = known.by_worker(known.counts[np.arange(known.n_rows), known.row_label]) + np.diag(learned.shared)[there].sum()
+    total = known.by_worker(known.counts.sum(axis=1)) + learned.shared[np.ix_(there, there)].sum()
     accuracy: Floats = right / np.where(total > 0, total, 1.0)
-    return known.n_labels * accuracy - 1.0 if scoring == "weight" else accuracy
+    return known.n_labels * accuracy - 1.0 if learned.scoring == "weight" else accuracy
 
 
 def added(first: Knowledge, second: Knowledge) -> Knowledge:
     """Returns the sum of two over the same labels in the same order."""
     k = max(first.n_labels, 1)
     new = second.workers.take(np.flatnonzero(matched(second.workers, first.workers) < 0))
-    both = column(first.workers).append(column(new)) if first.workers.kind == new.kind else None
-    if both is None:  # numbers in one, texts in the other: an id is its text
-        texts = [column(v).cast(str) for v in (first.workers, new)]
-        both = texts[0].append(texts[1])
-    ids = vocabulary(both.rechunk())
+    parts = [column(v) for v in (first.workers, new) if len(v)] or [column(first.workers)]
+    if len({part.dtype for part in parts}) > 1:  # numbers in one, texts in the other: an id is its text
+        parts = [part.cast(pl.String) for part in parts]
+    ids = vocabulary(pl.concat(parts, rechunk=True))
     order = sort_order(ids)
     workers = ids.take(order)
     cells = [

@@ -21,6 +21,7 @@ class WorkerPrior:
     """
 
     cells: Floats  # [rows, K]
+    on_rows: Floats  # [workers, K] over the labels that have a row
     totals: Floats  # [workers, K] over all given labels, those without a row too
     shared: Floats  # [K given, K true] lent to every worker alike
     others: Others  # what is believed of one worker, and of labels without a row
@@ -88,4 +89,4 @@ def lay_out(panel: Panel, shared: Floats | None, history: Others | None) -> Work
         has = place >= 0
         np.add.at(cells, place[has], history.counts[has])
         left = Others(history.worker[~has], history.label[~has], history.counts[~has])
-    return WorkerPrior(cells, totals, lent, left)
+    return WorkerPrior(cells, panel.by_worker(cells), totals, lent, left)

@@ -46,6 +46,18 @@ class Choice:
             raise unknown(name, value, self.names)
 
 
+def plain(value: object) -> object:
+    """Returns a number as Python's own int or float, and anything else as it is.
+
+    >>> from fractions import Fraction
+    >>> plain(Fraction(1, 4)), plain(3), plain("auto")
+    (0.25, 3, 'auto')
+    """
+    if isinstance(value, Integral):
+        return int(value)
+    return float(value) if isinstance(value, Real) else value
+
+
 Rules = Mapping[str, Number | Choice]
 
 

@@ -67,7 +67,7 @@ def transfer(learned: Learned, panel: Panel) -> Transferred:
         table, uses_prior = np.zeros((panel.n_rows, k)), False
         table[np.arange(panel.n_rows), panel.row_label] = np.repeat(skill, np.diff(panel.worker_ptr))
     elif learned.scoring == "coin" and skill is not None:
-        table = coin_table(panel, skill, other_labels(known))
+        table = coin_table(panel, skill, other_labels(possible_labels(known, learned.priors)))
     else:
         table = _confusions(learned, panel, worker)
     return Transferred(Parameters(learned.priors, table, np.zeros((panel.n_workers, k)), uses_prior=uses_prior), worker)
@@ -92,9 +92,16 @@ def loosened(learned: Learned, lent: float = LENT) -> Learned:
     return replace(learned, table=table, denominators=denominators, shared=learned.shared + votes)
 
 
-def other_labels(panel: Panel) -> int:
-    """Returns how many labels an error can fall on: those that somebody gave, but one."""
-    return max(len(np.unique(panel.row_label)) - 1, 1)
+def possible_labels(panel: Panel, expected: Floats | NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Returns which labels there are, [K]: those that somebody gave, and those of which tasks are expected, [K]."""
+    out: NDArray[np.bool_] = expected > 0
+    out[panel.row_label] = True
+    return out
+
+
+def other_labels(possible: NDArray[np.bool_]) -> int:
+    """Returns how many labels an error can fall on: those that there are, but one."""
+    return max(int(possible.sum()) - 1, 1)
 
 
 def coin_table(panel: Panel, coin: Floats, others: int) -> Floats:

@@ -115,7 +115,10 @@ def test_ids_are_compared_as_text():
         ([("t1", "l0"), ("t1", "l1")], "gold gives task 't1' more than one label (l0, l1)"),
         ("nowhere.csv", "nowhere.csv"),
         (pl.DataFrame({"task": ["t1"], "colour": ["l1"]}), "no column looks like the gold label"),
+        (pl.DataFrame({"task": ["t1"], "label": ["l1"], "gold": [True]}), "could be any of label, gold; leave the others out"),
+        (pl.DataFrame({"name": ["t1"], "label": ["l1"]}), "no column looks like the task; call its column 'task'"),
         (7, "cannot read from 7"),
+        (pd.Series(["l0", "l1"], index=["t1", "t2"]), "cannot read from t1 "),
     ],
 )
 def test_bad_gold(gold, words):
@@ -124,6 +127,7 @@ def test_bad_gold(gold, words):
             CROWD.votes, gold=gold if not isinstance(gold, list) else pl.DataFrame(gold, schema=["task", "label"], orient="row")
         )
     assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_no_gold_at_all_and_an_empty_set_are_the_same():
@@ -147,3 +151,26 @@ def test_gold_sets(per_option):
     assert not result.labels["gold"][2]
     with pytest.raises(qr.InputError, match="option 'anger'"):
         qr.aggregate(votes, multi=True, gold={"t1": ["anger"]})
+
+
+@pytest.mark.parametrize("gold", [{"task": ["fear"]}, {"question": ["task"], "truth": [["fear"]]}])
+def test_gold_sets_by_task_and_by_column(gold):
+    """A task may be called task; columns may have their usual names."""
+    votes = [("task", "ann", ["joy"]), ("t2", "ann", ["fear"])]
+    assert qr.aggregate(votes, multi=True, gold=gold).labels.select("label", "gold").row(0) == (["fear"], True)
+
+
+@pytest.mark.parametrize("model", ["one-coin", "glad"])
+def test_a_label_that_only_gold_has_is_a_label_like_others(model):
+    """Then errors fall on K - 1 labels, and the likelihood of the gold task is finite."""
+    labels = ["l0", "l1", "l2", "never given"]
+    result = qr.aggregate(CROWD.votes, model=model, labels=labels, gold={"t3": "never given"})
+    assert result.converged
+    assert np.isfinite(result.log_likelihood)
+    assert result.labels.filter(task="t3")["label"].item() == "never given"
+
+
+def test_one_coin_errors_fall_on_a_label_that_only_gold_has():
+    votes = [("t", "a", "x"), ("t", "b", "y"), ("u", "a", "x")]
+    result = qr.aggregate(votes, model="one-coin", labels=["x", "y", "z"], gold={"t": "z", "u": "y"})
+    assert result.log_likelihood == pytest.approx(5 * np.log(0.5)), "two classes, and three votes wrong in one of two ways"

@@ -2,8 +2,10 @@
 
 import itertools
 import warnings
+from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 from hypothesis import given
@@ -14,6 +16,7 @@ from quorate.models.population import estimated_strength
 
 CROWD = qr.simulate(tasks=300, workers=15, labels=3, votes_per_task=3, skill=0.65, seed=4)
 LABELS = ["l0", "l1", "l2"]
+GOLD = CROWD.truth.head(40)
 
 
 def history(times=1.0, workers=15, seed=0):
@@ -124,10 +127,11 @@ def test_workers_who_are_all_alike_are_lent_the_most():
 @pytest.mark.parametrize("model", ["ds", "fds", "hybrid", "one-coin", "glad"])
 def test_class_priors_fixed_and_as_pseudo_tasks(model):
     fixed = qr.aggregate(CROWD.votes, model=model, priors={"l1": 0.2, "l0": 0.5, "l2": 0.3})
-    if model != "glad":  # its priors frame is that of the labels it found
-        assert fixed.priors["prior"].to_list() == [0.5, 0.2, 0.3]
-        heavy = qr.aggregate(CROWD.votes, model=model, priors=[0.5, 0.2, 0.3], priors_weight=1e9)
-        assert heavy.priors["prior"].to_list() == pytest.approx([0.5, 0.2, 0.3], abs=1e-6)
+    assert fixed.priors["prior"].to_list() == [0.5, 0.2, 0.3]
+    assert fixed.predict(CROWD.votes).priors["prior"].to_list() == [0.5, 0.2, 0.3]
+    heavy = qr.aggregate(CROWD.votes, model=model, priors=[0.5, 0.2, 0.3], priors_weight=1e9)
+    assert heavy.priors["prior"].to_list() == pytest.approx([0.5, 0.2, 0.3], abs=1e-6)
+    if model != "glad":  # its labels are equally likely unless told otherwise
         nothing = qr.aggregate(CROWD.votes, model=model, priors=[0.5, 0.2, 0.3], priors_weight=0)
         assert nothing.labels.equals(qr.aggregate(CROWD.votes, model=model).labels)
     skewed = qr.aggregate(CROWD.votes, model=model, priors=[0.998, 0.001, 0.001])
@@ -142,6 +146,38 @@ def test_priors_of_a_result_can_be_given_to_the_next():
     assert uniform.priors["prior"].to_list() == pytest.approx([1 / 3] * 3)
 
 
+def test_priors_with_names_are_matched_by_name():
+    shares = {"l2": 0.5, "l0": 0.2, "l1": 0.3}
+    named = pd.Series(shares)
+    forms = [
+        shares,
+        named,
+        named.rename_axis("label").reset_index(name="prior"),
+        pd.Series([0.2, 0.3, 0.5]),
+        np.array([0.2, 0.3, 0.5]),
+    ]
+    for form in forms:
+        assert qr.aggregate(CROWD.votes, priors=form).priors["prior"].to_list() == pytest.approx([0.2, 0.3, 0.5])
+
+
+def test_numbers_of_any_kind_are_numbers(tmp_path):
+    expected = qr.aggregate(CROWD.votes, model="one-coin", smoothing=1.0, strength=0.25, seed=3)
+    result = qr.aggregate(CROWD.votes, model="one-coin", smoothing=np.int32(1), strength=Fraction(1, 4), seed=np.int64(3))
+    result.save(tmp_path / "m")
+    assert result.settings == expected.settings == qr.load(tmp_path / "m").content.settings
+    assert result.labels.equals(expected.labels)
+
+
+@pytest.mark.parametrize("votes", [[("t", "a", 2), ("u", "a", 10), ("u", "b", 2)], [("t", "a", True), ("t", "b", True)]])
+def test_labels_stay_of_the_kind_they_are(votes):
+    other = False if votes[0][2] is True else 7
+    table = [("a", other, other, 3), ("a", votes[0][2], votes[0][2], 3), ("b", votes[1][2], votes[1][2], 1)]
+    history = pl.DataFrame(table, schema=["worker", "true", "given", "count"], orient="row")
+    result = qr.aggregate(votes, history=history)
+    assert result.priors["label"].to_list() == sorted({other, votes[0][2], votes[1][2]})
+    assert type(result.labels["label"][0]) is type(votes[0][2])
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -152,6 +188,7 @@ def test_priors_of_a_result_can_be_given_to_the_next():
         ({"priors": [1.2, -0.1, -0.1]}, "above 0"),
         ({"priors": "flat"}, "or 'uniform'"),
         ({"priors": [0.5, 0.5]}, "has 2 numbers"),
+        ({"priors": pl.DataFrame({"label": ["l0", "l0"], "prior": [0.5, 0.5]})}, "name the label 'l0' twice"),
         ({"priors": 3}, "give a probability for every label"),
         ({"priors": [0.2, 0.3, 0.5], "priors_weight": -1}, "priors_weight is -1"),
         ({"priors_weight": 3.0}, "there are no priors"),
@@ -163,12 +200,15 @@ def test_priors_of_a_result_can_be_given_to_the_next():
         ),
         ({"history": pl.DataFrame({"worker": ["w0"], "true": ["l0"], "given": ["l1"], "count": [-3]})}, "count in row 1"),
         ({"history": pl.DataFrame({"worker": ["w0"], "true": ["l0"], "given": ["l1"]})}, "no column looks like the count"),
+        ({"history": qr.read(CROWD.votes)}, "the votes: no column looks like the true"),
         ({"history": 3}, "cannot read from 3"),
         ({"model": "mv", "history": history()}, "model 'mv' cannot use history"),
         ({"model": "glad", "history": history()}, "model 'glad' cannot use history"),
         ({"model": "iwmv", "priors": "uniform"}, "model 'iwmv' cannot use priors"),
         ({"calibrate": True}, "give gold="),
         ({"calibrate": {"t1": "l0"}}, "at least 10 known labels"),
+        ({"calibrate": GOLD, "gold": GOLD}, "at least 10 known labels of tasks with votes that are no gold; there are 0"),
+        ({"multi": True, "calibrate": GOLD}, "calibrate makes sense for tasks with one label only"),
         ({"multi": True, "history": history()}, "history makes sense for tasks with one label only"),
     ],
 )
@@ -195,3 +235,11 @@ def test_a_temperature_makes_confidence_honest():
     probabilities = mended.probabilities.drop("task").to_numpy()
     assert np.allclose(probabilities.sum(axis=1), 1.0)
     assert np.allclose(probabilities.max(axis=1), mended.labels["confidence"].to_numpy())
+
+
+def test_what_is_fitted_several_times_is_read_once():
+    past = pl.DataFrame([("w1", "l0", "l1", 30)], schema=["worker", "true", "given", "count"], orient="row")
+    expected = qr.aggregate(CROWD.votes, gold=GOLD, history=past, calibrate=True)
+    found = qr.aggregate(CROWD.votes, gold=iter(GOLD.rows()), history=iter(past.rows()), calibrate=True)
+    assert found.temperature == expected.temperature
+    assert found.labels.equals(expected.labels)

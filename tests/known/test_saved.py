@@ -189,3 +189,28 @@ def test_integer_workers_and_labels_stay_integers(tmp_path):
     assert found.labels["label"].dtype == pl.Int64
     assert found.unknown_workers == [99]
     assert model.predict([("7", "3", "1")]).unknown_workers == []
+
+
+def test_merged_ids_stay_integers_where_they_can():
+    numbers, texts = qr.aggregate([(1, 1, "a"), (1, 10, "b"), (2, 2, "b")]), qr.aggregate([("1", "2", "b"), ("1", "1", "a")])
+    assert qr.merge(numbers, texts).workers["worker"].to_list() == [1, 2, 10]
+    assert qr.merge(texts, numbers).workers["worker"].to_list() == ["1", "10", "2"]
+
+
+def test_one_coin_of_a_history_with_more_labels_predicts_what_it_fitted():
+    rows = [("w1", "l0", "l0", 3), ("z", "l1", "l1", 1), ("z", "l2", "l2", 1), ("z", "only before", "only before", 5)]
+    history = pl.DataFrame(rows, schema=["worker", "true", "given", "count"], orient="row")
+    result = qr.aggregate(CROWD.votes, model="one-coin", history=history)
+    assert result.predict(CROWD.votes).probabilities.equals(result.probabilities)
+
+
+@pytest.mark.parametrize("options", [{}, {"smoothing": 0.5}, {"strength": 5.0}])
+def test_one_coin_merged_with_nothing_stays_as_it_is(options):
+    """Pseudo-votes hold for merged coins as for fitted ones, and confusions are shares."""
+    result = qr.aggregate(CROWD.votes, model="one-coin", **options)
+    nothing = qr.aggregate([], model="one-coin", labels=["l0", "l1", "l2"])
+    merged = qr.merge(result, nothing)
+    again = qr.aggregate(CROWD.votes, model="one-coin", warm_start=result, max_iter=1, tol=10, **options)
+    assert merged.content.skill == pytest.approx(again.fit.skill, abs=1e-9)
+    for worker in ("w0", "w8"):
+        assert result.confusion_matrix(worker).sum(axis=1) == pytest.approx(1.0)

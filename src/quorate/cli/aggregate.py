@@ -65,18 +65,11 @@ def command(
     """Finds the label of every task, and what every worker can be trusted with."""
     import quorate as qr
     from quorate.errors import InputError
-    from quorate.io.write import check_folder, check_target, write_frame
+    from quorate.io.write import check_targets, write_frame
 
-    targets = [target for target in (output, workers, probabilities) if target is not None]
-    for target in targets:
-        check_target(target)
-    if save is not None:
-        check_folder(save)
-        targets.append(save)
+    check_targets(output, workers, probabilities, other=save)
     if save is not None and multi:
         raise InputError("--save makes sense for tasks with one label only: leave it out with --multi")
-    if len({target.absolute() for target in targets}) < len(targets):
-        raise InputError("two outputs have the same path: give each its own")
     with _progress(model, quiet) as progress:
         result = qr.aggregate(
             votes if len(votes) > 1 else votes[0],
@@ -124,7 +117,7 @@ def command(
 
 
 def label_list(text: str) -> list[str]:
-    """Returns the labels in a text, where commas part them."""
+    """Returns the labels in a text that joins them by commas."""
     from quorate.errors import OptionError
 
     labels = [part.strip() for part in text.split(",")]

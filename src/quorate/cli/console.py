@@ -116,10 +116,10 @@ def _bar(filled: float, mark: float) -> str:
     return "".join(line)
 
 
-def heat_map(names: Sequence[str], matrix: NDArray[np.float64]) -> Table:
-    """Returns a confusion as a table of coloured percentages: a row per true label, a column per answer."""
+def heat_map(names: Sequence[str], matrix: NDArray[np.float64], corner: str = "true \\ said ") -> Table:
+    """Returns a square of shares as a table of coloured percentages: by default a confusion, a row per true label."""
     out = Table(box=None, pad_edge=False, padding=0)
-    out.add_column("true \\ said ", style="dim")
+    out.add_column(corner, style="dim")
     for name in names:
         out.add_column(f"{name} ", justify="right")
     for name, line in zip(names, matrix, strict=True):
@@ -128,6 +128,8 @@ def heat_map(names: Sequence[str], matrix: NDArray[np.float64]) -> Table:
 
 
 def _cell(share: float, width: int) -> Text:
+    if share != share:
+        return Text("– ".rjust(width + 1))
     shade = int(235 - 190 * share)  # white paper to deep blue ink
     ink = "white" if share > 0.45 else "black"
     return Text(f"{share * 100:3.0f}% ".rjust(width + 1), style=f"{ink} on rgb({shade},{min(shade + 15, 255)},250)")

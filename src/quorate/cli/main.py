@@ -8,7 +8,7 @@ import warnings
 
 import typer
 
-from quorate.cli import aggregate, datasets, demo, evaluate, predict, reproduce, simulate, stream
+from quorate.cli import aggregate, agreement, datasets, demo, evaluate, predict, reproduce, simulate, stream
 from quorate.errors import QuorateError
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app = typer.Typer(
 app.command("aggregate")(aggregate.command)
 app.command("predict")(predict.command)
 app.command("evaluate")(evaluate.command)
+app.command("agreement")(agreement.command)
 app.command("stream")(stream.command)
 app.command("simulate")(simulate.command)
 app.command("demo")(demo.command)

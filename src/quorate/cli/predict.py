@@ -28,11 +28,9 @@ def command(
 
     import quorate as qr
     from quorate.errors import listed
-    from quorate.io.write import check_target, write_frame, write_stream
+    from quorate.io.write import check_targets, write_frame, write_stream
 
-    for target in (output, workers, probabilities):
-        if target is not None:
-            check_target(target)
+    check_targets(output, workers, probabilities)
     model = qr.load(using)
     source = votes if len(votes) > 1 else votes[0]
     result = model.predict(source, task=task, worker=worker, label=label, duplicates=duplicates, threads=threads)

@@ -30,6 +30,8 @@ USUAL: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
 LAST_RESORT: Final[Mapping[str, frozenset[str]]] = MappingProxyType({"task": frozenset({"", "key", "index"})})
 # Taken where a column has exactly this name, and not missed where none has.
 OPTIONAL: Final = frozenset({"confidence", "gold"})
+# Roles of tables whose columns no option names (gold, histories).
+BY_NAME: Final = frozenset({"gold label", "true", "given", "count"})
 REST: Final = "*"  # as a role: every column that serves no other, under its own name
 
 
@@ -48,8 +50,9 @@ def find(columns: Sequence[str], wanted: Mapping[str, str | None], where: str) -
         if name not in columns:
             raise InputError(f"{where}: there is no column {shown(name)} for the {role}; the columns are: {listed(columns)}")
     free = [c for c in columns if c not in given.values()]
+    by_name = not wanted.keys().isdisjoint(BY_NAME)
     required = [role for role in wanted if role != REST and role not in OPTIONAL]
-    found = {role: given[role] if role in given else _usual(role, free, columns, where) for role in required}
+    found = {role: given[role] if role in given else _usual(role, free, columns, where, by_name) for role in required}
     more = [c for c in free if c not in found.values()]
     found |= {c: c for c in more if REST in wanted or (c in OPTIONAL and c in wanted)}
     if len(set(found.values())) < len(found):
@@ -57,24 +60,21 @@ def find(columns: Sequence[str], wanted: Mapping[str, str | None], where: str) -
     return found
 
 
-def _usual(role: str, free: Sequence[str], columns: Sequence[str], where: str) -> str:
+def _usual(role: str, free: Sequence[str], columns: Sequence[str], where: str, by_name: bool) -> str:
     for names in (USUAL[role], LAST_RESORT.get(role, frozenset())):
         candidates = [c for c in free if _plain(c) in names]
         if len(candidates) == 1:
             return candidates[0]
         if candidates:
+            remedy = "leave the others out" if by_name else f"say which with {_option(role)}"
             raise InputError(
-                f"{where}: the {role} could be any of {listed(candidates)}; say which with {_remedy(role)} "
-                f"(the columns are: {listed(columns)})"
+                f"{where}: the {role} could be any of {listed(candidates)}; {remedy} (the columns are: {listed(columns)})"
             )
-    raise InputError(
-        f"{where}: no column looks like the {role}; say which with {_remedy(role)} (the columns are: {listed(columns)})"
-    )
+    remedy = f"call its column {role.removeprefix('gold ')!r}" if by_name else f"say which with {_option(role)}"
+    raise InputError(f"{where}: no column looks like the {role}; {remedy} (the columns are: {listed(columns)})")
 
 
-def _remedy(role: str) -> str:
-    if role in ("gold label", "true", "given", "count"):
-        return f"the name {role.removeprefix('gold ')!r} for its column"
+def _option(role: str) -> str:
     option = "truth_label" if role == "truth" else role
     return f"{option}=… (--{option.replace('_', '-')} on the command line)"
 

@@ -16,7 +16,7 @@ from quorate.io.assemble import assemble, assemble_compiled, check_duplicates, d
 from quorate.io.coder import MISSING, ROLES, Coded, Coder, CompiledCoder, PolarsCoder
 from quorate.io.ids import narrowed, prepared, sort_order
 from quorate.kernels.core import compiled
-from quorate.vocabulary import Vocabulary
+from quorate.vocabulary import Kind, Vocabulary, text_of
 from quorate.votes import FrameKind, Votes
 
 
@@ -115,9 +115,19 @@ def over_labels(votes: Votes, labels: Vocabulary, what: str, *, closed: bool = T
     worker = votes.row_worker().astype(np.uint32)[votes.row]
     codes = {"task": place, "worker": worker, "label": votes.row_label[votes.row].astype(np.uint32)}
     coded = Coded(codes, {"task": votes.tasks, "worker": votes.workers, "label": votes.labels})
-    same_kind = labels if votes.labels.kind == labels.kind or not len(votes.labels) else Vocabulary.of_texts(other)
+    same_kind = _of_kind(labels, votes.labels.kind) if len(votes.labels) else labels
     wider = votes_of(coded, same_kind, abstentions=votes.abstentions, frame_kind=votes.frame_kind)
     return replace(wider, unvoted=votes.unvoted, duplicates=votes.duplicates)
+
+
+def _of_kind(labels: Vocabulary, kind: Kind) -> Vocabulary:
+    """Returns labels as the caller of other votes writes them; as text where they cannot be."""
+    texts = labels.texts()
+    if labels.kind == kind:
+        return labels
+    if kind == "boolean" and set(texts) <= {text_of(False), text_of(True)}:
+        return Vocabulary.of([text == text_of(True) for text in texts])
+    return narrowed(Vocabulary.of_texts(texts)) if kind == "integer" else Vocabulary.of_texts(texts)
 
 
 def _declared_rank(coded: Coded, declared: Vocabulary) -> NDArray[np.uint32]:

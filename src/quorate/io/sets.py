@@ -6,7 +6,7 @@ import json
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from quorate.errors import InputError, MissingLabels, listed, shown
 from quorate.io.assemble import check_duplicates, drop_duplicates
 from quorate.io.coder import MISSING, Coded
+from quorate.io.columns import find
 from quorate.io.dictionary import Dictionary
 from quorate.io.encode import votes_of
+from quorate.io.files import Wanted
 from quorate.io.ids import column, narrowed, options_of, prepared, vocabulary
 from quorate.io.sources import Source, concat, open_table
 from quorate.vocabulary import Vocabulary
@@ -98,9 +100,10 @@ def read_sets(
 
 def gold_of_options(source: Source, options: Vocabulary) -> pl.DataFrame:
     """Returns gold sets as gold of the (task, option) questions: task and label, yes or no."""
-    if isinstance(source, Mapping) and not {"task", "label"} & set(source):
+    wanted: Wanted = {"task": None, "gold label": None}
+    if isinstance(source, Mapping) and not _has_columns(source, wanted):
         source = {"task": list(source), "label": list(source.values())}
-    table = open_table(source, {"task": None, "gold label": None})
+    table = open_table(source, wanted)
     parts = [
         pl.DataFrame({"task": prepared(b["task"], "task").cast(pl.String), "set": sets_of(b["gold label"], table.is_text)})
         for b in table.batches
@@ -121,6 +124,15 @@ def gold_of_options(source: Source, options: Vocabulary) -> pl.DataFrame:
         for name in names
     ]
     return pl.concat(parts) if parts else pl.DataFrame(schema={"task": pl.String, "label": pl.String})
+
+
+def _has_columns(source: Mapping[Any, object], wanted: Wanted) -> bool:
+    """Returns whether a dict is one of columns with these roles, and none of task -> set."""
+    try:
+        find(list(source), wanted, "the dict")
+    except InputError:
+        return False
+    return True
 
 
 def sets_of(values: pl.Series, empty_is_set: bool, first_row: int = 0) -> pl.Series:

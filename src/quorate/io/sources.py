@@ -48,7 +48,7 @@ def open_table(source: Source, wanted: Wanted) -> Table:
     if isinstance(source, list | tuple) and source and all(isinstance(s, str | os.PathLike) for s in source):
         return _open_files([os.fspath(s) for s in source], wanted)
     if isinstance(source, Votes):
-        return Table(iter([frame_of(source)]), source.frame_kind)
+        return Table(_from_frames([frame_of(source)], wanted, "the votes"), source.frame_kind)
     if isinstance(source, Mapping):
         return Table(iter([_from_columns(source, wanted)]))
     kind = frames.kind_of(source)
@@ -58,7 +58,11 @@ def open_table(source: Source, wanted: Wanted) -> Table:
         dataset: Any = source
         return Table(_from_frames(dataset.with_format("arrow").iter(batch_size=CHUNK), wanted, "the dataset"))
     if hasattr(source, "__arrow_c_stream__") and not isinstance(source, Iterator):
-        return Table(_from_frames([pl.DataFrame(source)], wanted, "the Arrow table"), _kind_of_producer(source))
+        try:
+            frame = pl.DataFrame(source)
+        except pl.exceptions.PolarsError as error:  # a single column, as a series of pandas
+            raise InputError(f"cannot read from {shown(source)}: give {ACCEPTED}") from error
+        return Table(_from_frames([frame], wanted, "the Arrow table"), _kind_of_producer(source))
     if isinstance(source, Iterable):
         return _open_items(iter(source), wanted)
     raise InputError(f"cannot read from {shown(source)}: give {ACCEPTED}")

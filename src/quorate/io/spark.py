@@ -1,4 +1,4 @@
-"""Spark's own side of things: sessions, frames in and out, files, errors in one line. The one place that imports pyspark."""
+"""Spark's own side of things: sessions, frames in and out, errors in one line. The one place that imports pyspark."""
 
 from __future__ import annotations
 
@@ -7,31 +7,16 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import PurePosixPath
-from types import MappingProxyType
 from typing import Any, Final
 
 import polars as pl
 
-from quorate.errors import InputError, QuorateError, listed, shown
+from quorate.errors import InputError, QuorateError, shown
 
 Frame = Any  # a Spark frame: pyspark is optional, so its types are not named
 SQL_TYPE: Final = {pl.String(): "string", pl.Int64(): "bigint", pl.Boolean(): "boolean", pl.Float64(): "double"}
-SHAPES: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = MappingProxyType(
-    {
-        ".parquet": ("parquet", {}),
-        ".pq": ("parquet", {}),
-        ".orc": ("orc", {}),
-        ".csv": ("csv", {"header": "true", "escape": '"'}),
-        ".tsv": ("csv", {"header": "true", "escape": '"', "sep": "\t"}),
-        ".json": ("json", {}),
-        ".jsonl": ("json", {}),
-        ".ndjson": ("json", {}),
-    }
-)
-PACKED: Final = (".gz", ".zst", ".bz2")
 
 
 def is_frame(source: object) -> bool:
@@ -46,6 +31,14 @@ def _installed() -> Iterator[None]:
         yield
     except ImportError as error:
         raise QuorateError(f"Spark is not installed ({error}): pip install 'quorate[spark]', and Java 17 beside it") from error
+
+
+@contextmanager
+def _no_word_on_pandas() -> Iterator[None]:
+    """Keeps pyspark from warning of the version of pandas, which nothing here uses."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        yield
 
 
 def functions() -> Any:
@@ -83,47 +76,13 @@ def session(master: str | None = None) -> Any:
         for name in ("spark.driver.host", "spark.driver.bindAddress"):
             builder = builder.config(name, "127.0.0.1")
         builder = builder.config("spark.ui.enabled", "false")
-    with plain_errors("cannot start Spark"):
+    with plain_errors("cannot start Spark"), _no_word_on_pandas():
         return builder.getOrCreate()
-
-
-def scan(names: Sequence[str], master: str | None = None) -> tuple[Frame, bool]:
-    """Returns the table that lies at these paths, URIs or patterns, and whether it is text (CSV), whose ids are all texts."""
-    spark = session(master)
-    shapes = {_shape(name, spark) for name in names}
-    if len(shapes) > 1:
-        raise InputError(f"{listed(names)}: files of several formats cannot be read together; read them in two calls")
-    suffix = shapes.pop()
-    form, options = SHAPES[suffix]
-    with plain_errors(f"cannot read {listed(names)}"):
-        reader = spark.read.format(form).options(**options)
-        if form == "csv":  # "007" is an id, not the number 7; a torn line is an error, not a vote
-            reader = reader.options(mode="FAILFAST", inferSchema="false")
-        return reader.load(list(names)), form == "csv"
-
-
-def check_target(name: str, spark: Any) -> None:
-    """Raises when a frame cannot be written there, so that it is known before long work."""
-    suffix = PurePosixPath(name.rstrip("/")).suffix.lower()
-    if suffix not in SHAPES:
-        raise InputError(f"cannot write {name}: the suffix {suffix!r} names no known format; known are {listed(SHAPES)}")
-    with plain_errors(f"cannot write {name}"):
-        path, files = _hadoop(name, spark)
-        if files.exists(path):
-            raise InputError(f"cannot write {name}: it exists already; remove it, or name another folder")
-
-
-def save(frame: Frame, name: str) -> None:
-    """Writes a Spark frame as a folder of files, in the format its suffix names; what exists is never overwritten."""
-    form, options = SHAPES[PurePosixPath(name.rstrip("/")).suffix.lower()]
-    with plain_errors(f"cannot write {name}"):
-        frame.write.format(form).options(**options).mode("errorifexists").save(name)
 
 
 def map_arrow(frame: Frame, function: Callable[[Iterator[Any]], Iterator[Any]], schema: str) -> Frame:
     """Returns the frame that a function makes of the record batches of each partition."""
-    with warnings.catch_warnings():  # pyspark looks at the version of pandas, which nothing here uses
-        warnings.simplefilter("ignore", FutureWarning)
+    with _no_word_on_pandas():
         return frame.mapInArrow(function, schema)
 
 
@@ -137,8 +96,8 @@ def gather(frame: Frame) -> pl.DataFrame:
 def spread(frame: pl.DataFrame, spark: Any) -> Frame:
     """Returns a polars frame as a Spark frame."""
     schema = ", ".join(f"{quoted(name)} {SQL_TYPE[dtype]}" for name, dtype in frame.schema.items())
-    part = spark.createDataFrame([(bytearray(ipc(frame)),)], "part binary")
-    return map_arrow(part, _from_bytes, schema)
+    part = spark.sparkContext.parallelize([(bytearray(ipc(frame)),)], 1)
+    return map_arrow(spark.createDataFrame(part, "part binary"), _from_bytes, schema)
 
 
 def ipc(frame: pl.DataFrame) -> bytes:
@@ -186,48 +145,21 @@ def _plain(error: Exception, what: str) -> QuorateError:
         )
     if "JAVA_GATEWAY_EXITED" in text:
         return QuorateError(f"{what}: Java did not start; install Java 17 and set JAVA_HOME to it")
-    found = re.search(r"(?:Error|Exception): (?=[^\n]*\S)(.*)$", text.strip().splitlines()[-1]) if "Traceback" in text else None
-    line = found.group(1) if found else next((line for line in text.splitlines() if line.strip()), type(error).__name__)
-    line = re.sub(r"^\[[A-Z_.0-9]+\] ", "", re.sub(r"^An error occurred while calling \S+\s*", "", line)).strip()
-    line = re.sub(r"\s*SQLSTATE: \w+.*$", "", line)
+    line = _reason(error)
     told = ("AnalysisException", "ParseException", "IllegalArgumentException")
-    kind = InputError if type(error).__name__ in told else QuorateError
-    return kind(f"{what}: {line[:300] or _cause(error)}")
+    return (InputError if type(error).__name__ in told else QuorateError)(f"{what}: {line[:300]}")
 
 
-def _cause(error: Exception) -> str:
-    """Returns what Java says of itself, where pyspark leaves its message out."""
-    java = getattr(error, "java_exception", None)
-    return str(java.toString()).splitlines()[0][:300] if java is not None else type(error).__name__
-
-
-def _shape(name: str, spark: Any) -> str:
-    """Returns the suffix that tells a name's format: its own, or that of the files in the folder."""
-    suffix = _suffix(name)
-    if suffix in SHAPES:
-        return suffix
-    with plain_errors(f"cannot read {name}"):
-        path, files = _hadoop(name, spark)
-        if not any(mark in name for mark in "*?[{") and not files.exists(path):
-            raise InputError(f"cannot read {name}: there is no such file or folder")
-        found = files.globStatus(path) or []
-        inside = [s for status in found if status.isDirectory() for s in files.listStatus(status.getPath())]
-        known = {_suffix(s.getPath().getName()) for s in inside} & SHAPES.keys()
-    if len(known) != 1:
-        raise InputError(f"{name}: neither its suffix nor its files tell the format; known are {listed(SHAPES)}")
-    return known.pop()
-
-
-def _suffix(name: str) -> str:
-    path = PurePosixPath(name.rstrip("/"))
-    return PurePosixPath(path.stem).suffix.lower() if path.suffix.lower() in PACKED else path.suffix.lower()
-
-
-def _hadoop(name: str, spark: Any) -> tuple[Any, Any]:
-    """Returns a path and its file system, as Hadoop knows them."""
-    context = spark.sparkContext
-    path = context._jvm.org.apache.hadoop.fs.Path(name)
-    return path, path.getFileSystem(context._jsc.hadoopConfiguration())
+def _reason(error: Exception) -> str:
+    """Returns what an error says of itself, in one line: the last line of Python's, the innermost cause of Java's."""
+    text, java = str(error), getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    if "Traceback (most recent call last)" in text:
+        lines = [line for line in text.splitlines() if re.match(r"\w[\w.]*(Error|Exception)?: ", line)]
+        return lines[-1] if lines else type(error).__name__
+    while java is not None:
+        text, java = java.getMessage() or java.toString(), java.getCause()
+    line = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
+    return re.sub(r"\s*SQLSTATE: \w+.*$", "", re.sub(r"^\[[A-Z_.0-9]+\] ", "", line)).strip()
 
 
 def _dtype(name: str) -> Any:

@@ -38,6 +38,18 @@ def check_target(path: Path) -> None:
     check_folder(path)
 
 
+def check_targets(*frames: Path | None, other: Path | None = None) -> None:
+    """Raises when frames (and one other file) cannot be written to these paths, or two of them are the same."""
+    given = [path for path in frames if path is not None]
+    for path in given:
+        check_target(path)
+    if other is not None:
+        check_folder(other)
+        given.append(other)
+    if len({path.absolute() for path in given}) < len(given):
+        raise InputError("two outputs have the same path: give each its own")
+
+
 def check_suffix(path: Path) -> None:
     """Raises when a path's suffix names no format that can be written."""
     if path.suffix.lower() not in WRITERS:

@@ -19,13 +19,14 @@ from quorate.errors import OptionError, listed, shown
 from quorate.fit import Fit
 from quorate.io.answers import read_gold
 from quorate.io.encode import over_labels
+from quorate.io.ids import matched
 from quorate.io.read import as_votes
 from quorate.io.sources import Source
 from quorate.prior import ClassPrior, Others
 from quorate.result import Result
 from quorate.settings import Choice, Number, Rules
-from quorate.transfer import Learned, loosened, transfer
-from quorate.votes import Votes
+from quorate.transfer import Learned, loosened, possible_labels, transfer
+from quorate.votes import Panel, Votes
 
 COMMON: Rules = {"seed": Number(whole=True), "ties": Choice(("hash", "prior"))}
 
@@ -37,6 +38,17 @@ class Watch:
     how: How
     history: Others | None = None  # pseudo-votes of the workers at hand
     classes: ClassPrior | None = None
+    told: NDArray[np.int64] | None = None  # codes of the labels that the history knows, of whomever
+
+    def possible(self, panel: Panel, session: Session) -> NDArray[np.bool_]:
+        """Returns which labels there are, [K]: those that votes or a history give, and those that gold or priors name."""
+        expected = session.start(hard=False).class_counts  # of gold, too
+        if self.classes is not None and self.classes.weight != 0:
+            expected = expected + self.classes.priors
+        out = possible_labels(panel, expected)
+        if self.told is not None:
+            out[self.told] = True
+        return out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +67,8 @@ class Model:
 
     def __post_init__(self) -> None:
         settings.check(asdict(self), self.rules)
+        for name in self.rules:  # NumPy's numbers and fractions as Python's own, which can be saved
+            object.__setattr__(self, name, settings.plain(getattr(self, name)))
 
     @classmethod
     def options(cls) -> Mapping[str, object]:
@@ -106,6 +120,7 @@ class Model:
             How(progress, trace == "full", start, warm),
             None if told is None else pseudo_votes(told, known),
             None if priors is None else class_prior(priors, priors_weight, known.labels),
+            None if told is None else matched(told.labels, known.labels)[np.unique(told.row_label)],
         )
         if priors is None and priors_weight is not None:
             raise OptionError(f"priors_weight is {shown(priors_weight)}, but there are no priors: give priors=…, too")

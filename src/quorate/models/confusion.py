@@ -36,14 +36,13 @@ def class_priors(statistics: Statistics, prior: Prior) -> tuple[Floats, float]:
 
 def _add_absent(panel: Panel, table: Floats, totals: Floats, believed: WorkerPrior, smoothing: float) -> Floats:
     """Takes pseudo-votes of labels without a row into the table (in place), and returns the votes alone, [workers, K]."""
-    on_rows = panel.by_worker(believed.cells)
     before = totals + panel.n_labels * smoothing
-    absent = believed.totals - on_rows
+    absent = believed.totals - believed.on_rows
     with np.errstate(divide="ignore", invalid="ignore"):
         shift = np.where(absent > 0, np.log(before) - np.log(before + absent), 0.0)
     shift[np.isneginf(shift)] = 0.0  # nothing on the rows: the table is minus infinity there already
     table += np.repeat(shift, np.diff(panel.worker_ptr), axis=0)
-    votes: Floats = totals - on_rows
+    votes: Floats = totals - believed.on_rows
     return votes
 
 
@@ -59,7 +58,14 @@ def _penalty(panel: Panel, table: Floats, totals: Floats, prior: Prior) -> float
         on_rows = smoothing * float(table.sum())
     else:
         every = every + believed.totals
-        absent += believed.totals - panel.by_worker(believed.cells)
-        weight = believed.cells + smoothing
-        on_rows = float((weight * np.where(weight > 0, table, 0.0)).sum())
+        absent += believed.totals - believed.on_rows
+        on_rows = _expected(believed.cells, table) + (smoothing * float(table.sum()) if smoothing else 0.0)
     return on_rows - float((absent * np.log(np.where(absent > 0, every, 1.0))).sum())
+
+
+def _expected(votes: Floats, table: Floats) -> float:
+    """Returns the sum of pseudo-votes * log pi, where there are some."""
+    with np.errstate(invalid="ignore"):
+        plain = float(np.vdot(votes, table))
+    # Where nothing is believed pi may be 0: 0 * -inf is not a number, and no part of the sum.
+    return plain if np.isfinite(plain) else float((votes * np.where(votes > 0, table, 0.0)).sum())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from quorate.models.base import COMMON, Model, Watch
 from quorate.models.confusion import estimate
 from quorate.prior import ClassPrior
 from quorate.settings import Choice, Number, Rules
+from quorate.transfer import other_labels
 from quorate.votes import Votes
 
 Floats = NDArray[np.float64]
@@ -34,7 +35,8 @@ class GLAD(Model):
     Ability is a worker's own (below 0: more often wrong than right), difficulty a task's own. Ability and -log difficulty
     have normal priors of mean 1 and variance 1. EM stops when the penalised log-likelihood gains less than `tol`.
     An M-step takes at most `m_steps` steps of L-BFGS, and ends when the next promises less than `m_tol` of what
-    it gained. Labels are equally likely beforehand, unless `class_priors="estimated"`; one that nobody gave is none.
+    it gained. Labels are equally likely beforehand, unless `class_priors="estimated"`; one that nobody gave, and neither
+    gold nor priors name, is none.
 
     >>> import quorate as qr
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
@@ -67,19 +69,21 @@ class GLAD(Model):
     def _fit(self, votes: Votes, session: Session, watch: Watch) -> Fit:
         if not isinstance(session, OffersGlad):
             raise OptionError("this engine cannot run model 'glad': choose engine='cpu' or engine='reference'")
-        plugged = _Plugged(self, votes, session.glad(), watch.classes)
+        plugged = _Plugged(self, votes, session.glad(), watch.possible(votes, session), watch.classes)
         ended = em.iterate(plugged, plugged, watch.how.progress)
         model = ended.params.model
         outcome, statistics = plugged.passes.finish(model)
+        confusions = estimate(session, votes, statistics)  # to be looked at; labels come from the abilities
         return Fit(
             outcome,
-            estimate(session, votes, statistics),
+            confusions if watch.classes is None else replace(confusions, priors=ended.params.priors),
             statistics,
             ended.trace,
             ended.converged,
             worker_columns={"ability": model.ability},
             task_columns={"difficulty": 1.0 / model.ease},
             posterior=lambda: plugged.passes.posterior(model),
+            scored_by=ended.params.priors,
             skill=1.0 / (1.0 + np.exp(-model.ability * math.exp(MEAN))),  # on a task of mean difficulty
         )
 
@@ -97,7 +101,14 @@ class Abilities:
 class _Plugged:
     """GLAD's settings together with the votes at hand: what the loop asks for."""
 
-    def __init__(self, model: GLAD, votes: Votes, passes: GladPasses, classes: ClassPrior | None = None) -> None:
+    def __init__(
+        self,
+        model: GLAD,
+        votes: Votes,
+        passes: GladPasses,
+        possible: NDArray[np.bool_],  # [K]
+        classes: ClassPrior | None = None,
+    ) -> None:
         self.name = model.name
         self.tol = model.tol
         self.max_iter = model.max_iter
@@ -108,9 +119,8 @@ class _Plugged:
         self._settings = model
         self._classes = classes
         self._workers = votes.n_workers
-        given = np.bincount(votes.row_label, minlength=votes.n_labels) > 0
-        self._log_others = math.log(max(int(given.sum()) - 1, 1))  # with one label no vote can be wrong
-        uniform = given / max(int(given.sum()), 1)
+        self._log_others = math.log(other_labels(possible))  # with one label no vote can be wrong
+        uniform = possible / max(int(possible.sum()), 1)
         start = uniform if classes is None else classes.priors
         self._now = self._abilities(start, np.full(votes.n_workers + votes.n_tasks, MEAN))
 

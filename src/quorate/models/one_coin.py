@@ -48,13 +48,17 @@ class OneCoin(Model):
 
     def _fit(self, panel: Panel, session: Session, watch: Watch) -> Fit:
         prior, strength = prior_of(self, panel, session, watch)
-        recipe = _Plugged(self, panel, prior)
+        recipe = _Plugged(self, panel, prior, other_labels(watch.possible(panel, session)))
         fit = em.run(session, recipe, watch.how)
-        confusions = estimate(session, panel, fit.statistics)  # to be looked at; labels come from the coins
+        confusions = estimate(session, panel, fit.statistics, prior)  # to be looked at; labels come from the coins
         return replace(
-            fit, params=replace(fit.params, worker_totals=confusions.worker_totals), skill=recipe.coin, strength=strength,
+            fit,
+            params=replace(confusions, priors=fit.params.priors),
+            posterior=lambda: session.posterior(fit.params),
             worker_columns={"skill": recipe.coin},
-        )  # fmt: skip
+            skill=recipe.coin,
+            strength=strength,
+        )
 
 
 class _Plugged:
@@ -63,7 +67,7 @@ class _Plugged:
     starts_hard = False
     is_likelihood = True
 
-    def __init__(self, model: OneCoin, panel: Panel, prior: Prior) -> None:
+    def __init__(self, model: OneCoin, panel: Panel, prior: Prior, others: int) -> None:
         self.name = model.name
         self.tol = model.tol
         self.max_iter = model.max_iter
@@ -71,18 +75,18 @@ class _Plugged:
         self.coin = np.zeros(panel.n_workers)
         self._panel = panel
         self._prior = prior
-        self._others = other_labels(panel)
+        self._others = others
         self._own = np.arange(panel.n_rows), panel.row_label
-        s, believed = prior.smoothing, prior.workers
+        s, believed = float(prior.smoothing), prior.workers
         k = self._others + 1
         # Pseudo-votes that are right, and all of them: smoothing fills K x K cells of which K are right.
         self._right, self._all = np.full(panel.n_workers, k * s), np.full(panel.n_workers, k * k * s)
         if believed is not None:
-            others = believed.others
+            absent = believed.others
             self._right += np.trace(believed.shared)
             lent = believed.cells[self._own] - np.diag(believed.shared)[panel.row_label]
             self._right += panel.by_worker(lent)
-            np.add.at(self._right, others.worker, others.counts[np.arange(len(others.label)), others.label])
+            np.add.at(self._right, absent.worker, absent.counts[np.arange(len(absent.label)), absent.label])
             self._all += believed.totals.sum(axis=1)
 
     def m_step(self, statistics: Statistics) -> Parameters:

@@ -1,0 +1,124 @@
+"""`quorate agreement`: how far workers agree, and how many independent votes they amount to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from quorate.agreeing.figures import Agreement
+
+SMALL = 12  # workers whose matrix is shown
+SHOWN = 10  # pairs of copying workers that are
+
+
+def command(
+    votes: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="VOTES",
+            help="Files of votes or patterns of them: csv, tsv, jsonl, parquet, arrow, .gz or .zst; - is standard input.",
+        ),
+    ],
+    level: Annotated[str, typer.Option(help="What labels are: nominal, ordinal (in order) or interval (numbers).")] = "nominal",
+    truth: Annotated[Path | None, typer.Option(help="Known labels, to measure errors against; else those of --model.")] = None,
+    truth_task: Annotated[str | None, typer.Option(help="Column of the task in the truth.")] = None,
+    truth_label: Annotated[str | None, typer.Option(help="Column of the label in the truth.")] = None,
+    model: Annotated[str, typer.Option(help="The model whose labels stand for the truth where none is given.")] = "fds",
+    pairs: Annotated[Path | None, typer.Option(help="Write every two workers that share a task here.")] = None,
+    matrix: Annotated[Path | None, typer.Option(help="Write the agreement of all workers with all here.")] = None,
+    resamples: Annotated[int, typer.Option(help="Resamples of tasks behind each interval; 0 for none.")] = 1000,
+    confidence: Annotated[float, typer.Option(help="Share of the resamples that an interval holds.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="Draws other resamples.")] = 0,
+    task: Annotated[str | None, typer.Option(help="Column of the task.")] = None,
+    worker: Annotated[str | None, typer.Option(help="Column of the worker.")] = None,
+    label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
+    labels: Annotated[str | None, typer.Option(help="The labels in order, joined by commas.")] = None,
+    duplicates: Annotated[str, typer.Option(help="Repeated votes: all, last, first or error.")] = "all",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print Krippendorff's alpha alone.")] = False,
+) -> None:
+    """Measures how far workers agree, with intervals, and finds those who copy each other."""
+    import quorate as qr
+    from quorate.cli.aggregate import label_list
+    from quorate.io.write import check_targets, write_frame
+
+    check_targets(pairs, matrix)
+    found = qr.agreement(
+        votes if len(votes) > 1 else votes[0],
+        level=level,
+        truth=truth,
+        model=model,
+        resamples=resamples,
+        confidence=confidence,
+        seed=seed,
+        task=task,
+        worker=worker,
+        label=label,
+        labels=None if labels is None else label_list(labels),
+        duplicates=duplicates,
+        truth_task=truth_task,
+        truth_label=truth_label,
+    )
+    if pairs is not None:
+        write_frame(found.pairs_frame(), pairs)
+    if matrix is not None:
+        write_frame(found.matrix_frame(), matrix)
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(found.summary(), ensure_ascii=False, allow_nan=False))
+    elif quiet:
+        typer.echo(float(found.alpha))
+    else:
+        _print(found)
+
+
+def _print(found: Agreement) -> None:
+    from quorate.cli import console
+
+    out = console.data()
+    out.print(
+        f"{found.votes} votes on {found.tasks} tasks by {len(found.workers)} workers, {len(found.labels)} labels; "
+        f"{found.paired_tasks} tasks have two votes or more"
+    )
+    if found.repeated_votes:
+        out.print(f"{found.repeated_votes} votes repeat a worker's own on the same task: --duplicates last keeps one of them")
+    rows = [(row[1], row[2], _range(row[3], row[4])) for row in found.figures_frame().rows()]
+    out.print()
+    out.print(console.table([f"{found.level} labels", "value", f"{found.confidence:.0%} interval"], rows))
+    if found.without_pairs:
+        out.print(f"\nno pairs of workers: {found.without_pairs}")
+    _errors(found)
+    if found.pair_figures is not None and len(found.workers) <= SMALL:
+        out.print("\nagreement of every two workers", style="bold")
+        out.print(console.heat_map(found.workers.texts(), found.matrix_array(found.pair_figures), corner=""))
+    if len(found.copies):
+        frame = found.copying_frame()
+        out.print("\nworkers who seem to copy each other, or to err for the same reason", style="bold")
+        out.print(console.table([name.replace("_", " ") for name in frame.columns], frame.head(SHOWN).rows(), left=2))
+        if len(frame) > SHOWN:
+            out.print(f"… and {len(frame) - SHOWN} more pairs: --pairs FILE lists them, --json the rings")
+
+
+def _errors(found: Agreement) -> None:
+    """Prints what the errors say."""
+    from quorate.cli import console
+
+    against = "the truth" if found.reference == "truth" else f"the labels of {found.reference}"
+    rows = [
+        ("correlation of errors", found.error_correlation, _range(found.error_correlation.low, found.error_correlation.high)),
+        ("votes per task", found.votes_per_task, ""),
+        ("effective votes", found.effective_votes, _range(found.effective_votes.low, found.effective_votes.high)),
+    ]
+    out = console.data()
+    out.print(f"\nerrors against {against}", style="bold")
+    out.print(console.table(["", "", ""], [(name, float(value), span) for name, value, span in rows]))
+
+
+def _range(low: float | None, high: float | None) -> str:
+    from quorate.cli.console import figure
+
+    return "–" if low is None or high is None or low != low else f"{figure(low)} to {figure(high)}"

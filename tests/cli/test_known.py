@@ -1,0 +1,106 @@
+"""What users know beforehand, on the command line: gold, history, priors, strength, saved models, predict."""
+
+import json
+from typing import NamedTuple
+
+import polars as pl
+import pytest
+
+import quorate as qr
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def run(quorate):
+    return lambda *arguments: Done(*quorate(*arguments))
+
+
+@pytest.fixture
+def crowd(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = qr.simulate(tasks=150, workers=12, labels=3, votes_per_task=3, skill=0.6, seed=2)
+    made.votes.write_csv("votes.csv")
+    made.truth.head(40).write_csv("gold.csv")
+    made.truth.write_csv("truth.csv")
+    return made
+
+
+def test_gold_history_priors_strength_and_calibration_reach_the_library(crowd, run, tmp_path):
+    assert run("aggregate", "votes.csv", "--save", "m.quorate", "-o", "a.csv", "--quiet").code == 0
+    done = run(
+        *("aggregate", "votes.csv", "--gold", "gold.csv", "--history", "m.quorate", "--priors", "l0=0.2,l1=0.3,l2=0.5"),
+        *("--priors-weight", "10", "--strength", "auto", "--calibrate", "-o", "b.csv", "--truth", "truth.csv", "--json"),
+    )
+    facts = json.loads(done.out)
+    expected = qr.aggregate(
+        "votes.csv",
+        gold="gold.csv",
+        history="m.quorate",
+        priors=[0.2, 0.3, 0.5],
+        priors_weight=10,
+        strength="auto",
+        calibrate=True,
+    )
+    assert facts["gold"] == 40
+    assert facts["strength"] == expected.strength
+    assert facts["temperature"] == expected.temperature
+    assert facts["evaluation"]["gold"] == 40
+    assert pl.read_csv("b.csv").equals(expected.labels)
+
+
+def test_predict_names_unknown_workers(crowd, run, tmp_path):
+    run("aggregate", "votes.csv", "--save", "m.quorate", "-o", "a.csv", "--quiet")
+    pl.DataFrame({"task": ["n", "n"], "worker": ["w1", "zoe"], "label": ["l1", "l1"]}).write_csv("new.csv")
+    done = run("predict", "new.csv", "--using", "m.quorate", "--workers", "w.csv", "--probabilities", "p.csv")
+    assert done.code == 0
+    assert done.out.splitlines()[1].startswith("n,l1,")
+    assert "1 workers are not known, and taken for the mean worker: zoe" in done.err
+    assert pl.read_csv("w.csv")["known"].to_list() == [True, False]
+    assert pl.read_csv("p.csv").columns == ["task", "l0", "l1", "l2"]
+    quiet = run("predict", "votes.csv", "--using", "m.quorate", "-o", "again.csv", "--quiet")
+    assert (quiet.out, quiet.err) == ("", "")
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "a.csv").read_bytes()
+
+
+def test_warm_start_tells_what_went_before(crowd, run):
+    run("aggregate", "votes.csv", "--save", "m.quorate", "-o", "a.csv", "--quiet")
+    facts = json.loads(run("aggregate", "votes.csv", "--warm-start", "m.quorate", "-o", "b.csv", "--json").out)
+    assert facts["iterations_before"] == qr.aggregate("votes.csv").iterations
+    assert facts["iterations"] <= 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--gold", "bad.csv"], "gold gives task 't0' the label 'purple'"),
+        (["--priors", "l0=0.5,l1=0.1,l2=0.1"], "priors sum to 0.7, not to 1"),
+        (["--priors", "l0=much"], "give label=probability joined by commas"),
+        (["--strength", "-2"], "strength is -2.0: give a number of at least 0, or 'auto'"),
+        (["--history", "truth.csv"], "no column looks like the worker"),
+        (["--warm-start", "truth.csv"], "truth.csv is not a file that quorate saved"),
+        (["--warm-start", "none"], "cannot read none"),
+        (["--save", "no/where"], "the folder no does not exist"),
+        (["--save", "out.csv"], "two outputs have the same path"),
+        (["--calibrate"], "give gold="),
+        (["--multi", "--save", "m"], "--save makes sense for tasks with one label only"),
+    ],
+)
+def test_bad_input_is_one_line_and_nothing_is_written(crowd, run, tmp_path, arguments, words):
+    (tmp_path / "bad.csv").write_text("task,label\nt0,purple\n")
+    done = run("aggregate", "votes.csv", "-o", "out.csv", *arguments)
+    assert done.code == 1
+    assert words in done.err
+    assert len(done.err.strip().splitlines()) == 1
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_predict_writes_each_output_to_its_own_file(crowd, run, tmp_path):
+    run("aggregate", "votes.csv", "--save", "m.quorate", "-o", "a.csv", "--quiet")
+    done = run("predict", "votes.csv", "--using", "m.quorate", "-o", "out.csv", "--workers", "./out.csv")
+    assert (done.code, "two outputs have the same path" in done.err) == (1, True)
+    assert not (tmp_path / "out.csv").exists()

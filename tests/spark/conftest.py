@@ -1,0 +1,70 @@
+"""Spark in this process, started once; without Java or pyspark these tests skip."""
+
+import os
+import shutil
+import sys
+import warnings
+
+import pytest
+
+os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+def missing():
+    """What is not there to run Spark, in words; None when all is."""
+    try:
+        import pyspark  # noqa: F401
+    except ImportError:
+        return "pyspark is not installed: pip install 'quorate[spark]'"
+    java = shutil.which("java") or os.environ.get("JAVA_HOME")
+    return None if java else "there is no Java: install Java 17, or set JAVA_HOME"
+
+
+def pytest_collection_modifyitems(items):
+    why = missing()
+    for item in items:
+        if "tests/spark/" in item.path.as_posix():
+            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))  # py4j leaves sockets to the collector
+            if why:
+                item.add_marker(pytest.mark.skip(reason=why))
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """A Spark session on two threads of this machine, on the loopback address alone."""
+    if why := missing():
+        pytest.skip(why)
+    from quorate.io import spark
+
+    running = spark.session("local[2]")
+    running.sparkContext.setLogLevel("OFF")  # errors are made on purpose here
+    running.conf.set("spark.sql.shuffle.partitions", "2")
+    yield running
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        running.stop()
+
+
+@pytest.fixture
+def engine():
+    """Spark over three partitions, however few the votes."""
+    from quorate.engines.spark import SparkEngine
+
+    return SparkEngine(partitions=3)
+
+
+@pytest.fixture
+def frame_of(spark):
+    """frame_of(source): any table of votes as a Spark frame."""
+    import polars as pl
+
+    from quorate.io.spark import spread
+
+    def make(source, **schema):
+        frame = (
+            source if isinstance(source, pl.DataFrame) else pl.DataFrame(source, schema=["task", "worker", "label"], orient="row")
+        )
+        return spread(frame, spark)
+
+    return make
