@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import quorate as qr
 from quorate.spark_stream import _Job
+from quorate.stream_batch import decide
 from quorate.stream_state import Progress, StateFolder, check_turn
 
 LABELS = ["a", "b"]
@@ -182,16 +183,16 @@ def test_bad_rows_fail_the_batch_or_are_skipped_and_counted(tmp_path, row, messa
     assert "1 bad rows are left out; the first: " in caplog.text
 
 
-def test_whole_numbers_stay_whole_numbers(tmp_path):
-    running = _Job(StateFolder(tmp_path), *StateFolder(tmp_path).begin(qr.Online(labels=[0, 1])), None, "fail", 0)
-    running(fake_batch([(7, 1, 0), (12, 1, 1)]), 0)
-    decisions = running._learn(pl.DataFrame({"task": [12], "worker": [2], "label": [1]}), 1)
+def test_whole_numbers_stay_whole_numbers():
+    online = qr.Online(labels=[0, 1])
+    decide(pl.DataFrame({"task": [7, 12], "worker": [1, 1], "label": [0, 1]}), online, 0, refit=False)
+    decisions = decide(pl.DataFrame({"task": [12], "worker": [2], "label": [1]}), online, 1, refit=False)
     assert decisions.select("task", "label", "votes").rows() == [(12, 1, 2)]
     assert decisions.schema["task"] == pl.Int64
     text = pl.DataFrame({"task": ["x"], "worker": ["2"], "label": ["1"]})
-    assert running._learn(text, 2)["task"].to_list() == ["x"]
+    assert decide(text, online, 2, refit=False)["task"].to_list() == ["x"]
     with pytest.raises(qr.InputError, match="whole numbers, but some known before are text"):
-        running._learn(pl.DataFrame({"task": [12], "worker": [3], "label": [1]}), 3)
+        decide(pl.DataFrame({"task": [12], "worker": [3], "label": [1]}), online, 3, refit=False)
 
 
 def test_state_and_checkpoint_must_be_of_one_moment(tmp_path):

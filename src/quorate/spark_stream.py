@@ -17,15 +17,13 @@ import polars as pl
 from quorate import settings
 from quorate.errors import InputError, QuorateError, listed, shown
 from quorate.io.columns import find
-from quorate.io.ids import prepared
 from quorate.io.spark import Frame, is_frame, plain_errors, quoted
 from quorate.io.spark_folders import Sink, into_folder
 from quorate.online import Online
 from quorate.settings import Choice, Number, Rules
+from quorate.stream_batch import ROLES, decide, sound
 from quorate.stream_state import Progress, StateFolder, check_turn
-from quorate.vocabulary import text_of
 
-ROLES: Final = ("task", "worker", "label")
 RULES: Final[Rules] = {"bad": Choice(("fail", "skip")), "refit_every": Number(least=0, whole=True)}
 TYPES: Final = ("string", "varchar", "char", "byte", "short", "integer", "long")
 
@@ -98,7 +96,8 @@ class SparkStream:
                 raise job.error from None
             raise
         finally:
-            query.stop()
+            if query.isActive:  # Ctrl-C
+                query.stop()
             job.close()
         return self.progress
 
@@ -171,9 +170,11 @@ class _Job:
             return
         with _told(f"batch {number}: cannot read the votes"):
             rows = pl.DataFrame(batch.toArrow())
-        votes, skipped = self._sound(rows.sort([*rows.columns[len(ROLES) :], *ROLES]).select(ROLES), number)
+        ordered = rows.sort([*rows.columns[len(ROLES) :], *ROLES]).select(ROLES)
+        votes, skipped = sound(ordered, self._online, number, skip=self._skips)
         given = votes.drop_nulls("label")
-        decisions = self._learn(given, number)
+        refit = self._refit_every > 0 and (number + 1) % self._refit_every == 0
+        decisions = decide(given, self._online, number, refit=refit)
         if self._sink is not None:
             table = decisions.to_arrow(compat_level=pl.CompatLevel.oldest())
             self._sink(spark.createDataFrame(table).coalesce(1), number)
@@ -190,35 +191,6 @@ class _Job:
         self._progress = after
         log.info("batch %d: %d votes, %d decisions", number, len(given), len(decisions))
 
-    def _sound(self, rows: pl.DataFrame, number: int) -> tuple[pl.DataFrame, int]:
-        """Returns the rows that can be votes, and how many cannot."""
-        rows = rows.select(prepared(rows[role], role) for role in ROLES)
-        declared = [text_of(label) for label in self._online.settings["labels"]]
-        undeclared = ~pl.col("label").cast(pl.String).is_in(declared)
-        is_bad = pl.any_horizontal(pl.col("task").is_null(), pl.col("worker").is_null(), undeclared.fill_null(value=False))
-        bad = rows.filter(is_bad)
-        if not len(bad):
-            return rows, 0
-        what = _complaint(bad.row(0), declared)
-        if not self._skips:
-            raise InputError(f"batch {number}: {what}; bad='skip' leaves such rows out")
-        log.warning("batch %d: %d bad rows are left out; the first: %s", number, len(bad), what)
-        return rows.filter(~is_bad), len(bad)
-
-    def _learn(self, votes: pl.DataFrame, number: int) -> pl.DataFrame:
-        """Returns the decisions of a batch: tasks with new votes, and tasks whose label a refit has changed."""
-        online = self._online
-        online.learn_many(votes)
-        now = online.labels()
-        wanted = _as_type(now["task"], votes["task"].dtype).is_in(votes["task"].implode())
-        if self._refit_every and (number + 1) % self._refit_every == 0 and len(now):
-            # Sums of probabilities depend on the threads in their last bits; whole numbers do not.
-            online.refit(threads=None if online.settings["model"] == "fds" else 1)
-            before, now = now, online.labels()
-            wanted |= now["label"].ne_missing(before["label"])
-        task = _as_type(now["task"], votes["task"].dtype)
-        return now.with_columns(task, pl.lit(number, pl.Int64).alias("batch_id")).filter(wanted)
-
 
 @contextmanager
 def _told(what: str) -> Iterator[None]:
@@ -232,22 +204,3 @@ def _told(what: str) -> Iterator[None]:
             raise
         message = re.sub(r"^[\w.$]+: ", "", first[2].partition("\n\tat ")[0])
         raise InputError(f"{what}: {' '.join(message.split())}") from error
-
-
-def _complaint(row: tuple[object, ...], declared: list[str]) -> str:
-    task, worker, label = row
-    if task is None or worker is None:
-        role = "task" if task is None else "worker"
-        return f"a vote has no {role} (task {shown(task)}, worker {shown(worker)}, label {shown(label)})"
-    vote = f"label {shown(label)} of worker {shown(worker)} on task {shown(task)}"
-    return f"{vote} is not among the declared labels: {listed(declared)}"
-
-
-def _as_type(tasks: pl.Series, dtype: pl.DataType) -> pl.Series:
-    """Returns the ids of all tasks in the type that the stream has them in, whatever they came as before."""
-    try:
-        return tasks.cast(dtype)
-    except pl.exceptions.InvalidOperationError as error:
-        raise InputError(
-            "the stream's tasks are whole numbers, but some known before are text: cast the column to string"
-        ) from error

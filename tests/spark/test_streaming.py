@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from importlib.util import find_spec
 from pathlib import Path
 
 import polars as pl
@@ -15,24 +14,12 @@ import pytest
 
 import quorate as qr
 
-if find_spec("pyspark") is None or not (shutil.which("java") or os.environ.get("JAVA_HOME")):
-    pytest.skip("streams need pyspark and Java", allow_module_level=True)
-
 LABELS = ["a", "b", "c"]
 JOB = Path(__file__).with_name("streaming_job.py")
 SCHEMA = "task string, worker string, label string"
 LAST = 5  # of six batches
-# Java that starts sooner; only the first session of a process can be asked for it.
-os.environ.setdefault("PYSPARK_SUBMIT_ARGS", "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' pyspark-shell")
-
-
-@pytest.fixture(scope="module")
-def spark():
-    from quorate.io.spark import session
-
-    running = session("local[2]")
-    running.sparkContext.setLogLevel("OFF")
-    return running
+# Java that starts sooner: it is killed before it would be any faster otherwise.
+ENVIRON = os.environ | {"PYSPARK_SUBMIT_ARGS": "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' pyspark-shell"}
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +103,9 @@ def test_killed_again_and_again_every_vote_counts_once(spark, folder, quiet):
     points = ["in the sink", "after the sink", "before the pointer", "before Spark's note"]
     for batch, point in enumerate(points):
         command = [sys.executable, str(JOB), str(folder), point, str(batch)]
-        done = subprocess.run(command, start_new_session=True, capture_output=True, text=True, timeout=300, check=False)
+        done = subprocess.run(
+            command, env=ENVIRON, start_new_session=True, capture_output=True, text=True, timeout=300, check=False
+        )
         assert done.returncode == -signal.SIGKILL, done.stderr
         assert stream(folder).progress.batch == (batch if point == "before Spark's note" else batch - 1)
     stream(folder).run(votes(spark, folder))
@@ -233,7 +222,7 @@ def test_command(spark, quorate, folder, quiet, kind, batches):
 def test_command_takes_what_comes_until_it_is_interrupted(tmp_path):
     drop(tmp_path / "votes", 0, [("t1", "w1", "a")])
     command = [sys.executable, "-m", "quorate", "stream", "votes/*.csv", "--labels", "a,b", "--state", "state", "-o", "out.csv"]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(command, cwd=tmp_path, env=ENVIRON, stderr=subprocess.PIPE, text=True) as running:
         for number in range(2):
             if number:
                 drop(tmp_path / "votes", number, [("t1", "w2", "a")])
