@@ -27,6 +27,7 @@ from quorate.knowledge import Knowledge
 from quorate.learning import learned_from
 from quorate.tempering import posterior_of, tempered_fit
 from quorate.transfer import Learned, transfer
+from quorate.trust.verdicts import Assessment, assess
 from quorate.votes import Votes
 
 CHUNK = 1 << 20  # tasks looked at at once, so that copies stay small
@@ -76,14 +77,17 @@ class Result:
     def workers(self) -> Any:
         """Worker, votes, accuracy (expected share of right votes), agreement (share of votes equal to the label).
 
-        Then what else the model tells of a worker (glad: ability).
+        Then what the votes tell whatever the model: accuracy_low and accuracy_high (90% interval), information (bits a
+        vote), evidence (bits in all), verdict, copies (see docs/workers.md); and what else the model tells of a worker
+        (glad: ability).
         """
         return self._native(self.workers_frame())
 
     @cached_property
     def priors(self) -> Any:
-        """Label and prior, p_c: the share of tasks expected to have it."""
-        return self._native(pl.DataFrame({"label": column(self.votes.labels), "prior": self.fit.params.priors}))
+        """Label, prior, p_c: the share of tasks expected to have it; low and high, its 90% interval, whatever the model."""
+        known = {"label": column(self.votes.labels), "prior": self.fit.params.priors}
+        return self._native(pl.DataFrame({**known, **self._assessment.priors._asdict()}))
 
     @cached_property
     def trace(self) -> Any:
@@ -234,8 +238,8 @@ class Result:
         columns = {name: matrix[:, code] for code, name in enumerate(label_columns(names, "task"))}
         return pl.DataFrame({"task": column(self.votes.tasks), **columns})
 
-    def workers_frame(self) -> pl.DataFrame:
-        """Returns `workers` as a polars frame, whatever the caller's kind."""
+    def workers_frame(self, *, trust: bool = True) -> pl.DataFrame:
+        """Returns `workers` as a polars frame, whatever the caller's kind; without `trust` what costs no pass alone."""
         votes = self._by_worker(self.votes.votes_per_row())
         return pl.DataFrame(
             {
@@ -243,9 +247,25 @@ class Result:
                 "votes": votes,
                 "accuracy": self._by_worker(self.fit.outcome.right) / votes,
                 "agreement": self._by_worker(self._agreeing()) / votes,
+                **(self._trust_columns() if trust else {}),
                 **self.fit.worker_columns,
             }
         )
+
+    @cached_property
+    def _assessment(self) -> Assessment:
+        return assess(self.votes, self.fit.outcome.labels, self.session.gold())
+
+    def _trust_columns(self) -> dict[str, Any]:
+        found = self._assessment
+        return {
+            "accuracy_low": found.accuracy.low,
+            "accuracy_high": found.accuracy.high,
+            "information": found.information,
+            "evidence": found.evidence,
+            "verdict": found.verdict,
+            "copies": column(self.votes.workers, found.copies),
+        }
 
     def _agreeing(self) -> NDArray[np.int64]:
         """Returns the votes of each row that equal the label of their task, [rows]."""
