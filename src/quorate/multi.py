@@ -109,7 +109,7 @@ class MultiResult:
 
     def workers_frame(self) -> pl.DataFrame:
         """Returns `workers` as a polars frame, whatever the caller's kind."""
-        frame = pl.concat([r.workers_frame() for r in self.results], how="diagonal")
+        frame = pl.concat([r.workers_frame(trust=False) for r in self.results], how="diagonal")
         weighted = pl.col("accuracy", "agreement") * pl.col("votes")
         every = frame.group_by("worker", maintain_order=True).agg(weighted.sum() / pl.col("votes").sum(), pl.col("votes").sum())
         return every.select("worker", pl.col("votes") // max(len(self.votes.options), 1), "accuracy", "agreement")

@@ -26,6 +26,7 @@ from quorate.knowledge import Knowledge
 from quorate.learning import learned_from
 from quorate.tempering import posterior_pieces, tempered_fit
 from quorate.transfer import Learned, transfer
+from quorate.trust.verdicts import Assessment, assess
 from quorate.votes import Votes, piece
 
 CHUNK = 1 << 20  # tasks looked at at once, so that copies stay small
@@ -75,14 +76,17 @@ class Result:
     def workers(self) -> Any:
         """Worker, votes, accuracy (expected share of right votes), agreement (share of votes equal to the label).
 
-        Then what else the model tells of a worker (glad: ability).
+        Then what the votes tell whatever the model: accuracy_low and accuracy_high (90% interval), information (bits a
+        vote), evidence (bits in all), verdict, copies (see docs/workers.md); and what else the model tells of a worker
+        (glad: ability).
         """
         return self._native(self.workers_frame())
 
     @cached_property
     def priors(self) -> Any:
-        """Label and prior, p_c: the share of tasks expected to have it."""
-        return self._native(pl.DataFrame({"label": column(self.votes.labels), "prior": self.fit.params.priors}))
+        """Label, prior, p_c: the share of tasks expected to have it; low and high, its 90% interval, whatever the model."""
+        known = {"label": column(self.votes.labels), "prior": self.fit.params.priors}
+        return self._native(pl.DataFrame({**known, **(self._assessment.priors._asdict() if self._is_here else {})}))
 
     @cached_property
     def trace(self) -> Any:
@@ -266,8 +270,8 @@ class Result:
             yield pl.DataFrame({"task": column(tasks), **{name: matrix[:, code] for code, name in enumerate(names)}})
         next(pieces, None)  # lets them close what they have opened
 
-    def workers_frame(self) -> pl.DataFrame:
-        """Returns `workers` as a polars frame, whatever the caller's kind."""
+    def workers_frame(self, *, trust: bool = True) -> pl.DataFrame:
+        """Returns `workers` as a polars frame, whatever the caller's kind; without `trust` what costs no pass alone."""
         votes = self._by_worker(self.votes.votes_per_row())
         return pl.DataFrame(
             {
@@ -275,6 +279,7 @@ class Result:
                 "votes": votes,
                 "accuracy": self._by_worker(self.fit.outcome.right) / votes,
                 "agreement": self._by_worker(self._agreeing()) / votes,
+                **(self._trust_columns() if trust and self._is_here else {}),
                 **self.fit.worker_columns,
             }
         )
@@ -283,6 +288,26 @@ class Result:
         """Returns the tasks as slices that are looked at at once: all of them, where they are in memory."""
         n, size = self.votes.n_tasks, CHUNK if self.is_on_disk else max(self.votes.n_tasks, 1)
         return [slice(start, start + size) for start in range(0, n, size)]
+
+    @property
+    def _is_here(self) -> bool:
+        """Whether votes and labels are in memory: intervals and verdicts look at all of them together."""
+        return type(self.votes) is Votes and len(self.fit.outcome.labels) == self.votes.n_tasks
+
+    @cached_property
+    def _assessment(self) -> Assessment:
+        return assess(self.votes, self.fit.outcome.labels, self.session.gold())
+
+    def _trust_columns(self) -> dict[str, Any]:
+        found = self._assessment
+        return {
+            "accuracy_low": found.accuracy.low,
+            "accuracy_high": found.accuracy.high,
+            "information": found.information,
+            "evidence": found.evidence,
+            "verdict": found.verdict,
+            "copies": column(self.votes.workers, found.copies),
+        }
 
     def _agreeing(self) -> NDArray[np.int64]:
         """Returns the votes of each row that equal the label of their task, [rows]."""

@@ -1,0 +1,97 @@
+"""Those who look, those who guess, those who evade: how likely each worker is which.
+
+One who looks with probability s gives the true label when looking, and else guesses in a manner of their own; for one
+who evades, read a wrong label for the true one. The likelihood of a worker's votes is then a product of 1 + s * lift
+(or 1 + s * evasion), and guessing alone (s = 0) has likelihood 1: its logarithm is the evidence that answers say
+anything, what a bettor against guessing would have won.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quorate.trust.ballots import Ballots
+from quorate.trust.information import Seen
+
+Floats = NDArray[np.float64]
+
+LOOKS: Final = np.linspace(0.05, 0.95, 10)
+EVADES: Final = np.array([0.35, 0.65, 0.95])
+GUESSES: Final = len(EVADES)  # where guessing stands among the hypotheses: evading, guessing, looking
+LENT: Final = np.array([0.1, 0.2, 19.7])  # workers lent to evading, guessing, looking: most people look
+ROUNDS: Final = 50
+SAMPLE: Final = 5_000  # workers who say enough about all
+
+
+class Kinds(NamedTuple):
+    """How likely each worker is of which kind, and how often each looks (or evades)."""
+
+    evader: Floats  # [workers] probability
+    guesser: Floats  # [workers]
+    looks: Floats  # [workers] expected share of votes that look at the truth
+    evades: Floats  # [workers] and of those that evade it
+    bits: Floats  # [workers] evidence that answers say anything, against guessing
+
+
+def kinds(ballots: Ballots, seen: Seen) -> Kinds:
+    """Returns what kind every worker is, with the mixture of kinds told by all workers."""
+    log_likelihood = _log_likelihoods(ballots, seen)
+    scale = log_likelihood.max(axis=1, initial=0.0, keepdims=True)
+    likelihood = np.exp(log_likelihood - scale)
+    weights = _mixture(likelihood[:: max(len(likelihood) // SAMPLE, 1)])
+    joint = likelihood * weights
+    informed = np.delete(weights, GUESSES)
+    won = np.delete(likelihood, GUESSES, axis=1) @ (informed / informed.sum())
+    joint /= joint.sum(axis=1, keepdims=True)
+    return Kinds(
+        evader=joint[:, :GUESSES].sum(axis=1),
+        guesser=joint[:, GUESSES],
+        looks=joint[:, GUESSES + 1 :] @ LOOKS,
+        evades=joint[:, :GUESSES] @ EVADES,
+        bits=(np.log(np.maximum(won, 1e-300)) + scale[:, 0]) / np.log(2.0),
+    )
+
+
+def expected(ballots: Ballots, seen: Seen, found: Kinds) -> NDArray[np.float32]:
+    """Returns the probability of each vote, [votes], given the others of its task and what its worker is like."""
+    looks, evades = (part.astype(np.float32)[ballots.row_worker][ballots.row] for part in (found.looks, found.evades))
+    chance = seen.guess * (1.0 + looks * seen.lift + evades * seen.evasion)
+    return np.clip(chance, 0.005, 0.995)
+
+
+def _log_likelihoods(ballots: Ballots, seen: Seen) -> Floats:
+    """Returns the log-likelihood of each worker's votes under each hypothesis, less that of guessing, [workers, hypotheses]."""
+    worker, out = ballots.worker(), np.zeros((ballots.panel.n_workers, GUESSES + 1 + len(LOOKS)))
+    for n, share in enumerate(EVADES):
+        out[:, n] = np.bincount(worker, np.log1p(np.float32(share) * seen.evasion), minlength=len(out))
+    for n, share in enumerate(LOOKS):
+        out[:, GUESSES + 1 + n] = np.bincount(worker, np.log1p(np.float32(share) * seen.lift), minlength=len(out))
+    return out
+
+
+def _mixture(likelihood: Floats) -> Floats:
+    """Returns how frequent each hypothesis is, [hypotheses], by EM over workers, from likelihoods [workers, hypotheses].
+
+    Those who look do so with a share that is beta distributed, which keeps them apart from guessers.
+    """
+    share, mean, strength = LENT / LENT.sum(), 0.5, 6.0
+    evading = EVADES / EVADES.sum()
+    weights = np.zeros(likelihood.shape[1])
+    for _ in range(ROUNDS):
+        height = (mean * strength - 1.0) * np.log(LOOKS) + ((1.0 - mean) * strength - 1.0) * np.log(1.0 - LOOKS)
+        looking = np.exp(height - height.max())
+        weights = np.concatenate([share[0] * evading, share[1:2], share[2] * looking / looking.sum()])
+        joint = likelihood * weights
+        joint /= joint.sum(axis=1, keepdims=True)
+        each = joint.sum(axis=0)
+        share = LENT + np.array([each[:GUESSES].sum(), each[GUESSES], each[GUESSES + 1 :].sum()])
+        share = share / share.sum()
+        of_lookers = each[GUESSES + 1 :]
+        number = of_lookers.sum() + 2.0  # two workers lent: half of their votes look, give or take 0.2
+        mean = float((of_lookers @ LOOKS + 1.0) / number)
+        variance = float((of_lookers @ (LOOKS - mean) ** 2 + 0.08) / number)
+        strength = float(np.clip(mean * (1.0 - mean) / variance - 1.0, 2.0, 100.0))
+    return weights

@@ -1,0 +1,144 @@
+"""Posteriors as sure as they are right: every vote judged by what its worker said elsewhere.
+
+EM counts a task's votes into the confusions that then judge these very votes; with few votes a worker it believes
+itself. Here a worker's confusion is lent votes of the mean worker, and for each task it is counted without that
+task: the collapsed posterior of a Dirichlet population (the zero-order approximation known from topic models).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quorate.trust.ballots import Ballots, Piece
+
+Floats = NDArray[np.float64]
+Posterior = NDArray[np.float32]
+
+LENT: Final = 10.0  # votes of the mean worker lent to every worker, for each true label
+ALIKE: Final = 300.0  # votes by which the mean worker is held to be right equally often under every true label
+MOST: Final = 30  # passes
+STILL: Final = 2e-3  # change of the class shares below which passes end
+LEAST: Final = 3  # passes before they may end
+TINY: Final = np.float32(1e-6)
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """What posteriors say of workers and labels. Labels come first: passes go over the votes label by label."""
+
+    posterior: Posterior  # [K, tasks]
+    priors: Floats  # [K] share of the tasks, with one task lent to every label that was given; 0 for the others
+    counts: Floats  # [K, rows] expected votes of a row on tasks of this true label
+    totals: Floats  # [K, workers]
+    mean: Floats  # [K true, K given] the mean worker's confusion
+
+    def right(self, ballots: Ballots) -> Floats:
+        """Returns each worker's probability of a right answer by true label, [K, workers], with the votes lent."""
+        panel = ballots.panel
+        out = np.broadcast_to(LENT * np.diagonal(self.mean)[:, None], self.totals.shape).copy()
+        out[panel.row_label, ballots.row_worker] += self.counts[panel.row_label, np.arange(panel.n_rows)]
+        shares: Floats = out / (self.totals + LENT)
+        return shares
+
+
+def of_labels(labels: NDArray[np.int32], k: int) -> Posterior:
+    """Returns the posterior that is sure of these labels, [K, tasks].
+
+    >>> of_labels(np.array([1, 0, 1], np.int32), 2).tolist()
+    [[0.0, 1.0, 0.0], [1.0, 0.0, 1.0]]
+    """
+    out = np.zeros((k, len(labels)), np.float32)
+    out[labels, np.arange(len(labels))] = 1.0
+    return out
+
+
+def settle(ballots: Ballots, start: Posterior, known: NDArray[np.bool_] | None = None) -> Posterior:
+    """Returns the posterior, [K, tasks], that passes from `start`, [K, tasks], settle at; `known` tasks, [tasks], keep theirs."""
+    now = start.copy()
+    for n in range(MOST):
+        shares = now.sum(axis=1, dtype=np.float64)
+        judge_tasks(ballots, tally(ballots, now), now)
+        if known is not None:
+            now[:, known] = start[:, known]
+        change = np.abs(now.sum(axis=1, dtype=np.float64) - shares).sum() / max(ballots.n_tasks, 1)
+        if change < STILL and n + 1 >= LEAST:
+            break
+    return now
+
+
+def tally(ballots: Ballots, posterior: Posterior) -> Belief:
+    """Returns what this posterior, [K, tasks], says of workers and labels."""
+    panel, k = ballots.panel, ballots.panel.n_labels
+    counts, pool = np.empty((k, panel.n_rows)), np.empty((k, k))
+    for c in range(k):
+        counts[c] = np.bincount(ballots.row, ballots.spread(posterior[c]), minlength=panel.n_rows)
+        pool[c] = np.bincount(panel.row_label, counts[c], minlength=k)
+    totals = np.add.reduceat(counts, panel.worker_ptr[:-1], axis=1)
+    given = np.bincount(panel.row_label, minlength=k) > 0
+    tasks = (posterior.sum(axis=1, dtype=np.float64) + 1.0) * given
+    return Belief(posterior, tasks / max(float(tasks.sum()), 1.0), counts, totals, mean_worker(pool))
+
+
+def mean_worker(pool: Floats) -> Floats:
+    """Returns the confusion of the mean worker, [K true, K given], from all votes by true and given label, [K, K].
+
+    With few votes a task, whether one label is rarer or one is harder can hardly be told: the chance to be right is
+    held to be alike under all true labels, as strongly as `ALIKE` votes.
+    """
+    k, right = len(pool), np.diagonal(pool)
+    errors = (pool + 0.3 / k) * (1.0 - np.eye(k))
+    errors /= np.maximum(errors.sum(axis=1, keepdims=True), 1e-12)
+    overall = (right.sum() + 1.0) / (pool.sum() + 1.5)
+    chance = (right + ALIKE * overall) / (pool.sum(axis=1) + ALIKE) if k > 1 else np.ones(1)
+    mean: Floats = errors * (1.0 - chance)[:, None] + np.diag(chance)
+    return mean
+
+
+class OwnVoteOut:
+    """The probability of votes under one true label, each judged by its worker's other votes."""
+
+    def __init__(self, ballots: Ballots, belief: Belief) -> None:
+        lent = LENT * belief.mean[:, ballots.panel.row_label]
+        self._ballots = ballots
+        self._posterior = belief.posterior
+        self._top = (belief.counts + lent).astype(np.float32)  # [K, rows]
+        self._bottom = (belief.totals + LENT).astype(np.float32)  # [K, workers]
+
+    def chance(self, c: int, piece: Piece) -> tuple[Posterior, Posterior]:
+        """Returns (posterior of c; probability of the vote under c, without its task) of the votes of a piece, [votes] each."""
+        own = np.repeat(self._posterior[c, piece.tasks], piece.per_task)
+        return own, _ratio(self._top[c].take(piece.row), self._bottom[c].take(piece.worker), own)
+
+    def chance_given(self, piece: Piece) -> tuple[Posterior, Posterior]:
+        """Returns the same with the label that each vote gives in the place of c."""
+        task = np.repeat(np.arange(piece.tasks.start, piece.tasks.stop), piece.per_task)
+        own = self._posterior[piece.label, task]
+        return own, _ratio(self._top[piece.label, piece.row], self._bottom[piece.label, piece.worker], own)
+
+
+def _ratio(top: Posterior, bottom: Posterior, own: Posterior) -> Posterior:
+    """Returns (top - own) / (bottom - own), [votes], in the place of `top`."""
+    top -= own
+    bottom -= own
+    np.maximum(top, TINY, out=top)
+    np.maximum(bottom, TINY, out=bottom)
+    top /= bottom
+    return top
+
+
+def judge_tasks(ballots: Ballots, belief: Belief, out: Posterior) -> None:
+    """Writes the posterior under a belief to OUT [K, tasks], which may be the belief's own."""
+    judge, given = OwnVoteOut(ballots, belief), belief.priors > 0
+    for piece in ballots.pieces():
+        scores = np.full((len(given), len(piece.starts)), -np.inf, np.float32)
+        for c in np.flatnonzero(given).tolist():
+            _, chance = judge.chance(c, piece)
+            scores[c] = np.add.reduceat(np.log(chance, out=chance), piece.starts) + np.float32(np.log(belief.priors[c]))
+        scores -= scores.max(axis=0)
+        np.exp(scores, out=scores)
+        scores /= scores.sum(axis=0)
+        out[:, piece.tasks] = scores

@@ -1,0 +1,99 @@
+"""A word for every worker, and the figures behind it."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quorate.trust.ballots import Ballots
+from quorate.trust.information import compare, mutual_information
+from quorate.trust.intervals import Interval, accuracy_interval, prior_interval
+from quorate.trust.kinds import Kinds, expected, kinds
+from quorate.trust.pairs import Pairs, comparable, pairs
+from quorate.trust.posterior import of_labels, settle, tally
+from quorate.trust.rings import NONE, partners, rings, same_answers
+from quorate.votes import Votes
+
+log = logging.getLogger(__name__)
+
+Floats = NDArray[np.float64]
+
+VERDICTS: Final = ("trusted", "unclear", "spammer", "adversary", "copy")
+LIKELY: Final = 0.5  # probability from which on a worker is called a spammer or an adversary
+CLEAR: Final = float(np.log2(10.0))  # bits of evidence from which on answers are taken to say something: ten to one
+EASE: Final = 3.0  # evidence that members are let off at first sight, when their ring still passes for many
+ROUNDS: Final = 4  # times rings are looked for, each time with those found before counted as one voter
+LARGEST: Final = 1 << 29  # tasks times labels whose posteriors are held at once
+
+
+@dataclass(frozen=True, eq=False)
+class Assessment:
+    """What the votes tell about workers and labels; NaN, and verdict unclear, where there is too much to look at."""
+
+    accuracy: Interval  # [workers] each
+    information: Floats  # [workers] bits a vote
+    evidence: Floats  # [workers] bits in all, for answers that say something and against guessing
+    verdict: NDArray[np.str_]  # [workers] one of `VERDICTS`
+    copies: NDArray[np.int64]  # [workers] the worker whose answers these are; -1 where they are own
+    priors: Interval  # [K] each
+
+
+def assess(votes: Votes, labels: NDArray[np.int32], known: NDArray[np.bool_] | None = None) -> Assessment:
+    """Returns what the votes tell, starting from labels, [tasks], of which those `known`, [tasks], are certain.
+
+    A vote that nobody else cast beside, on a task that is not known, tells nothing about its worker, and is left out.
+    """
+    n, k = votes.n_workers, votes.n_labels
+    if not n:
+        return _nothing(0, k)
+    if votes.n_tasks * k > LARGEST:
+        log.warning("no intervals and verdicts: %d tasks times %d labels are too many to look at", votes.n_tasks, k)
+        return _nothing(n, k)
+    whole = Ballots.of(votes)
+    telling = whole.telling(known)
+    ballots, labels, known = whole.of_tasks(telling), labels[telling], None if known is None else known[telling]
+    posterior = settle(ballots, of_labels(labels, k), known)
+    belief = tally(ballots, posterior)
+    seen = compare(ballots, belief)
+    found = kinds(ballots, seen)
+    chance = expected(ballots, seen, found)
+    ring, shared = np.full(n, NONE), Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+    for n_round in range(ROUNDS):
+        ballot, loss = comparable(ballots, chance)
+        shared = pairs(ballot, loss, n)
+        now = rings(ballot, shared, loss, n, EASE if not n_round else 0.0)
+        if np.array_equal(now, ring):
+            break
+        ring = now
+        repeats, witnessed = same_answers(ballots, ring)
+        posterior = settle(ballots.kept(~repeats), posterior, known)
+        belief = tally(ballots, posterior)
+        seen = compare(ballots, belief)
+        found = kinds(ballots, seen)
+        chance = expected(ballots, compare(ballots, belief, witnessed), found)
+    return Assessment(
+        accuracy=accuracy_interval(ballots, belief, seen.right),
+        information=mutual_information(ballots, belief),
+        evidence=found.bits,
+        verdict=verdicts(found, ring >= 0),
+        copies=partners(ring, shared),
+        priors=prior_interval(ballots, belief),
+    )
+
+
+def verdicts(found: Kinds, copying: NDArray[np.bool_]) -> NDArray[np.str_]:
+    """Returns a word for each worker, [workers]; copying, [workers], comes before all else."""
+    word = np.where((found.bits >= CLEAR) & (found.looks > found.evades), "trusted", "unclear")
+    word = np.where(found.guesser > LIKELY, "spammer", word)
+    word = np.where(found.evader > LIKELY, "adversary", word)
+    return np.where(copying, "copy", word)
+
+
+def _nothing(workers: int, k: int) -> Assessment:
+    empty = np.full(workers, np.nan)
+    unknown = Interval(np.full(k, np.nan), np.full(k, np.nan))
+    return Assessment(Interval(empty, empty), empty, empty, np.full(workers, "unclear"), np.full(workers, NONE), unknown)
