@@ -54,20 +54,17 @@ def test_model_settings_and_saving(spark, engine, frame_of, tmp_path):
     assert repr(qr.load(tmp_path / "far.quorate")) == repr(qr.load(tmp_path / "near.quorate"))
 
 
-KINDS = {
-    "byte": "tinyint", "short": "smallint", "int": "int", "long": "bigint", "whole floats": "double", "single": "float",
-    "text": "string",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_ids_of_every_type(spark, engine, kind):
+@pytest.mark.parametrize("kind", ["tinyint", "smallint", "int", "bigint", "float", "double", "string", "varchar(5)"])
+def test_ids_of_every_type(spark, kind):
     votes = [(t, w, (t + w) % 2) for t, w in itertools.product(range(9), range(3))]
     frame = spark.createDataFrame(votes, "task int, worker int, label int")
-    frame = frame.select([frame[name].cast(kind).alias(name) for name in frame.columns])
-    far = qr.aggregate(frame, model="mv", engine=engine)
-    near = qr.aggregate([tuple(map(str, vote)) for vote in votes] if kind == "string" else votes, model="mv")
-    assert_same(far, near)
+    far = spark_votes.read(frame.select([frame[name].cast(kind).alias(name) for name in frame.columns]))
+    is_text = kind in ("string", "varchar(5)")
+    near = qr.read([tuple(map(str, vote)) for vote in votes] if is_text else votes)
+    assert far.task_kind == near.tasks.kind
+    assert (far.workers.ids(), far.labels.ids()) == (near.workers.ids(), near.labels.ids())
+    if kind == "double":
+        assert_same(fit(far, "mv"), fit(near, "mv"))
 
 
 def test_booleans_and_odd_names(spark, engine):
