@@ -36,7 +36,7 @@ class LocalEngine:
 
     def load(self, votes: Votes, *, seed: int, ties: str, gold: Gold | None = None) -> LocalSession:
         """Returns a session over these votes; too little memory is foreseen and said."""
-        require(votes, self.shard_votes, self.threads)
+        require(votes, self.shard_votes if self.kernels is reference else 0, self.threads)  # compiled passes need no such room
         codes = None if gold is None else gold_codes(gold, votes.tasks)
         return LocalSession(self, votes, seed=seed, ties=ties, gold=codes)
 
