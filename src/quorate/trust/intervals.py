@@ -18,6 +18,7 @@ SAMPLE: Final = 10_000  # workers, or tasks, that say enough about all
 SPREADS: Final = np.concatenate([np.linspace(0.0005, 0.1, 25), np.linspace(0.1, 0.5, 21)[1:]])
 GUESS: Final = 2 / 3  # the mean accuracy, before anything is seen,
 FEW: Final = 2.0  # as sure as this many votes
+USUAL: Final = 0.15  # the spread, before anything is seen: exponential, with this mean
 GROUPS: Final = 16  # of workers whose errors about the labels are told apart
 SHIFTS: Final = 400  # numbers whose covariance is computed
 
@@ -50,30 +51,31 @@ def accuracy_interval(ballots: Ballots, belief: Belief, right: NDArray[np.float3
     now = np.clip((belief.totals * belief.right(ballots)).sum(axis=0) / ballots.divisor, 1e-3, 1.0 - 1e-3)
     counting = np.maximum(votes - unsure / (now * (1.0 - now)), 0.05 * ballots.divisor)
     alone = now + (expected - votes * now) / counting  # the accuracy that the worker's own votes say
-    crowd = population(alone, counting)
+    crowd = population(alone, counting, ballots.divisor)
     lent = 1.0 / crowd.spread - 1.0
     mean = np.clip((counting * np.clip(alone, 0.0, 1.0) + lent * crowd.mean) / (counting + lent), 1e-3, 1.0 - 1e-3)
     variance = mean * (1.0 - mean) / (counting + lent + 1.0) + crowd.mean_variance * (lent / (counting + lent)) ** 2
     return _interval(mean, variance)
 
 
-def population(alone: Floats, votes: Floats) -> Population:
-    """Returns the beta distribution of accuracies behind estimates from a number of votes each, [workers].
+def population(alone: Floats, votes: Floats, cast: NDArray[np.int64]) -> Population:
+    """Returns the beta distribution of accuracies behind estimates, [workers], from votes that count and votes cast, [workers].
 
-    The spread is its posterior mean under a flat prior: a maximum would often be 0, and make every worker the mean one.
+    The variance of an estimate is mean (1 - mean) (spread (1 - 1 / cast) + 1 / votes): one vote alone tells nothing of
+    the spread. The spread is its posterior mean: a maximum would often be 0, and make every worker the mean one.
     """
     every = max(len(alone) // SAMPLE, 1)
-    alone, votes = alone[::every], votes[::every]
-    mean, spread, weight = GUESS, float(SPREADS[-1]), np.ones(len(alone))
-    step = np.gradient(SPREADS)
+    alone, votes, cast = alone[::every], votes[::every], cast[::every]
+    mean, spread, weight = GUESS, USUAL, np.ones(len(alone))
+    before = np.gradient(SPREADS) * np.exp(-SPREADS / USUAL)
     for _ in range(4):
         mean = float(np.clip((weight @ alone + FEW * GUESS) / (weight.sum() + FEW), 0.01, 0.99))
         unit, fits = mean * (1.0 - mean), np.empty(len(SPREADS))
         for n, one in enumerate(SPREADS):
-            variance = unit * (one + 1.0 / votes)
+            variance = unit * (one * (1.0 - 1.0 / cast) + 1.0 / votes)
             fits[n] = -0.5 * (np.log(variance) + (alone - mean) ** 2 / variance).sum()
-        belief = np.exp(fits - fits.max()) * step
-        spread = float(belief @ SPREADS / belief.sum())
+        after = before * np.exp(fits - fits.max())
+        spread = float(after @ SPREADS / after.sum())
         weight = 1.0 / (spread + 1.0 / votes)
     return Population(mean, spread, mean * (1.0 - mean) / (every * float(weight.sum()) + FEW))
 

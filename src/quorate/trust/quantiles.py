@@ -14,7 +14,7 @@ NODES = np.linspace(np.log(0.02), np.log(1e5), 48)  # of log a and log b; betwee
 
 
 def beta_interval(mean: Floats, strength: Floats, share: float = 0.9) -> tuple[Floats, Floats]:
-    """Returns (low, high), [n] each: what the middle `share` of beta distributions lies between, to about 0.002.
+    """Returns (low, high), [n] each: what the middle `share` of beta distributions lies between, to about 0.003.
 
     `mean` and `strength`, [n]: a beta distribution of a right and b wrong votes has mean a / (a + b), strength a + b.
 

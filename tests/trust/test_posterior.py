@@ -1,0 +1,74 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import oracle_trust as naive
+import quorate as qr
+from quorate.trust.ballots import Ballots
+from quorate.trust.posterior import judge_tasks, of_labels, settle, tally
+from strategies import crowds
+
+
+def as_dict(votes, posterior):
+    labels = votes.labels.ids()
+    return {task: {label: float(posterior[c, q]) for c, label in enumerate(labels)} for q, task in enumerate(votes.tasks.ids())}
+
+
+@given(crowds(), st.integers(0, 2**32 - 1))
+def test_a_pass_equals_the_naive_one(rows, seed):
+    votes = qr.read(rows, labels=["l0", "l1", "l2", "l3", "never"])
+    shape = votes.n_labels, votes.n_tasks
+    posterior = np.random.default_rng(seed).dirichlet(np.ones(shape[0]), shape[1]).T.astype(np.float32)
+    expected = naive.judged(rows, as_dict(votes, posterior), votes.labels.ids())
+    ballots = Ballots.of(votes)
+    judge_tasks(ballots, tally(ballots, posterior), posterior)  # in place, as passes do
+    for task, line in as_dict(votes, posterior).items():
+        assert line == pytest.approx(expected[task], abs=2e-4)
+
+
+def test_it_is_as_sure_as_it_is_right_where_em_is_not():
+    sure, settled, right, em_right = [], [], [], []
+    for seed in range(8):
+        crowd = qr.simulate(tasks=200, workers=100, labels=3, votes_per_task=3, seed=seed)  # six votes a worker
+        result = qr.aggregate(crowd.votes, model="ds")
+        truth = dict(crowd.truth.iter_rows())
+        codes = result.votes.labels.codes([truth[t] for t in result.votes.tasks.ids()])
+        posterior = settle(Ballots.of(result.votes), of_labels(result.fit.outcome.labels, 3))
+        sure.append(result.fit.outcome.confidence.mean())
+        em_right.append((result.fit.outcome.labels == codes).mean())
+        settled.append(posterior.max(axis=0).mean())
+        right.append((posterior.argmax(axis=0) == codes).mean())
+    assert np.mean(sure) - np.mean(em_right) > 0.1
+    assert abs(np.mean(settled) - np.mean(right)) < 0.02
+    assert np.mean(right) > np.mean(em_right) + 0.03
+
+
+def test_known_tasks_keep_their_label():
+    crowd = qr.simulate(tasks=60, workers=10, labels=2, votes_per_task=3, seed=1)
+    result = qr.aggregate(crowd.votes)
+    labels, known = result.fit.outcome.labels.copy(), np.arange(60) < 10
+    labels[known] = 1 - labels[known]  # whatever the votes say
+    posterior = settle(Ballots.of(result.votes), of_labels(labels, 2), known)
+    assert (posterior[labels[known], np.flatnonzero(known)] == 1).all()
+    assert ((posterior[:, ~known] > 0.01) & (posterior[:, ~known] < 0.99)).any()
+
+
+def test_pieces_cut_between_tasks(monkeypatch):
+    votes = qr.read(qr.simulate(tasks=40, workers=10, labels=3, votes_per_task=(1, 6), seed=2).votes)
+    whole = Ballots.of(votes)
+    labels = qr.aggregate(votes).fit.outcome.labels
+    expected = settle(whole, of_labels(labels, 3))
+    monkeypatch.setattr("quorate.trust.ballots.PIECE", 7)
+    assert len(list(whole.pieces())) > 10
+    assert settle(whole, of_labels(labels, 3)) == pytest.approx(expected, abs=1e-6)
+
+
+def test_votes_that_nobody_cast_beside_tell_nothing():
+    votes = qr.read([("t", "a", "x"), ("u", "a", "x"), ("u", "b", "y"), ("v", "b", "x"), ("v", "b", "y")])
+    ballots = Ballots.of(votes)
+    assert ballots.telling().tolist() == [False, True, False]
+    assert ballots.telling(np.array([True, False, False])).tolist() == [True, True, False]
+    some = ballots.of_tasks(ballots.telling())
+    assert some.task_ptr.tolist() == [0, 2]
+    assert some.per_worker.tolist() == [1, 1]

@@ -1,0 +1,148 @@
+import logging
+from collections import Counter
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+
+import quorate as qr
+from quorate.models.registry import MODELS
+from quorate.trust.verdicts import VERDICTS
+from strategies import crowds
+
+WORD = {"spammer": "spammer", "adversary": "adversary", "colluder": "copy"}
+ADDED = ["accuracy_low", "accuracy_high", "information", "evidence", "verdict", "copies"]
+
+
+def judged(seeds, model="fds", **setting):
+    """How often each (planted, verdict) occurs."""
+    out = Counter()
+    for seed in seeds:
+        crowd = qr.simulate(seed=seed, **setting)
+        both = qr.aggregate(crowd.votes, model=model).workers.join(crowd.workers.select("worker", "kind"), on="worker")
+        out.update((WORD.get(kind, "honest"), verdict) for kind, verdict in both.select("kind", "verdict").iter_rows())
+    return out
+
+
+def precision_and_recall(found, word):
+    right = found[word, word]
+    called, there = (sum(n for pair, n in found.items() if pair[k] == word) for k in (1, 0))
+    return right / max(called, 1), right / there
+
+
+@pytest.mark.parametrize(
+    ("planted", "word"),
+    [
+        ({"spammers": 0.2}, "spammer"),
+        ({"adversaries": 0.2}, "adversary"),
+        ({"colluders": 0.2, "ring": 4}, "copy"),
+    ],
+)
+def test_planted_workers_are_found_at_fifty_votes(planted, word):
+    workers = 20 if word == "copy" else 40
+    found = judged(range(6), tasks=workers * 50 // 9, workers=workers, labels=3, votes_per_task=9, **planted)
+    precision, recall = precision_and_recall(found, word)
+    assert precision >= 0.95
+    assert recall >= 0.95
+
+
+@pytest.mark.parametrize("model", ["mv", "ds", "glad"])
+def test_whatever_the_model(model):
+    planted = {"spammers": 0.1, "adversaries": 0.1, "colluders": 0.1}
+    found = judged(range(3), model, tasks=450, workers=40, labels=3, votes_per_task=9, **planted)
+    for word in WORD.values():
+        precision, recall = precision_and_recall(found, word)
+        assert precision >= 0.9
+        assert recall >= 0.9
+
+
+@pytest.mark.parametrize(("votes", "per_task"), [(5, 3), (50, 5), (200, 9)])
+def test_honest_crowds_get_no_bad_word(votes, per_task):
+    found = Counter()
+    for labels in (2, 3, 4):
+        found += judged(range(4), tasks=40 * votes // per_task, workers=40, labels=labels, votes_per_task=per_task, skill=0.85)
+    bad = sum(n for (_, verdict), n in found.items() if verdict in WORD.values())
+    assert bad <= 0.005 * found.total()
+
+
+def test_too_few_votes_are_unclear():
+    crowd = qr.simulate(tasks=400, workers=30, labels=2, votes_per_task=5, seed=2)
+    new = [("t1", "newcomer", "l0"), ("t2", "newcomer", "l1")]
+    assert qr.aggregate([*crowd.votes.rows(), *new]).workers.filter(worker="newcomer")["verdict"].item() == "unclear"
+
+
+def test_copies_name_each_other():
+    crowd = qr.simulate(tasks=300, workers=20, labels=4, votes_per_task=7, colluders=0.4, ring=4, seed=1)
+    found = qr.aggregate(crowd.votes).workers.join(crowd.workers.select("worker", "kind", leader="copies"), on="worker")
+    leader = dict(found.select("worker", "leader").iter_rows())
+    for worker, kind, copies in found.select("worker", "kind", "copies").iter_rows():
+        assert (copies is not None) == (kind == "colluder")
+        assert copies is None or (copies != worker and leader[copies] == leader[worker])
+
+
+@given(crowds())
+def test_the_columns_keep_what_they_promise(rows):
+    result = qr.aggregate(rows, model="mv")
+    workers, priors = result.workers, result.priors
+    assert workers.columns == ["worker", "votes", "accuracy", "agreement", *ADDED]
+    assert set(workers["verdict"]) <= set(VERDICTS)
+    for low, high in ((workers["accuracy_low"], workers["accuracy_high"]), (priors["low"], priors["high"])):
+        assert ((low >= 0) & (low <= high) & (high <= 1)).all()
+    assert (workers["information"] >= 0).all()
+    assert (workers["information"] <= np.log2(max(len(priors), 1)) + 1e-9).all()
+    assert workers["evidence"].is_finite().all()
+    assert ((workers["verdict"] == "copy") == workers["copies"].is_not_null()).all()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_smallest_inputs_work(model):
+    empty = {"task": [], "worker": [], "label": []}
+    assert qr.aggregate(empty, model=model).workers.columns[:10] == ["worker", "votes", "accuracy", "agreement", *ADDED]
+    assert qr.aggregate(empty, model=model).priors.columns == ["label", "prior", "low", "high"]
+    for rows in ([("t", "w", "x")], [("t", "w", "x"), ("u", "w", "y")], [(t, w, "x") for t in "tu" for w in "abc"]):
+        assert set(qr.aggregate(rows, model=model).workers["verdict"]) == {"unclear"}
+    crowd = qr.simulate(tasks=300, workers=10, labels=150, votes_per_task=4, skill=0.8, seed=13)
+    assert qr.aggregate(crowd.votes, model=model).workers["accuracy_low"].min() > 0.6
+
+
+def test_order_and_names_do_not_matter():
+    crowd = qr.simulate(tasks=200, workers=20, labels=3, votes_per_task=6, spammers=0.2, colluders=0.2, seed=4)
+    first = qr.aggregate(crowd.votes).workers.sort("worker")
+    other = qr.aggregate(crowd.votes.sample(fraction=1.0, shuffle=True, seed=1)).workers.sort("worker")
+    renamed = crowd.votes.with_columns(worker=pl.col("worker").str.reverse())
+    again = qr.aggregate(renamed).workers.with_columns(pl.col("worker", "copies").str.reverse()).sort("worker")
+    for frame in (other, again):
+        assert frame["verdict"].to_list() == first["verdict"].to_list()
+        for name in ("accuracy_low", "accuracy_high", "information", "evidence"):
+            assert frame[name].to_list() == pytest.approx(first[name].to_list(), abs=1e-2)
+
+
+def test_labels_do_not_pay(monkeypatch):
+    def never(*_):
+        raise AssertionError
+
+    monkeypatch.setattr("quorate.result.assess", never)
+    result = qr.aggregate([("t", "a", "x"), ("t", "b", "y")])
+    assert len(result.labels) == len(result.probabilities) == 1
+    sets = qr.aggregate([("t", "a", ["x"]), ("t", "b", [])], multi=True)
+    assert sets.workers.columns == ["worker", "votes", "accuracy", "agreement"]
+
+
+def test_what_is_too_large_to_look_at_is_said(monkeypatch, caplog):
+    monkeypatch.setattr("quorate.trust.verdicts.LARGEST", 3)
+    with caplog.at_level(logging.WARNING, "quorate.trust.verdicts"):
+        result = qr.aggregate([("t", "a", "x"), ("t", "b", "y"), ("u", "b", "y")])
+        workers = result.workers
+    assert "2 tasks times 2 labels are too many" in caplog.text
+    assert workers["verdict"].to_list() == ["unclear"] * 2
+    assert workers["accuracy_low"].is_nan().all()
+    assert result.priors["low"].is_nan().all()
+
+
+@pytest.mark.parametrize("name", ["rte", "bm", "labelme", "snow_temp", "anesthesia"])
+def test_real_crowds_have_few_bad_words(data_dir, name):
+    words = Counter(qr.aggregate(data_dir / name / "votes.csv").workers["verdict"])
+    assert words["copy"] == words["adversary"] == 0
+    assert words["spammer"] <= 0.2 * words.total()
+    assert words["trusted"] > 0.5 * words.total()
