@@ -69,7 +69,7 @@ def test_nothing_is_known_of_those_whose_tasks_are_theirs_alone():
     workers = qr.aggregate([*crowd.votes.rows(), *alone]).workers
     low, high = workers.filter(worker="hermit").select("accuracy_low", "accuracy_high").row(0)
     assert high - low > 0.2
-    assert workers.filter(worker="hermit")["verdict"].item() == "unclear"
+    assert workers.filter(worker="hermit")["verdict"].item() == "sleeper"
     lonely = qr.aggregate(alone).workers
     assert lonely["accuracy_low"].item() < 0.05
     assert lonely["accuracy_high"].item() > 0.95

@@ -69,7 +69,7 @@ def test_honest_crowds_get_no_bad_word(votes, per_task):
 def test_too_few_votes_are_unclear():
     crowd = qr.simulate(tasks=400, workers=30, labels=2, votes_per_task=5, seed=2)
     new = [("t1", "newcomer", "l0"), ("t2", "newcomer", "l1")]
-    assert qr.aggregate([*crowd.votes.rows(), *new]).workers.filter(worker="newcomer")["verdict"].item() == "unclear"
+    assert qr.aggregate([*crowd.votes.rows(), *new]).workers.filter(worker="newcomer")["verdict"].item() == "sleeper"
 
 
 def test_copies_name_each_other():
@@ -101,7 +101,7 @@ def test_the_smallest_inputs_work(model):
     assert qr.aggregate(empty, model=model).workers.columns[:10] == ["worker", "votes", "accuracy", "agreement", *ADDED]
     assert qr.aggregate(empty, model=model).priors.columns == ["label", "prior", "low", "high"]
     for rows in ([("t", "w", "x")], [("t", "w", "x"), ("u", "w", "y")], [(t, w, "x") for t in "tu" for w in "abc"]):
-        assert set(qr.aggregate(rows, model=model).workers["verdict"]) == {"unclear"}
+        assert set(qr.aggregate(rows, model=model).workers["verdict"]) == {"sleeper"}
     crowd = qr.simulate(tasks=300, workers=10, labels=150, votes_per_task=4, skill=0.8, seed=13)
     assert qr.aggregate(crowd.votes, model=model).workers["accuracy_low"].min() > 0.6
 
@@ -135,7 +135,7 @@ def test_what_is_too_large_to_look_at_is_said(monkeypatch, caplog):
         result = qr.aggregate([("t", "a", "x"), ("t", "b", "y"), ("u", "b", "y")])
         workers = result.workers
     assert "2 tasks times 2 labels are too many" in caplog.text
-    assert workers["verdict"].to_list() == ["unclear"] * 2
+    assert workers["verdict"].to_list() == ["sleeper"] * 2
     assert workers["accuracy_low"].is_nan().all()
     assert result.priors["low"].is_nan().all()
 

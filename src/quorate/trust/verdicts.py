@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 Floats = NDArray[np.float64]
 
-VERDICTS: Final = ("trusted", "unclear", "spammer", "adversary", "copy")
+VERDICTS: Final = ("trusted", "sleeper", "spammer", "adversary", "copy")
 LIKELY: Final = 0.5  # probability from which on a worker is called a spammer or an adversary
 CLEAR: Final = float(np.log2(10.0))  # bits of evidence from which on answers are taken to say something: ten to one
 EASE: Final = 3.0  # evidence that members are let off at first sight, when their ring still passes for many
@@ -32,7 +32,7 @@ LARGEST: Final = 1 << 29  # tasks times labels whose posteriors are held at once
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """What the votes tell about workers and labels; NaN, and verdict unclear, where there is too much to look at."""
+    """What the votes tell about workers and labels; NaN, and verdict sleeper, where there is too much to look at."""
 
     accuracy: Interval  # [workers] each
     information: Floats  # [workers] bits a vote
@@ -87,7 +87,7 @@ def assess(votes: Votes, labels: NDArray[np.int32], known: NDArray[np.bool_] | N
 
 def verdicts(found: Kinds, copying: NDArray[np.bool_]) -> NDArray[np.str_]:
     """Returns a word for each worker, [workers]; copying, [workers], comes before all else."""
-    word = np.where((found.bits >= CLEAR) & (found.looks > found.evades), "trusted", "unclear")
+    word = np.where((found.bits >= CLEAR) & (found.looks > found.evades), "trusted", "sleeper")
     word = np.where(found.guesser > LIKELY, "spammer", word)
     word = np.where(found.evader > LIKELY, "adversary", word)
     return np.where(copying, "copy", word)
@@ -96,4 +96,4 @@ def verdicts(found: Kinds, copying: NDArray[np.bool_]) -> NDArray[np.str_]:
 def _nothing(workers: int, k: int) -> Assessment:
     empty = np.full(workers, np.nan)
     unknown = Interval(np.full(k, np.nan), np.full(k, np.nan))
-    return Assessment(Interval(empty, empty), empty, empty, np.full(workers, "unclear"), np.full(workers, NONE), unknown)
+    return Assessment(Interval(empty, empty), empty, empty, np.full(workers, "sleeper"), np.full(workers, NONE), unknown)
