@@ -217,6 +217,10 @@ def test_command(spark, quorate, folder, quiet, kind, batches):
     code, _, told = quorate(*arguments, "-o", out, "--once")
     assert code == 1
     assert "quorate: batch 6: cannot read the votes: CSV header does not conform" in told
+    (folder / "votes" / "7.csv").write_text("task,worker,label\nt1,w1\n")
+    code, _, told = quorate(*arguments, "-o", out, "--once")
+    assert code == 1
+    assert "quorate: batch 6: cannot read the votes: " in told
 
 
 def test_command_takes_what_comes_until_it_is_interrupted(tmp_path):

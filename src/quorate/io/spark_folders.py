@@ -13,9 +13,9 @@ from quorate.io.spark_files import SHAPES
 
 Sink = Callable[[Frame, int], object]  # takes decisions (task, label, confidence, votes, tie, batch_id) and the batch's id
 
-# CSV with other columns, or in another order, is an error; a torn line of JSON is a row without a task.
+# A torn line of CSV is an error, and so are other columns, or columns in another order. One of JSON is a row without a task.
 STRICT: Final[Mapping[str, Mapping[str, str]]] = {
-    "csv": {"mode": "FAILFAST", "enforceSchema": "false"},
+    "csv": {"mode": "FAILFAST", "enforceSchema": "false", "columnPruning": "false"},
     "json": {"primitivesAsString": "true"},
 }
 EVER: Final = "100000d"  # by default Spark overlooks a file that is a week older than the newest
