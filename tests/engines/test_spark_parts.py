@@ -16,6 +16,7 @@ from quorate.engines.spark_pack import CHANGED, LINE, Packing, Part, lines
 from quorate.engines.spark_pass import Ends, Scores, Setting, Start, Step, Verdict, run
 from quorate.io.answers import gold_codes, read_gold
 from quorate.models.confusion import estimate
+from quorate.params import Parameters
 from strategies import crowds
 
 
@@ -66,6 +67,7 @@ def test_parts_sum_to_the_whole(kernels, data, votes, ties, with_gold):
         if kernels == "reference":
             patch.setattr(spark_pass, "compiled", lambda: None)
             patch.setattr(spark_pass, "PIECE", 3)
+            patch.setattr(spark_pass, "CELLS", 9)
         _compare(parts)
 
 
@@ -93,22 +95,45 @@ def _compare(parts):
         before, tally, is_hard = now, (counts, classes), hard
 
     outcome = session.finish(params)
-    labels = pl.concat(
-        [
-            frame
-            for one in parts.lines
-            for frame in Verdict(parts.setting, "scores", before).labels(Part.unpack(one["part"]), one["ids"])
-        ]
-    ).sort("task")
+    verdict = Verdict(parts.setting, "scores", before)
+    _decide(parts, verdict, outcome, session.posterior(params))
+    told = np.zeros((votes.n_rows, 2))
+    counted = parts.sum(verdict)
+    told[counted.rows] = counted.lines
+    np.testing.assert_allclose(told[:, 0], outcome.right, atol=1e-12)
+    assert np.array_equal(told[:, 1], session.recount(outcome.labels).counts[np.arange(votes.n_rows), votes.row_label])
+
+    verdict = Verdict(parts.setting, "heads")
+    outcome, statistics = session.majority()
+    _decide(parts, verdict, outcome, session.shares())
+    assert np.array_equal(parts.dense(parts.sum(verdict), np.int64)[0], statistics.counts)
+
+    table = np.zeros((votes.n_rows, votes.n_labels))
+    table[np.arange(votes.n_rows), votes.row_label] = np.linspace(-1, 2, votes.n_rows)
+    params = Parameters(params.priors, table, np.zeros((0, votes.n_labels)), uses_prior=False)
+    verdict = Verdict(parts.setting, "weights", Kept(Scores(params.priors, table, False)))
+    outcome, statistics = session.weigh(params)
+    _decide(parts, verdict, outcome, session.weight_shares(params))
+    assert np.array_equal(parts.dense(parts.sum(verdict), np.int64)[0], statistics.counts)
+
+
+def _decide(parts, verdict, outcome, posterior):
+    """What a verdict tells of tasks is what the session does."""
+    votes, here = parts.votes, [(Part.unpack(one["part"]), one["ids"]) for one in parts.lines]
+    labels = pl.concat([frame for part in here for frame in verdict.labels(*part)]).sort("task")
     order = np.argsort(votes.tasks.texts())
     assert labels["task"].to_list() == [votes.tasks[int(n)] for n in order]
     assert labels["label"].to_list() == [votes.labels[int(c)] for c in outcome.labels[order]]
+    assert labels["tie"].to_list() == outcome.tie[order].tolist()
+    assert labels["votes"].to_list() == np.diff(votes.task_ptr)[order].tolist()
     np.testing.assert_allclose(labels["confidence"], outcome.confidence[order], atol=1e-12)
-    ends = parts.sum(Verdict(parts.setting, "scores", before))
-    told = np.zeros((votes.n_rows, 2))
-    told[ends.rows] = ends.lines
-    np.testing.assert_allclose(told[:, 0], outcome.right, atol=1e-12)
-    assert Ends(*ends.sums).ties == outcome.tie.sum()
+    names = votes.labels.texts()
+    found = [frame for part in here for frame in verdict.probabilities(*part, names)]
+    np.testing.assert_allclose(pl.concat(found).sort("task").select(names).to_numpy(), posterior[order], atol=1e-12)
+    ends = Ends(*parts.sum(verdict).sums)
+    assert ends.ties == outcome.tie.sum()
+    assert np.isclose(ends.confidence, outcome.confidence.sum())
+    assert np.isclose(ends.log_likelihood, outcome.log_likelihood, rtol=1e-12, equal_nan=True)
 
 
 @given(data=st.data(), votes=crowds())

@@ -199,7 +199,8 @@ class SparkPasses:
         counted = self._decide(by, params)
         tally = counted.add_to(self._rules.empty(hard=True))
         own = tally[0][np.arange(self._votes.n_rows), self._votes.row_label]
-        return self._outcome(counted, own.astype(np.float64), own), Statistics(*tally)
+        outcome = self._outcome(counted, own.astype(np.float64), own)
+        return replace(outcome, log_likelihood=float("nan")), Statistics(*tally)
 
     def _decide(self, by: Any, params: Parameters | None) -> Counted:
         scores = None if params is None else self._broadcast(Scores(params.priors, params.table, params.uses_prior))

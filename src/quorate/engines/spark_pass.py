@@ -22,7 +22,8 @@ from quorate.kernels.core import compiled
 from quorate.params import Parameters
 from quorate.vocabulary import Vocabulary
 
-PIECE = 1 << 18  # votes decided at once, so that K numbers per task stay little
+PIECE = 1 << 18  # votes passed over at once by the reference, so that K numbers per vote stay little
+CELLS = 1 << 22  # numbers at once where tasks are told of one by one
 Kept = Any  # a broadcast, whose value is loaded when asked for
 
 
@@ -167,7 +168,7 @@ class Verdict:
     def __call__(self, part: Part) -> Counted:
         """Returns the counts of a part's labels; for EM the right and the agreeing votes of each row in their place."""
         setting: Setting = self.setting.value
-        rules, shards = setting.shards(part, PIECE)
+        rules, shards = setting.shards(part, CELLS // max(len(setting.labels), 1))
         tally, agreeing = rules.empty(hard=self.by != "scores"), np.zeros(len(part.rows), np.int64)
         ends = np.zeros(len(Ends._fields))
         for piece, shard, sure, tie, likelihood in self._decided(setting, part, shards, tally):
@@ -184,7 +185,7 @@ class Verdict:
     def labels(self, part: Part, ids: bytes) -> Iterator[pl.DataFrame]:
         """Yields task, label, confidence, votes, tie (and gold) of a part's tasks; those without votes come last."""
         setting: Setting = self.setting.value
-        rules, shards = setting.shards(part, PIECE)
+        rules, shards = setting.shards(part, CELLS // max(len(setting.labels), 1))
         tasks, gold, length = ids_of(ids), part.gold >= 0, np.diff(part.task_ptr)
         for piece, shard, sure, tie, _ in self._decided(setting, part, shards, rules.empty(hard=self.by != "scores")):
             told = {"label": column(setting.labels, shard.labels), "confidence": sure, "votes": length[piece], "tie": tie}
@@ -201,7 +202,7 @@ class Verdict:
         setting: Setting = self.setting.value
         params = None if self.scores is None else self.scores.value.on(part.rows)
         tasks = ids_of(ids)
-        for piece, shard in setting.shards(part, PIECE)[1]:
+        for piece, shard in setting.shards(part, CELLS // max(len(setting.labels), 1))[1]:
             out = np.empty((shard.n_tasks, len(names)))
             if params is None:
                 shard.shares(setting.favour, out)

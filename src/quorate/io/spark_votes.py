@@ -46,6 +46,11 @@ class SparkVotes(Panel):
     def __repr__(self) -> str:
         return f"SparkVotes({len(self)} votes, {self.n_workers} workers, {self.n_labels} labels, {self.n_rows} rows)"
 
+    def __getattr__(self, name: str) -> Any:
+        if name in ("tasks", "task_ptr", "row", "unvoted"):
+            raise InputError("this looks at tasks one by one, and tasks on Spark stay on the executors: collect the votes first")
+        raise AttributeError(f"SparkVotes has no attribute {name!r}")
+
     def over(self, labels: Vocabulary) -> SparkVotes:
         """Returns the same votes over labels that hold all of theirs."""
         label = matched(self.labels, labels)[self.row_label]

@@ -1,0 +1,82 @@
+"""What Spark says in pages is told in one line; where there is no Spark, that is."""
+
+import sys
+
+import pytest
+
+import quorate as qr
+from quorate.errors import InputError, QuorateError
+from quorate.io.spark import plain_errors
+
+
+class PythonException(Exception):  # noqa: N818
+    __module__ = "pyspark.errors.exceptions.captured"
+
+
+class AnalysisException(Exception):  # noqa: N818
+    __module__ = "pyspark.errors.exceptions.captured"
+
+
+class Java:
+    """A Java exception, as py4j shows it."""
+
+    def __init__(self, message, cause=None):
+        self.message, self.cause = message, cause
+
+    def getMessage(self):  # noqa: N802
+        return self.message
+
+    def toString(self):  # noqa: N802
+        return "java.lang.Thing"
+
+    def getCause(self):  # noqa: N802
+        return self.cause
+
+
+class Py4JJavaError(Exception):
+    __module__ = "py4j.protocol"
+
+    def __init__(self, java):
+        super().__init__("An error occurred while calling o1.collect.\nmore")
+        self.java_exception = java
+
+
+TRACEBACK = """An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "worker.py", line 1, in main
+    import {module}
+ModuleNotFoundError: No module named '{module}'
+ SQLSTATE: 38000
+"""
+CASES = [
+    (PythonException(TRACEBACK.format(module="quorate")), "^it failed: the executors' Python has no quorate; install"),
+    (PythonException(TRACEBACK.format(module="pyarrow")), "^it failed: the executors' Python has no pyarrow; install"),
+    (PythonException(TRACEBACK.format(module="other")), "^it failed: ModuleNotFoundError: No module named 'other'$"),
+    (AnalysisException("[PATH_NOT_FOUND] Path does not exist: x. SQLSTATE: 42K03\n;"), "^it failed: Path does not exist: x.$"),
+    (Py4JJavaError(Java("Job aborted", Java("outer", Java("[DISK.FULL] no space left")))), "^it failed: no space left$"),
+    (Py4JJavaError(Java(None)), "^it failed: java.lang.Thing$"),
+    (Py4JJavaError(None), "^it failed: An error occurred"),
+    (AnalysisException("[JAVA_GATEWAY_EXITED] Java gateway process exited"), "^it failed: Java did not start; install Java 17"),
+]
+
+
+@pytest.mark.parametrize(("error", "message"), CASES, ids=range(len(CASES)))
+def test_one_line(error, message):
+    with pytest.raises(QuorateError, match=message) as caught, plain_errors("it failed"):
+        raise error
+    assert "\n" not in str(caught.value)
+    assert isinstance(caught.value, InputError) == ("does not exist" in message)
+
+
+def test_errors_of_others_pass():
+    with pytest.raises(KeyError), plain_errors("it failed"):
+        raise KeyError("x")
+
+
+def test_without_pyspark(monkeypatch):
+    for name in ("pyspark", "pyspark.sql"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(QuorateError, match=r"Spark is not installed .*: pip install 'quorate\[spark\]', and Java 17 beside it"):
+        qr.aggregate("votes.csv", engine="spark")
+    with pytest.raises(QuorateError, match="Spark is not installed"):
+        qr.aggregate([("t", "w", "x")], engine="spark")
