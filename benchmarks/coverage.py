@@ -6,6 +6,7 @@ writes README.md into FOLDER (docs/trust without it), from 50 seeds a setting. R
 names their folder. Nothing here is timed.
 """
 
+import math
 import os
 import sys
 import warnings
@@ -107,25 +108,59 @@ def other_crowds(seeds):
     yield f"| busy and idle workers (`power=1`), by their votes | {cells} | {known[0] / known[1]:.2f} |"
 
 
-def planted(seeds, settings):
+def at_best(drawn):
+    """The likelier kind of every worker for one who knows the truth of all tasks and how workers were drawn."""
+    spec, k = drawn.spec, drawn.spec.labels
+    votes = drawn.votes.join(drawn.truth.rename({"label": "true"}), on="task")
+    places = {name: n for n, name in enumerate((*drawn.worker_names, *drawn.label_names))}
+    worker, given, true = (votes[column].replace_strict(places).to_numpy() for column in ("worker", "label", "true"))
+    counts = np.zeros((spec.workers, k, k))
+    np.add.at(counts, (worker, true - spec.workers, given - spec.workers), 1)
+    right = np.diagonal(counts, axis1=1, axis2=2)
+    wrong = counts[:, ~np.eye(k, dtype=bool)].reshape(spec.workers, k, k - 1)
+    strength = spec.skill * (1 - spec.skill) / spec.skill_spread**2 - 1
+    both = np.stack([right, wrong.sum(axis=2)], axis=-1)
+    honest = dirichlet(both, strength * np.array([spec.skill, 1 - spec.skill])) + dirichlet(wrong, np.ones(k - 1))
+    chances = {
+        "honest": (honest.sum(axis=1), 1 - spec.spammers - spec.adversaries),
+        "spammer": (dirichlet(counts.sum(axis=1), np.ones(k)), spec.spammers),
+        "adversary": (right.sum(axis=1) * np.log(0.1) + wrong.sum(axis=(1, 2)) * np.log(0.9 / (k - 1)), spec.adversaries),
+    }
+    scores = np.stack([fit + np.log(max(share, 1e-9)) for fit, share in chances.values()])
+    return np.array(list(chances))[scores.argmax(axis=0)]
+
+
+def dirichlet(seen, strength):
+    """The log-likelihood of answers counted by label, [..., K], whose probabilities were drawn from a Dirichlet, [K]."""
+    gamma = np.vectorize(math.lgamma)
+    parts = gamma(seen + strength) - gamma(strength)
+    return parts.sum(axis=-1) + math.lgamma(strength.sum()) - gamma(seen.sum(axis=-1) + strength.sum())
+
+
+def shares(pairs, word):
+    """[precision, recall] of a word among (planted, verdict) pairs, as text; empty where none was planted."""
+    right = pairs[word, word]
+    called = sum(n for (_, verdict), n in pairs.items() if verdict == word)
+    there = sum(n for (kind, _), n in pairs.items() if kind == word)
+    return [f"{right / called:.2f}" if there and called else "", f"{right / there:.2f}" if there else ""]
+
+
+def planted(seeds, settings, words, *, best=False):
     """Lines of a table of planted workers: precision and recall of every kind that was planted, and what honest ones got."""
-    yield (
-        "| crowd | labels | votes a task | skill | tasks a pair shares | "
-        + " | ".join(f"{word}: precision | recall" for word in WORD.values())
-        + " | honest workers misjudged |"
-    )
-    yield "|---" * 12 + "|"
+    heads = [f"{word}: precision | recall" for word in words]
+    heads += [f"{word} at best | recall" for word in words if best]
+    yield f"| crowd | labels | votes a task | skill | tasks a pair shares | {' | '.join(heads)} | honest misjudged |"
+    yield "|---" * (6 + 2 * len(heads)) + "|"
     for name, setting in settings:
-        pairs = Counter()
+        pairs, limit = Counter(), Counter()
         for s in range(seeds):
-            workers, _ = judged(crowd(FIRST + s, **setting))
+            drawn = crowd(FIRST + s, **setting)
+            workers, _ = judged(drawn)
             pairs.update(zip((WORD.get(kind, "honest") for kind in workers["kind"]), workers["verdict"], strict=True))
-        cells = []
-        for word in WORD.values():
-            right = pairs[word, word]
-            called = sum(n for (_, verdict), n in pairs.items() if verdict == word)
-            there = sum(n for (kind, _), n in pairs.items() if kind == word)
-            cells += [f"{right / called:.2f}" if there and called else "", f"{right / there:.2f}" if there else ""]
+            if best:
+                limit.update(zip((WORD.get(str(kind), "honest") for kind in drawn.crowd.kinds), at_best(drawn), strict=True))
+        cells = [cell for word in words for cell in shares(pairs, word)]
+        cells += [cell for word in words if best for cell in shares(limit, word)]
         honest = sum(n for (kind, _), n in pairs.items() if kind == "honest")
         wrong = sum(n for (kind, verdict), n in pairs.items() if kind == "honest" and verdict in WORD.values())
         shared = setting["votes"] * (setting["votes_per_task"] - 1) / (setting["workers"] - 1)
@@ -161,9 +196,14 @@ def copies():
         setting = {"workers": 20, "labels": labels, "votes_per_task": 9, "votes": 50}
         yield "rings of 2, 20 workers", {**setting, "colluders": 0.2, "ring": 2}
         yield "one ring of 8 among 20", {**setting, "colluders": 0.4, "ring": 8}
+
+
+def everybody():
+    """Crowds with all three kinds."""
     for labels in (2, 3, 4):
-        setting = {"workers": 40, "labels": labels, "votes_per_task": 9, "votes": 100}
-        yield "all three, 100 votes a worker", {**setting, "spammers": 0.1, "adversaries": 0.1, "colluders": 0.2, "ring": 4}
+        for skill, spread in ((0.75, 0.13), (0.85, 0.1)):
+            setting = {"workers": 40, "labels": labels, "votes_per_task": 9, "votes": 100, "skill": skill, "skill_spread": spread}
+            yield "a tenth, a tenth, a fifth", {**setting, "spammers": 0.1, "adversaries": 0.1, "colluders": 0.2, "ring": 4}
 
 
 def real_sets(folder):
@@ -203,16 +243,18 @@ def page(seeds):
     yield from coverage(seeds)
     yield from ("", "Other crowds, with `fds`: 2 to 4 labels, 3 to 9 votes a task together.", "")
     yield from other_crowds(seeds)
-    yield from ("", "## Planted spammers and adversaries: 40 workers with about 50 votes each", "")
-    yield from planted(seeds, kinds())
     yield from (
         "",
-        "## Planted copies",
+        "## Planted spammers and adversaries: 40 workers with about 50 votes each",
         "",
-        "All members of a ring count as copies. With 50 votes a worker, unless said otherwise.",
+        '"At best" is what one reaches who knows the truth of all tasks and how workers were drawn: no method can tell more.',
         "",
     )
-    yield from planted(seeds, copies())
+    yield from planted(seeds, kinds(), ("spammer", "adversary"), best=True)
+    yield from ("", "## Planted copies", "", "All members of a ring count as copies. About 50 votes a worker.", "")
+    yield from planted(seeds, copies(), ("copy",))
+    yield from ("", "All three kinds at once, 40 workers with about 100 votes each:", "")
+    yield from planted(seeds, everybody(), tuple(WORD.values()))
     folder = os.environ.get("QUORATE_DATA")
     if folder:
         yield from ("", "## Real votes", "")

@@ -3,7 +3,7 @@
 One who looks with probability s gives the true label when looking, and else guesses in a manner of their own; for one
 who evades, read a wrong label for the true one. The likelihood of a worker's votes is then a product of 1 + s * lift
 (or 1 + s * evasion), and guessing alone (s = 0) has likelihood 1: its logarithm is the evidence that answers say
-anything, what a bettor against guessing would have won.
+anything, what one who bet against guessing would have won, half on looking and half on evading.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def kinds(ballots: Ballots, seen: Seen) -> Kinds:
     likelihood = np.exp(log_likelihood - scale)
     weights = _mixture(likelihood[:: max(len(likelihood) // SAMPLE, 1)])
     joint = likelihood * weights
-    informed = np.delete(weights, GUESSES)
-    won = np.delete(likelihood, GUESSES, axis=1) @ (informed / informed.sum())
+    evading, looking = weights[:GUESSES], weights[GUESSES + 1 :]
+    won = 0.5 * (likelihood[:, :GUESSES] @ (evading / evading.sum()) + likelihood[:, GUESSES + 1 :] @ (looking / looking.sum()))
     joint /= joint.sum(axis=1, keepdims=True)
     return Kinds(
         evader=joint[:, :GUESSES].sum(axis=1),
