@@ -22,6 +22,7 @@ LINK: Final = 1.0  # evidence (in nats) from which on two groups are put togethe
 DOUBT: Final = 2.5  # evidence that a ring must have beyond all the rings it might have been
 JOIN: Final = 1.0  # evidence that a member must have beyond all those who might have been it
 COPIED: Final = 0.8  # least share of a member's answers, of those that could have differed, which are the ring's
+WORST: Final = 0.8  # members go together whose want of evidence is at least this share of the worst one's
 AT_ONCE: Final = 3000  # workers who may be linked in one trial
 
 
@@ -42,12 +43,11 @@ def rings(ballot: Ballot, found: Pairs, loss: float, workers: int, ease: float =
     need = np.log(max(workers, 2)) + JOIN - ease
     for group in trials(found, workers, need):
         ring[group] = group.min()
-    while (ring >= 0).any():
-        proof = prove(ballot, ring, loss)
-        weakest = _weakest(ring, proof, need, workers, ease)
-        if not len(weakest):
-            break
-        ring[weakest] = NONE
+    tried = ring.copy()  # those whose ring has not stood yet
+    while (tried >= 0).any():
+        weakest = _weakest(tried, prove(ballot, tried, loss), need, workers, ease)
+        tried[~np.isin(tried, ring[weakest])] = NONE
+        tried[weakest] = ring[weakest] = NONE
     return _renumbered(ring)
 
 
@@ -169,13 +169,13 @@ def same_answers(ballots: Ballots, ring: Integers) -> tuple[NDArray[np.bool_], N
 
 
 def _weakest(ring: Integers, proof: Proof, need: float, workers: int, ease: float) -> Integers:
-    """Returns who must go: the weakest member of each ring that has one too weak, or all of one without proof."""
+    """Returns who must go: the weakest members of each ring that has some too weak, or all of one without proof."""
     members = np.flatnonzero(ring >= 0)
     size = np.bincount(ring[members], minlength=len(ring))
     margin = np.minimum(proof.member[members] - need, 10.0 * (proof.copied[members] - COPIED))
-    order = np.lexsort([margin, ring[members]])
-    first = order[np.flatnonzero(np.diff(ring[members][order], prepend=-1))]  # the weakest of each ring
-    weak = members[first[margin[first] < 0]]
+    worst = np.zeros(len(ring))
+    np.minimum.at(worst, ring[members], margin)
+    weak = members[margin < WORST * worst[ring[members]]]
     heads = np.flatnonzero(size > 0)
     unproved = heads[proof.ring[heads] < _log_choose(workers, size[heads]) + DOUBT - ease * size[heads]]
     broken = heads[(size[heads] < 2)]
