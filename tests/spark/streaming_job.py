@@ -27,7 +27,6 @@ def main(folder, point, batch):
             (torn / "part-00000-torn.parquet").write_bytes(b"PAR1")
         die_at("in the sink", number)
         write(decisions, number)
-        die_at("after the sink", number)
 
     def deadly_save(path, kind, version, meta, arrays):
         here = meta["batch"] if kind == "stream" else None
