@@ -134,8 +134,8 @@ def test_what_is_too_large_to_look_at_is_said(monkeypatch, caplog):
     with caplog.at_level(logging.WARNING, "quorate.trust.verdicts"):
         result = qr.aggregate([("t", "a", "x"), ("t", "b", "y"), ("u", "b", "y")])
         workers = result.workers
-    assert "2 tasks times 2 labels are too many" in caplog.text
-    assert workers["verdict"].to_list() == ["sleeper"] * 2
+    assert "2 tasks and 2 rows times 2 labels are too many" in caplog.text
+    assert workers["verdict"].to_list() == ["unclear"] * 2
     assert workers["accuracy_low"].is_nan().all()
     assert result.priors["low"].is_nan().all()
 
@@ -146,3 +146,10 @@ def test_real_crowds_have_few_bad_words(data_dir, name):
     assert words["copy"] == words["adversary"] == 0
     assert words["spammer"] <= 0.2 * words.total()
     assert words["trusted"] > 0.5 * words.total()
+
+
+def test_judges_of_one_make_are_found_to_answer_alike(data_dir):
+    """LLM judges, named MODEL/prompt: whoever is called a copy copies another prompt of the same model."""
+    workers = qr.aggregate(data_dir / "llmbar_natural" / "votes.csv").workers.filter(verdict="copy")
+    assert len(workers) > 20
+    assert all(w.split("/")[0] == c.split("/")[0] for w, c in workers.select("worker", "copies").iter_rows())

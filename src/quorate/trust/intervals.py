@@ -18,7 +18,7 @@ SAMPLE: Final = 10_000  # workers, or tasks, that say enough about all
 SPREADS: Final = np.concatenate([np.linspace(0.0005, 0.1, 25), np.linspace(0.1, 0.5, 21)[1:]])
 GUESS: Final = 2 / 3  # the mean accuracy, before anything is seen,
 FEW: Final = 2.0  # as sure as this many votes
-USUAL: Final = 0.15  # the spread, before anything is seen: exponential, with this mean
+USUAL: Final = 0.1  # the spread, before anything is seen: exponential, with this mean
 GROUPS: Final = 16  # of workers whose errors about the labels are told apart
 SHIFTS: Final = 400  # numbers whose covariance is computed
 

@@ -27,7 +27,7 @@ LIKELY: Final = 0.5  # probability from which on a worker is called a spammer or
 CLEAR: Final = float(np.log2(10.0))  # bits of evidence from which on answers are taken to say something: ten to one
 EASE: Final = 3.0  # evidence that members are let off at first sight, when their ring still passes for many
 ROUNDS: Final = 4  # times rings are looked for, each time with those found before counted as one voter
-LARGEST: Final = 1 << 29  # tasks times labels whose posteriors are held at once
+LARGEST: Final = 1 << 29  # (tasks + rows) times labels: numbers that are held at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +50,8 @@ def assess(votes: Votes, labels: NDArray[np.int32], known: NDArray[np.bool_] | N
     n, k = votes.n_workers, votes.n_labels
     if not n:
         return _nothing(0, k)
-    if votes.n_tasks * k > LARGEST:
-        log.warning("no intervals and verdicts: %d tasks times %d labels are too many to look at", votes.n_tasks, k)
+    if (votes.n_tasks + votes.n_rows) * k > LARGEST:
+        log.warning("no intervals and verdicts: %d tasks and %d rows times %d labels are too many", votes.n_tasks, votes.n_rows, k)
         return _nothing(n, k)
     whole = Ballots.of(votes)
     telling = whole.telling(known)
