@@ -51,7 +51,7 @@ def assess(votes: Votes, labels: NDArray[np.int32], known: NDArray[np.bool_] | N
     if not n:
         return _nothing(0, k)
     if (votes.n_tasks + votes.n_rows) * k > LARGEST:
-        log.warning("no intervals and verdicts: %d tasks and %d rows times %d labels are too many", votes.n_tasks, votes.n_rows, k)
+        log.warning("no intervals and verdicts: %d tasks and %d rows x %d labels are too many", votes.n_tasks, votes.n_rows, k)
         return _nothing(n, k)
     whole = Ballots.of(votes)
     telling = whole.telling(known)
