@@ -26,16 +26,16 @@ import quorate as qr
 warnings.simplefilter("ignore")
 
 source, output, memory, read_at_once = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
-tick = time.perf_counter
+def tick():
+    return time.perf_counter(), time.process_time()
+def spent(a, b):
+    return {"wall": b[0] - a[0], "cpu": b[1] - a[1]}
 began = tick()
 place = resolve("disk", memory=memory)
 votes = place.read(source)
 encoded = tick()
-trace, busy = [], []
-def watch(row):
-    trace.append(row)
-    busy.append(time.process_time())
-result = qr.aggregate(votes, engine=place, trace="light", tol=0, max_iter=6, progress=watch)
+after = []
+result = qr.aggregate(votes, engine=place, trace="light", tol=0, max_iter=7, progress=lambda _: after.append(tick()))
 fitted = tick()
 write_batches(result.label_batches(), output)
 written = tick()
@@ -47,13 +47,12 @@ for _ in range(3):
         with (votes.folder / f"{name}.npy").open("rb", buffering=0) as file:
             while file.readinto(buffer):
                 pass
-    reads.append(tick() - start)
+    reads.append(spent(start, tick()))
 print(json.dumps({
     "votes": len(votes), "tasks": votes.n_tasks, "workers": votes.n_workers, "shards": len(votes.shards),
     "bytes": sum(p.stat().st_size for p in votes.folder.iterdir()),
-    "encode": encoded - began, "fit": fitted - encoded, "write": written - fitted, "all": written - began,
-    "passes": [row.seconds for row in trace], "cpu": [b - a for a, b in zip(busy, busy[1:])],
-    "read": sorted(reads)[1], "peak": peak,
+    "encode": spent(began, encoded), "fit": spent(encoded, fitted), "write": spent(fitted, written),
+    "all": spent(began, written), "passes": [spent(a, b) for a, b in zip(after, after[1:])], "read": reads, "peak": peak,
 }))
 """
 
@@ -64,26 +63,23 @@ def run(folder, sizes=SMALL):
     for one in found:
         name = f"{one['votes'] / 1e6:g} million votes, Parquet to labels, --memory {MEMORY}"
         yield f"{name}: peak resident MB", one["peak"], "at most 2000"
-        yield f"{name}: million votes a second, all in all", one["votes"] / one["all"] / 1e6, ""
-        yield (
-            f"{name}: a pass, as a multiple of reading its shards once",
-            per_vote(one, "passes") * one["votes"] / one["read"],
-            "",
-        )
+        yield f"{name}: million votes a second, all in all", one["votes"] / one["all"]["wall"] / 1e6, ""
+        yield f"{name}: a pass, as a multiple of reading its shards once", median(one, "passes") / median(one, "read"), ""
     least, most = found[0], found[-1]
     which = f"at {most['votes'] / 1e6:g} million votes, as a multiple of that at {least['votes'] / 1e6:g}"
-    yield f"time of a pass per vote {which}", per_vote(most, "passes") / per_vote(least, "passes"), "at most 1.5"
-    yield f"processor time of a pass per vote {which}", per_vote(most, "cpu") / per_vote(least, "cpu"), ""
+    for kind, name, bar in (("cpu", "processor time", "at most 1.5"), ("wall", "time", "")):
+        ratio = (median(most, "passes", kind) / most["votes"]) / (median(least, "passes", kind) / least["votes"])
+        yield f"{name} of a pass per vote {which}", ratio, bar
 
 
-def per_vote(one, which):
-    """Seconds a vote in a pass: the median of the passes that go by delta, which are all but the first."""
-    return statistics.median(one[which] if which == "cpu" else one[which][1:]) / one["votes"]
+def median(one, what, kind="cpu"):
+    """The median seconds of the passes that go by delta (or of the reads): of the processors, which others do not disturb."""
+    return statistics.median(some[kind] for some in one[what])
 
 
-def measured(folder, millions):
+def measured(folder, millions, workers=None):
     """What one size takes, in a process of its own."""
-    source = made(folder, millions)
+    source = made(folder, millions, workers)
     output = folder / f"labels-{millions:g}.parquet"
     done = subprocess.run(
         [sys.executable, "-c", CHILD, source, output, MEMORY, str(READ)], stdout=subprocess.PIPE, check=True, text=True
@@ -92,15 +88,15 @@ def measured(folder, millions):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def made(folder, millions):
-    """The votes of this size, simulated unless they are there."""
-    place = folder / f"{millions:g}m"
+def made(folder, millions, workers=None):
+    """The votes of this size, simulated unless they are there: 2000 by each worker, or by so many workers."""
     tasks = int(millions * 1e6) // VOTES_PER_TASK
+    place = folder / (f"{millions:g}m" if workers is None else f"{millions:g}m-{workers}")
     if not (place / "votes.parquet").exists():
         subprocess.run(
             [
                 *(sys.executable, "-m", "quorate", "simulate", "-o", place, "--tasks", str(tasks)),
-                *("--workers", str(max(tasks // 400, 10)), "--labels", str(LABELS), "--format", "parquet", "--quiet"),
+                *("--workers", str(workers or max(tasks // 400, 10)), "--labels", str(LABELS), "--format", "parquet", "--quiet"),
             ],
             check=True,
         )
@@ -117,13 +113,13 @@ def draw(found, path):
     votes = [one["votes"] for one in found]
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
     for name, values in {
-        "encode": [one["encode"] for one in found],
-        "one pass": [per_vote(one, "passes") * one["votes"] for one in found],
-        "reading the shards once": [one["read"] for one in found],
-        "Parquet to labels": [one["all"] for one in found],
+        "Parquet to labels": [one["all"]["cpu"] for one in found],
+        "of it encoding": [one["encode"]["cpu"] for one in found],
+        "one pass": [median(one, "passes") for one in found],
+        "reading the shards once": [median(one, "read") for one in found],
     }.items():
         left.plot(votes, values, "o-", label=name)
-    left.set(xscale="log", yscale="log", xlabel="votes", ylabel="seconds", title="time")
+    left.set(xscale="log", yscale="log", xlabel="votes", ylabel="processor seconds (two cores)", title="time")
     left.legend(frameon=False, fontsize=8)
     right.plot(votes, [one["peak"] for one in found], "o-", label="peak resident memory")
     right.plot(votes, [one["bytes"] / 1e6 for one in found], "o--", label="encoded votes on disk")
@@ -137,6 +133,7 @@ def draw(found, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--votes", type=float, nargs="+", default=list(SMALL), help="millions of votes")
+    parser.add_argument("--workers", type=int, help="how many workers cast them (default: one for every 2000 votes)")
     parser.add_argument("--data", type=Path, required=True, help="folder for the votes; those that are there are used")
     parser.add_argument("--plot", type=Path, help="where the figure goes, without suffix")
     parser.add_argument("--json", type=Path, help="where the figures go")
@@ -145,7 +142,7 @@ def main():
     print(machine())
     found = []
     for millions in given.votes:
-        found.append(measured(given.data, millions))
+        found.append(measured(given.data, millions, given.workers))
         print(json.dumps(found[-1]), flush=True)
     if given.json:
         given.json.write_text(json.dumps({"machine": machine(), "runs": found}, indent=1) + "\n")

@@ -120,6 +120,8 @@ nb::tuple group(In<uint32_t> task, InOut<uint32_t> row, size_t tasks, int thread
     size_t total;
     {
         nb::gil_scoped_release released;
+        if (std::any_of(task.data(), task.data() + votes, [&](uint32_t code) { return code >= tasks; }))
+            throw std::invalid_argument("a task's code lies beyond the tasks");
         Growing<uint32_t> scratch(votes);
         total = group_by_task(task.data(), row.data(), scratch.data(), votes, tasks, task_ptr.data(), std::max(threads, 1));
     }

@@ -207,6 +207,33 @@ def test_assembly(shape, order, threads):
         assert np.array_equal(getattr(got, name), getattr(want, name)), name
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("order", ["shuffled", "grouped", "abstained"])
+@pytest.mark.parametrize(("n", "tasks", "rows"), [(0, 0, 1), (0, 3, 1), (1, 1, 1), (500, 30, 9), (9000, 3000, 70_000)])
+def test_grouping(monkeypatch, n, tasks, rows, order, threads):
+    """Votes by task and row, compiled and in NumPy; a task may be left without votes."""
+    from quorate.io.encoded import codes
+
+    g = np.random.default_rng(n)
+    task = (np.sort if order == "grouped" else np.asarray)(g.integers(0, max(tasks, 1), n)).astype(np.uint32)
+    row = g.integers(0, rows, n, dtype=np.uint32)
+    if order == "abstained":
+        row[g.random(n) < 0.3] = NONE
+    task_ptr, votes = core.group_by_task(task, got := row.copy(), tasks, threads)
+    monkeypatch.setattr(codes, "compiled", lambda: None)
+    want_ptr, want = codes.group(task, row, tasks)
+    assert np.array_equal(task_ptr, want_ptr)
+    assert np.array_equal(got[:votes], want)
+
+
+def test_grouping_refuses_what_does_not_fit():
+    codes = np.array([0, 2], np.uint32)
+    with pytest.raises(ValueError, match="beyond the tasks"):
+        core.group_by_task(codes, codes.copy(), 2)
+    with pytest.raises(ValueError, match="different lengths"):
+        core.group_by_task(codes, codes[:1].copy(), 3)
+
+
 def test_whole_numbers():
     def whole(values):
         offsets = np.cumsum([0, *(len(v.encode()) for v in values)])
