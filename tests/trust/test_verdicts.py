@@ -134,7 +134,7 @@ def test_what_is_too_large_to_look_at_is_said(monkeypatch, caplog):
     with caplog.at_level(logging.WARNING, "quorate.trust.verdicts"):
         result = qr.aggregate([("t", "a", "x"), ("t", "b", "y"), ("u", "b", "y")])
         workers = result.workers
-    assert "2 tasks and 2 rows times 2 labels are too many" in caplog.text
+    assert "2 tasks and 2 rows x 2 labels are too many" in caplog.text
     assert workers["verdict"].to_list() == ["sleeper"] * 2
     assert workers["accuracy_low"].is_nan().all()
     assert result.priors["low"].is_nan().all()
