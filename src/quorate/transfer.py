@@ -15,7 +15,7 @@ from quorate.params import Parameters
 from quorate.votes import Panel
 
 Floats = NDArray[np.float64]
-LENT = 0.05  # votes of the mean worker that free a warm start from what was never seen
+LENT = 0.01  # votes of the mean worker that free a warm start from what was never seen
 # How a model scores votes: by confusions, by a weight per worker, by one accuracy per worker, or by counting heads.
 Scoring = Literal["confusion", "weight", "coin", "heads"]
 
