@@ -196,6 +196,7 @@ def copies():
         setting = {"workers": 20, "labels": labels, "votes_per_task": 9, "votes": 50}
         yield "rings of 2, 20 workers", {**setting, "colluders": 0.2, "ring": 2}
         yield "one ring of 8 among 20", {**setting, "colluders": 0.4, "ring": 8}
+        yield "one ring of 16 among 40", {**setting, "workers": 40, "colluders": 0.4, "ring": 16}
 
 
 def everybody():

@@ -30,7 +30,7 @@ class Saved(NamedTuple):
 
 def main() -> None:
     warnings.simplefilter("ignore", qr.NotConverged)
-    print("| set | model | passes, of a cold fit's | likelihood | likelihood after a third | the last percent: passes | likelihood |")
+    print("| set | model | passes | likelihood | likelihood after a third of the passes | last percent: passes | likelihood |")
     print("|---|---|---|---|---|---|---|")
     for name in SETS:
         votes = pl.read_csv(Path(os.environ["QUORATE_DATA"]) / name / "votes.csv", infer_schema=False)

@@ -81,6 +81,14 @@ def test_copies_name_each_other():
         assert copies is None or (copies != worker and leader[copies] == leader[worker])
 
 
+def test_a_ring_that_outvotes_the_others_is_found():
+    found = judged(range(3), tasks=220, workers=40, labels=2, votes_per_task=9, colluders=0.4, ring=16)
+    precision, recall = precision_and_recall(found, "copy")
+    assert precision == recall == 1.0
+    experts = judged(range(3), tasks=220, workers=20, labels=2, votes_per_task=9, skill=0.96, skill_spread=0.02)
+    assert not any(verdict == "copy" for _, verdict in experts)
+
+
 @given(crowds())
 def test_the_columns_keep_what_they_promise(rows):
     result = qr.aggregate(rows, model="mv")

@@ -20,8 +20,7 @@ class Seen(NamedTuple):
     """Each vote beside what the other votes of its task say, [votes] each."""
 
     right: Singles  # the posterior of the label it gives
-    lift: Singles  # one who looks gives this label so much more often than one who guesses as this worker does: ratio - 1
-    evasion: Singles  # and one who evades the truth so much more often: ratio - 1
+    others: Singles  # the same without the vote: what one who looks goes by
     guess: Singles  # the chance that one who guesses as this worker does gives this label
 
 
@@ -51,30 +50,20 @@ def compare(ballots: Ballots, belief: Belief, witnessed: NDArray[np.bool_] | Non
     """
     panel, k = ballots.panel, ballots.panel.n_labels
     n = len(ballots.row)
-    right, lift, evasion = np.empty(n, np.float32), np.empty(n, np.float32), np.empty(n, np.float32)
+    right, others = np.empty(n, np.float32), np.empty(n, np.float32)
     usual = np.bincount(panel.row_label, ballots.per_row, minlength=k) / max(n, 1)
     votes = ballots.per_worker[ballots.row_worker]
     leant = np.maximum(ballots.per_row - 1, 0) + LEANING * usual[panel.row_label]
     guess = (leant / (np.maximum(votes - 1, 0) + LEANING)).astype(np.float32)
-    leaning = np.zeros((k, panel.n_workers))
-    leaning[panel.row_label, ballots.row_worker] = ballots.per_row
-    leaning = (leaning + LEANING * usual[:, None]) / (ballots.per_worker + LEANING)
-    left = (1.0 / np.maximum(1.0 - leaning, 1e-3)).astype(np.float32)  # by true label: what is left to one who evades it
     judge = OwnVoteOut(ballots, belief)
     for piece in ballots.pieces():
         here, seen = piece.votes, None if witnessed is None else witnessed[piece.votes]
-        total, evaded = np.zeros(len(piece.row), np.float32), np.zeros(len(piece.row), np.float32)
+        total = np.zeros(len(piece.row), np.float32)
         for c in range(k):
-            own = _without(*judge.chance(c, piece), seen)
-            total += own
-            own *= left[c].take(piece.worker)
-            evaded += own
+            total += _without(*judge.chance(c, piece), seen)
         right[here], chance = judge.chance_given(piece)
-        given = _without(right[here].copy(), chance, seen)
-        evaded -= given * left[piece.label, piece.worker]
-        lift[here] = given / (total * guess[piece.row]) - 1.0
-        evasion[here] = np.maximum(evaded, 0.0) / total - 1.0
-    return Seen(right, lift, evasion, guess[ballots.row])
+        others[here] = _without(right[here].copy(), chance, seen) / total
+    return Seen(right, np.minimum(others, 1.0), guess[ballots.row])
 
 
 def _without(own: Singles, chance: Singles, witnessed: NDArray[np.bool_] | None) -> Singles:

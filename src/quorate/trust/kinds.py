@@ -1,9 +1,9 @@
 """Those who look, those who guess, those who evade: how likely each worker is which.
 
-One who looks with probability s gives the true label when looking, and else guesses in a manner of their own; for one
-who evades, read a wrong label for the true one. The likelihood of a worker's votes is then a product of 1 + s * lift
-(or 1 + s * evasion), and guessing alone (s = 0) has likelihood 1: its logarithm is the evidence that answers say
-anything, what one who bet against guessing would have won, half on looking and half on evading.
+One who looks with probability s gives the true label when looking, and else guesses in a manner of their own. One who
+evades gives, with probability s, any label but the true one, and else any label at all. Guessing alone has likelihood 1
+here: the logarithm of the others' is the evidence that answers say anything, what one who bet against guessing would
+have won, half on looking and half on evading.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 LOOKS: Final = np.linspace(0.05, 0.95, 10)
 EVADES: Final = np.array([0.35, 0.65, 0.95])
 GUESSES: Final = len(EVADES)  # where guessing stands among the hypotheses: evading, guessing, looking
-LENT: Final = np.array([0.1, 0.2, 19.7])  # workers lent to evading, guessing, looking: most people look
+LENT: Final = np.array([0.1, 0.3, 9.6])  # workers lent to evading, guessing, looking: most people look
 ROUNDS: Final = 50
 SAMPLE: Final = 5_000  # workers who say enough about all
 
@@ -57,19 +57,30 @@ def kinds(ballots: Ballots, seen: Seen) -> Kinds:
 
 def expected(ballots: Ballots, seen: Seen, found: Kinds) -> NDArray[np.float32]:
     """Returns the probability of each vote, [votes], given the others of its task and what its worker is like."""
-    looks, evades = (part.astype(np.float32)[ballots.row_worker][ballots.row] for part in (found.looks, found.evades))
-    chance = seen.guess * (1.0 + looks * seen.lift + evades * seen.evasion)
-    return np.clip(chance, 0.005, 0.995)
+    worker, labels = ballots.worker(), ballots.panel.n_labels
+    looks, evades, evader = (part.astype(np.float32)[worker] for part in (found.looks, found.evades, found.evader))
+    guessing = seen.guess * (1.0 - looks - evader)
+    chance = guessing + looks * seen.others + (evader - evades) / labels + evades * _evaded(seen, labels)
+    out: NDArray[np.float32] = np.clip(chance, 0.005, 0.995)
+    return out
 
 
 def _log_likelihoods(ballots: Ballots, seen: Seen) -> Floats:
     """Returns the log-likelihood of each worker's votes under each hypothesis, less that of guessing, [workers, hypotheses]."""
-    worker, out = ballots.worker(), np.zeros((ballots.panel.n_workers, GUESSES + 1 + len(LOOKS)))
-    for n, share in enumerate(EVADES):
-        out[:, n] = np.bincount(worker, np.log1p(np.float32(share) * seen.evasion), minlength=len(out))
-    for n, share in enumerate(LOOKS):
-        out[:, GUESSES + 1 + n] = np.bincount(worker, np.log1p(np.float32(share) * seen.lift), minlength=len(out))
+    worker, labels = ballots.worker(), ballots.panel.n_labels
+    out = np.zeros((ballots.panel.n_workers, GUESSES + 1 + len(LOOKS)))
+    evaded, lift = _evaded(seen, labels), seen.others / seen.guess - 1.0
+    for n, share in enumerate(EVADES.astype(np.float32)):
+        ratio = ((1.0 - share) / labels + share * evaded) / seen.guess
+        out[:, n] = np.bincount(worker, np.log(ratio), minlength=len(out))
+    for n, share in enumerate(LOOKS.astype(np.float32)):
+        out[:, GUESSES + 1 + n] = np.bincount(worker, np.log1p(share * lift), minlength=len(out))
     return out
+
+
+def _evaded(seen: Seen, labels: int) -> NDArray[np.float32]:
+    """Returns the chance that one who gives any label but the true one gives the label of each vote, [votes]."""
+    return (1.0 - seen.others) / np.float32(max(labels - 1, 1))
 
 
 def _mixture(likelihood: Floats) -> Floats:

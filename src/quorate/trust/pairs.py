@@ -69,6 +69,19 @@ def usual_excess(task: Integers, label: Integers, chance: Floats) -> float:
     return float(np.clip((alike - expected).sum() / left, 0.0, 0.5)) if left > 0 else 0.0
 
 
+def by_agreement(ballots: Ballots) -> NDArray[np.float32]:
+    """Returns as the probability of every vote, [votes], how often two votes on a task agree: what needs no truth."""
+    task, label = ballots.task(), ballots.label()
+    both = task[1:] == task[:-1]
+    usual = float((label[1:] == label[:-1])[both].mean()) if both.any() else 0.5
+    return np.full(len(task), np.clip(usual, 0.05, 0.95), np.float32)
+
+
+def affordable(ballot: Ballot) -> bool:
+    """Returns whether all pairs of votes on the same task can be looked at."""
+    return _number(ballot) <= max(BUDGET, len(ballot.task))
+
+
 def pairs(ballot: Ballot, loss: float, workers: int, budget: int | None = None) -> Pairs:
     """Returns the pairs of workers that share tasks, with the evidence that one copies the other.
 

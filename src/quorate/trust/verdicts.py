@@ -13,7 +13,7 @@ from quorate.trust.ballots import Ballots
 from quorate.trust.information import compare, mutual_information
 from quorate.trust.intervals import Interval, accuracy_interval, prior_interval
 from quorate.trust.kinds import Kinds, expected, kinds
-from quorate.trust.pairs import Pairs, comparable, pairs
+from quorate.trust.pairs import Pairs, affordable, by_agreement, comparable, pairs
 from quorate.trust.posterior import of_labels, settle, tally
 from quorate.trust.rings import NONE, partners, rings, same_answers
 from quorate.votes import Votes
@@ -23,9 +23,11 @@ log = logging.getLogger(__name__)
 Floats = NDArray[np.float64]
 
 VERDICTS: Final = ("trusted", "sleeper", "spammer", "adversary", "copy")
-LIKELY: Final = 0.5  # probability from which on a worker is called a spammer or an adversary
+LIKELY: Final = 0.5  # probability of not looking from which on a worker is called a spammer
+ALMOST_SURE: Final = 0.9  # and an adversary: bad luck in a few votes is no ill will
 CLEAR: Final = float(np.log2(10.0))  # bits of evidence from which on answers are taken to say something: ten to one
 EASE: Final = 3.0  # evidence that members are let off at first sight, when their ring still passes for many
+LARGE: Final = 0.2  # share of the workers that may outvote the others
 ROUNDS: Final = 4  # times rings are looked for, each time with those found before counted as one voter
 LARGEST: Final = 1 << 29  # (tasks + rows) times labels: numbers that are held at once
 
@@ -66,6 +68,8 @@ def assess(votes: Votes, labels: NDArray[np.int32], known: NDArray[np.bool_] | N
         ballot, loss = comparable(ballots, chance)
         shared = pairs(ballot, loss, n)
         now = rings(ballot, shared, loss, n, EASE if not n_round else 0.0)
+        if not n_round and affordable(ballot):
+            now = np.where(now >= 0, now, outvoting(ballots))
         if np.array_equal(now, ring):
             break
         ring = now
@@ -85,11 +89,25 @@ def assess(votes: Votes, labels: NDArray[np.int32], known: NDArray[np.bool_] | N
     )
 
 
+def outvoting(ballots: Ballots) -> NDArray[np.int64]:
+    """Returns large groups that agree suspiciously often, whatever the truth, [workers]; -1 for workers in none.
+
+    A ring that outvotes the others makes the truth, and its agreement then looks explained. Here it is only suspected:
+    once it counts as one voter, what it shares beyond the truth must prove it, as with any ring.
+    """
+    workers = ballots.panel.n_workers
+    ballot, loss = comparable(ballots, by_agreement(ballots))
+    ring = rings(ballot, pairs(ballot, loss, workers), loss, workers, EASE)
+    size = np.bincount(ring[ring >= 0], minlength=workers)
+    return np.where((ring >= 0) & (size[ring] >= LARGE * workers), ring, NONE)
+
+
 def verdicts(found: Kinds, copying: NDArray[np.bool_]) -> NDArray[np.str_]:
     """Returns a word for each worker, [workers]; copying, [workers], comes before all else."""
+    blind, evading = found.guesser + found.evader, found.evader > found.guesser
     word = np.where((found.bits >= CLEAR) & (found.looks > found.evades), "trusted", "sleeper")
-    word = np.where(found.guesser > LIKELY, "spammer", word)
-    word = np.where(found.evader > LIKELY, "adversary", word)
+    word = np.where(~evading & (blind > LIKELY), "spammer", word)
+    word = np.where(evading & (blind > ALMOST_SURE), "adversary", word)
     return np.where(copying, "copy", word)
 
 
