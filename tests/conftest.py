@@ -9,6 +9,9 @@ from hypothesis import settings
 settings.register_profile("quorate", deadline=None, max_examples=60, derandomize=True, print_blob=True)
 settings.load_profile("quorate")
 
+# Settings that let the JVMs of Spark start sooner; a user's own SPARK_CONF_DIR stays.
+os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark" / "conf"))
+
 SETS = ["adult2", "anesthesia", "bm", "labelme", "llmbar_natural", "rte", "snow_temp", "sp", "trec2010", "zencrowd_in"]
 
 

@@ -44,7 +44,9 @@ def environment(**more):
     import pyspark
 
     plain = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_", "PYTHONPATH"))}
-    return plain | {"SPARK_HOME": str(Path(pyspark.__file__).parent), "SPARK_LOCAL_IP": "127.0.0.1"} | more
+    own = {"SPARK_HOME": str(Path(pyspark.__file__).parent), "SPARK_LOCAL_IP": "127.0.0.1"}
+    quick = {"SPARK_CONF_DIR": os.environ["SPARK_CONF_DIR"], "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    return plain | own | quick | more
 
 
 def run(command, **more):

@@ -18,8 +18,6 @@ LABELS = ["a", "b", "c"]
 JOB = Path(__file__).with_name("streaming_job.py")
 SCHEMA = "task string, worker string, label string"
 LAST = 4  # of five batches
-# Java that starts sooner: it is killed before it would be any faster otherwise.
-ENVIRON = os.environ | {"PYSPARK_SUBMIT_ARGS": "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' pyspark-shell"}
 
 
 @pytest.fixture(scope="module")
@@ -102,9 +100,7 @@ def test_killed_again_and_again_every_vote_counts_once(spark, folder, quiet):
     points = ["in the sink", "before the pointer", "before Spark's note"]
     for batch, point in enumerate(points, 1):
         command = [sys.executable, str(JOB), str(folder), point, str(batch)]
-        done = subprocess.run(
-            command, env=ENVIRON, start_new_session=True, capture_output=True, text=True, timeout=300, check=False
-        )
+        done = subprocess.run(command, start_new_session=True, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == -signal.SIGKILL, done.stderr
         assert stream(folder).progress.batch == (batch if point == "before Spark's note" else batch - 1)
     stream(folder).run(votes(spark, folder))
@@ -241,7 +237,7 @@ def test_command(spark, quorate, folder, quiet, batches):
 def test_command_takes_what_comes_until_it_is_interrupted(tmp_path):
     drop(tmp_path / "votes", 0, [("t1", "w1", "a")])
     command = [sys.executable, "-m", "quorate", "stream", "votes/*.csv", "--labels", "a,b", "--state", "state", "-o", "out.csv"]
-    with subprocess.Popen(command, cwd=tmp_path, env=ENVIRON, stderr=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
         for number in range(2):
             if number:
                 drop(tmp_path / "votes", number, [("t1", "w2", "a")])
