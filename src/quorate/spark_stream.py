@@ -12,12 +12,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-import polars as pl
-
 from quorate import settings
 from quorate.errors import InputError, QuorateError, listed, shown
 from quorate.io.columns import find
-from quorate.io.spark import Frame, is_frame, plain_errors, quoted
+from quorate.io.spark import Frame, gather, is_frame, plain_errors, quoted, spread
 from quorate.io.spark_folders import Sink, into_folder
 from quorate.online import Online
 from quorate.settings import Choice, Number, Rules
@@ -116,8 +114,6 @@ class SparkStream:
             raise InputError(f"votes is {shown(votes)}: give a streaming frame (spark.readStream…)")
         if type(votes).__module__.startswith("pyspark.sql.connect"):
             raise InputError("this frame belongs to Spark Connect, whose driver is elsewhere: use a classic Spark session")
-        if not hasattr(votes, "toArrow"):
-            raise InputError("streams need Spark 4 or newer")
         columns: dict[str, str] = find(votes.columns, self._wanted, "the stream")
         for place, column in enumerate(self._order):
             if column not in votes.columns:
@@ -169,15 +165,14 @@ class _Job:
         if not check_turn(self._progress, number, query, self._folder.path):
             return
         with _told(f"batch {number}: cannot read the votes"):
-            rows = pl.DataFrame(batch.toArrow())
+            rows = gather(batch)
         ordered = rows.sort([*rows.columns[len(ROLES) :], *ROLES]).select(ROLES)
         votes, skipped = sound(ordered, self._online, number, skip=self._skips)
         given = votes.drop_nulls("label")
         refit = self._refit_every > 0 and (number + 1) % self._refit_every == 0
         decisions = decide(given, self._online, number, refit=refit)
         if self._sink is not None:
-            table = decisions.to_arrow(compat_level=pl.CompatLevel.oldest())
-            self._sink(spark.createDataFrame(table).coalesce(1), number)
+            self._sink(spread(decisions, spark), number)
         now = self._progress
         after = replace(
             now,

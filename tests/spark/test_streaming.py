@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 import quorate as qr
+from quorate.io.spark import gather
 
 LABELS = ["a", "b", "c"]
 JOB = Path(__file__).with_name("streaming_job.py")
@@ -191,11 +192,11 @@ def test_order_columns_names_with_dots_and_numbers_as_ids(spark, tmp_path):
     given = []
     online = qr.Online(labels=[2, 3])
     job = qr.SparkStream(
-        online, state=tmp_path / "state", task="the.item", order="sent.at", sink=lambda frame, _: given.append(frame.toArrow())
+        online, state=tmp_path / "state", task="the.item", order="sent.at", sink=lambda frame, _: given.append(gather(frame))
     )
     schema = "`the.item` int, user bigint, answer short, `sent.at` int"
     job.run(votes(spark, tmp_path, schema), name="my votes")
-    assert pl.DataFrame(given[0]).select("task", "label", "votes", "batch_id").rows() == [(12, 2, 1, 0), (7, 2, 1, 0)]
+    assert given[0].select("task", "label", "votes", "batch_id").rows() == [(12, 2, 1, 0), (7, 2, 1, 0)]
 
 
 def test_json_values_are_parsed_as_the_page_says(spark, tmp_path):

@@ -13,10 +13,11 @@ from typing import Any, Final
 
 import polars as pl
 
-from quorate.errors import InputError, QuorateError, shown
+from quorate.errors import InputError, QuorateError
 
 Frame = Any  # a Spark frame: pyspark is optional, so its types are not named
 SQL_TYPE: Final = {pl.String(): "string", pl.Int64(): "bigint", pl.Boolean(): "boolean", pl.Float64(): "double"}
+DTYPE: Final = {name.replace("bigint", "long"): dtype for dtype, name in SQL_TYPE.items()}  # by the name of Spark's type
 
 
 def is_frame(source: object) -> bool:
@@ -88,9 +89,10 @@ def map_arrow(frame: Frame, function: Callable[[Iterator[Any]], Iterator[Any]], 
 
 def gather(frame: Frame) -> pl.DataFrame:
     """Returns a Spark frame as polars, here: for what is known to be small."""
-    empty = pl.DataFrame(schema={field.name: _dtype(field.dataType.typeName()) for field in frame.schema.fields})
     parts = map_arrow(frame, _to_bytes, "part binary").collect()
-    return pl.concat([empty, *(pl.read_ipc(bytes(row[0])) for row in parts)])
+    if parts:
+        return pl.concat([pl.read_ipc(bytes(row[0])) for row in parts])
+    return pl.DataFrame(schema={field.name: DTYPE.get(field.dataType.typeName(), pl.Null()) for field in frame.schema.fields})
 
 
 def spread(frame: pl.DataFrame, spark: Any) -> Frame:
@@ -160,13 +162,6 @@ def _reason(error: Exception) -> str:
         text, java = java.getMessage() or java.toString(), java.getCause()
     line = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
     return re.sub(r"\s*SQLSTATE: \w+.*$", "", re.sub(r"^\[[A-Z_.0-9]+\] ", "", line)).strip()
-
-
-def _dtype(name: str) -> Any:
-    found = {"string": pl.String, "long": pl.Int64, "boolean": pl.Boolean, "double": pl.Float64}.get(name)
-    if found is None:
-        raise TypeError(f"no column of type {shown(name)} is gathered")
-    return found
 
 
 def _to_bytes(batches: Iterator[Any]) -> Iterator[Any]:
