@@ -82,7 +82,7 @@ def glad(folder):
     ability = np.array([peer["ability"][w] for w in known.workers.ids()])
     log_ease = np.array([peer["log_ease"][t] for t in known.tasks.ids()])
     passes = resolve("cpu", 2).load(known, seed=0, ties="hash").glad()
-    at = passes.expect(GladModel(ability, np.exp(log_ease), np.log(np.full(4, 0.25)), np.log(3.0)))
+    at = passes.expect(GladModel(np.concatenate([ability, log_ease]), np.log(np.full(4, 0.25)), np.log(3.0)))
     theirs = at.log_likelihood - (((ability - 1) ** 2).sum() + ((log_ease - 1) ** 2).sum()) / 2
     yield "GLAD, 100 thousand votes: crowd-kit's iteration, seconds", peer["iteration"], ""
     yield f"crowd-kit's iteration / ours ({result.iterations} to the end)", peer["iteration"] / sorted(times)[2], "at least 100x"

@@ -20,7 +20,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.engines.base import Point, Resumable, Session
+from quorate.engines.base import Notes, Point, Session
 from quorate.errors import NotConverged, QuorateError
 from quorate.fit import Fit, TraceRow
 from quorate.params import Parameters
@@ -192,7 +192,7 @@ def iterate(
     one's last parameters as `before`, and counts its iterations on from `already`. Where the passes can be broken off,
     every iteration is noted, and a fit that was broken off goes on after the last one.
     """
-    keeper = passes if isinstance(passes, Resumable) else None
+    keeper = passes if isinstance(passes, Notes) else None
     point = None if keeper is None else keeper.resume()
     statistics: S
     if point is None:

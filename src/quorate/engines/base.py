@@ -14,6 +14,7 @@ from quorate.gold import Gold
 from quorate.kernels.reference import Sums
 from quorate.params import Parameters
 from quorate.statistics import Statistics
+from quorate.vectors import Vector
 from quorate.votes import Votes
 
 
@@ -99,12 +100,8 @@ class Point:
 
 
 @runtime_checkable
-class Resumable(Protocol):
-    """A session whose fit can be broken off and taken up again by another process."""
-
-    def identify(self, settings: Mapping[str, Any]) -> None:
-        """Takes what tells this fit from others."""
-        ...
+class Notes(Protocol):
+    """Passes that can be broken off and taken up again by another process."""
 
     def resume(self) -> Point | None:
         """Returns where this very fit was broken off, and takes up the labels it had then; None where it was not."""
@@ -115,29 +112,30 @@ class Resumable(Protocol):
         ...
 
 
+@runtime_checkable
+class Resumable(Notes, Protocol):
+    """A session whose fit can be broken off and taken up again by another process."""
+
+    def identify(self, settings: Mapping[str, Any]) -> None:
+        """Takes what tells this fit from others."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class GladModel:
     """What GLAD's passes ask for: how able every worker is, how easy every task."""
 
-    ability: NDArray[np.float64]  # [workers] alpha
-    ease: NDArray[np.float64]  # [tasks] beta, the inverse of the difficulty
+    x: Vector  # [workers + tasks] ability (alpha), then the logarithm of ease (beta, the inverse of the difficulty)
     log_prior: NDArray[np.float64]  # [K]
     log_others: float  # log(K - 1)
 
 
-@dataclass(frozen=True, eq=False)
-class GladSlope:
-    """The expected log-likelihood of the votes, its slopes, and how fast these may change."""
-
-    value: float
-    by_worker: NDArray[np.float64]  # [workers] d/d ability
-    by_task: NDArray[np.float64]  # [tasks] d/d log ease
-    worker_curvature: NDArray[np.float64]  # [workers]
-    task_curvature: NDArray[np.float64]  # [tasks]
-
-
 class GladPasses(Protocol):
     """The passes of GLAD over the votes of a session, which keep the last E-step to themselves."""
+
+    def vector(self) -> Vector:
+        """Returns a vector, [workers + tasks], whose numbers are yet to be written."""
+        ...
 
     def expect(self, model: GladModel) -> Sums:
         """Returns the sums of an E-step."""
@@ -147,16 +145,27 @@ class GladPasses(Protocol):
         """Returns the expected number of tasks of each label in the last E-step, [K]."""
         ...
 
-    def gradient(self, model: GladModel) -> GladSlope:
-        """Returns the expected log-likelihood under the last E-step, with its slopes."""
+    def gradient(self, model: GladModel, slope: Vector, curvature: Vector) -> float:
+        """Returns the expected log-likelihood under the last E-step.
+
+        OUT [workers + tasks] each: its slope, by ability and by log ease, and how fast that may change.
+        """
         ...
 
     def finish(self, model: GladModel) -> tuple[Outcome, Statistics]:
         """Returns what the E-step says of every task, and its soft statistics."""
         ...
 
-    def posterior(self, model: GladModel) -> NDArray[np.float64]:
-        """Returns T_qc, [tasks, K]."""
+    def posterior(self, model: GladModel) -> Pieces:
+        """Returns T_qc, [tasks, K]: at once, or piece by piece."""
+        ...
+
+    def resume(self) -> tuple[Point, Vector] | None:
+        """Returns where this fit was broken off, and the abilities it had then; None where it was not."""
+        ...
+
+    def note(self, point: Point, x: Vector) -> None:
+        """Keeps a point to go on from, with the abilities as they are now."""
         ...
 
 

@@ -12,17 +12,17 @@ from types import ModuleType
 from typing import Any
 
 from quorate.engines.base import Report
-from quorate.engines.disk_session import DiskSession, Workplace, writing
-from quorate.engines.memory import require_on_disk
+from quorate.engines.disk_session import DiskSession, Workplace
 from quorate.engines.shard import cuts, hashes
 from quorate.engines.stream import ShardFiles
 from quorate.gold import Gold
+from quorate.io.encoded.arrays import writing
 from quorate.io.encoded.build import encode
 from quorate.io.encoded.mapped import EncodedVotes
 from quorate.io.encoded.plan import SHARD, Plan, memory_of, votes_in
 from quorate.io.read import as_votes, encoded_folder
 from quorate.io.sources import Source, paths_of
-from quorate.kernels import reference
+from quorate.kernels import glad_reference, reference
 from quorate.votes import Votes
 
 
@@ -32,6 +32,7 @@ class DiskEngine:
 
     name: str = "disk"
     kernels: ModuleType = reference
+    glad_kernels: ModuleType = glad_reference
     threads: int = 1
     memory: str | int | None = None
     work: str | os.PathLike[str] | None = None  # the caller's, to resume from; the caller removes it
@@ -62,9 +63,17 @@ class DiskEngine:
             with writing(folder):
                 there = Path(tempfile.mkdtemp(prefix="votes-", dir=folder))
                 files = ShardFiles.lay_out(votes, of_tasks, cuts(votes.task_ptr, self.shard_votes), there)
-        files = files.merged(self.batch_votes, memory_of(self.memory) // 4)
-        require_on_disk(votes, files.shard_bytes(), self.threads, None if self.memory is None else memory_of(self.memory))
-        place = Workplace(self.kernels, self.threads, folder, keeper, self.resume, self.report)
+        place = Workplace(
+            kernels=self.kernels,
+            threads=self.threads,
+            folder=folder,
+            keeper=keeper,
+            resume=self.resume,
+            report=self.report,
+            glad_kernels=self.glad_kernels,
+            batch=(self.batch_votes, memory_of(self.memory) // 4),
+            limit=None if self.memory is None else memory_of(self.memory),
+        )
         return DiskSession(place, votes, files, seed=seed, ties=ties, gold=gold)
 
     def _folder(self) -> tuple[object, Path]:

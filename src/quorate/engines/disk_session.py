@@ -7,8 +7,8 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,15 +18,17 @@ from numpy.typing import NDArray
 
 from quorate.engines import checkpoint
 from quorate.engines.base import Point, Report
+from quorate.engines.glad import Glad, Place
+from quorate.engines.glad_disk import PER_TASK, PER_VOTE, DiskShelf, Lent
 from quorate.engines.identity import digest
 from quorate.engines.local import total
+from quorate.engines.memory import require_on_disk
 from quorate.engines.shard import Rules, Shard, Tally
 from quorate.engines.stream import LabelFile, ShardFiles, Stream
-from quorate.errors import QuorateError
 from quorate.fit import Outcome
 from quorate.gold import Gold
 from quorate.io.answers import gold_codes
-from quorate.io.encoded.arrays import ArrayFile, mapped
+from quorate.io.encoded.arrays import ArrayFile, mapped, writing
 from quorate.io.encoded.mapped import EncodedVotes
 from quorate.io.encoded.state import lock
 from quorate.kernels.reference import Sums
@@ -47,6 +49,9 @@ class Workplace:
     keeper: object  # what removes the folder when nobody needs it any more; None where it is the caller's
     resume: bool  # whether a fit goes on from what an earlier one has left there
     report: Report | None
+    glad_kernels: ModuleType
+    batch: tuple[int, int]  # votes, and bytes, of shards that are worked on together
+    limit: int | None  # bytes of memory
 
 
 class DiskSession:
@@ -64,9 +69,12 @@ class DiskSession:
     ) -> None:
         self._place = place
         self._votes = votes
-        self._files = files
+        self._apart = files
+        self._files = files.merged(*place.batch)
+        require_on_disk(votes, self._files.shard_bytes(), place.threads, place.limit)
         self._rules = Rules.of(place.kernels, place.threads, votes.row_label, votes.labels, ties)
-        self._stream = Stream(files, place.kernels, seed)
+        self._seed = seed
+        self._stream = Stream(self._files, place.kernels, seed)
         self._gold = None if gold is None else gold_codes(gold, votes.tasks)
         self._folder: Path | None = None  # of this fit
         self._point: Point | None = None  # where it was broken off
@@ -174,6 +182,29 @@ class DiskSession:
         """Returns which tasks have their label from gold, [tasks]; None where no gold was given."""
         return None if self._gold is None else self._gold >= 0
 
+    def glad(self) -> Glad:
+        """Returns the passes of GLAD over these votes, in shards of their own: they need more room."""
+        place, votes, rules = self._place, self._votes, self._rules
+        files = replace(self._apart, weight=(PER_VOTE, PER_TASK)).merged(*place.batch)
+        files = files.divided(votes.task_ptr, place.batch[1])
+        require_on_disk(votes, files.shard_bytes(), place.threads, place.limit)
+        found = None if self._point is None or self._noted is None else (self._point, self._noted)
+        self._noted = None
+        self._stream.let_go()
+        lent = Lent(
+            stream=Stream(files, place.kernels, self._seed),
+            folder=self._own_folder(),
+            collected=self._collected,
+            report=place.report,
+            n_labels=votes.n_labels,
+            n_votes=files.n_votes,
+            length=votes.n_workers + votes.n_tasks,
+            notes=place.keeper is None,
+            found=found,
+        )
+        of_tasks = Place(place.glad_kernels, place.threads, rules.label_hash, rules.by_prior, self._gold)
+        return Glad(votes, of_tasks, DiskShelf(lent))
+
     def keep(self, pieces: Iterable[Floats]) -> Floats:
         """Returns the pieces, [some tasks] each, as one array on disk, [tasks]."""
         with writing(self._own_folder()), self._output("figures", np.float64) as file:
@@ -208,17 +239,26 @@ class DiskSession:
     def _decide(self, what: str, act: Callable[..., Any]) -> tuple[list[Any], tuple[NDArray[Any], ...]]:
         """Returns what an act on each shard says, and (labels, confidence, tie) of all tasks, on disk."""
         said = []
-        with writing(self._own_folder()), ExitStack() as opened:
-            kinds = {"labels": np.int32, "confidence": np.float64, "tie": np.bool_}
-            files = [opened.enter_context(self._output(name, kind)) for name, kind in kinds.items()]
+
+        def found() -> Iterator[tuple[NDArray[Any], ...]]:
             for _, shard in self._walk(what):
                 confidence, tie = np.empty(shard.n_tasks), np.empty(shard.n_tasks, np.bool_)
                 said.append(act(shard, confidence, tie))
-                found: tuple[NDArray[Any], ...] = (shard.labels, confidence, tie)
-                for file, items in zip(files, found, strict=True):
-                    file.append(items)
+                yield shard.labels, confidence, tie
+
+        arrays = self._collected(found())
         self._tally = None
-        return said, tuple(mapped(file.path, file.dtype, file.length) for file in files)
+        return said, arrays
+
+    def _collected(self, found: Iterator[tuple[NDArray[Any], ...]]) -> tuple[NDArray[Any], ...]:
+        """Returns (labels, confidence, tie) of all tasks, on disk, of what is found of some after the other."""
+        kinds = {"labels": np.int32, "confidence": np.float64, "tie": np.bool_}
+        with writing(self._own_folder()), ExitStack() as opened:
+            files = [opened.enter_context(self._output(name, kind)) for name, kind in kinds.items()]
+            for some in found:
+                for file, items in zip(files, some, strict=True):
+                    file.append(items)
+        return tuple(mapped(file.path, file.dtype, file.length) for file in files)
 
     def _figures(self, what: str, act: Callable[[Shard, Floats], None]) -> Iterator[Floats]:
         """Yields what an act on each shard writes, [tasks, K]."""
@@ -250,12 +290,3 @@ class DiskSession:
     def _output(self, name: str, dtype: Any) -> ArrayFile:
         self._outputs += 1
         return ArrayFile(self._own_folder() / f"{name}-{self._outputs}.npy", dtype)
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Says in one line what is wrong when something cannot be written."""
-    try:
-        yield
-    except OSError as error:
-        raise QuorateError(f"cannot write {path}: {error.strerror or error}") from error

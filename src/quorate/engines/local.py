@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.engines.glad import LocalGlad, Place
-from quorate.engines.memory import require
+from quorate.engines.glad import Glad, Place
+from quorate.engines.glad_local import MemoryShelf
+from quorate.engines.memory import require, require_glad
 from quorate.engines.shard import Rules, Shard, Tally, cuts, hashes
 from quorate.fit import Outcome
 from quorate.gold import Gold
@@ -143,13 +144,12 @@ class LocalSession:
             shard.shares(favour, out[cut])
         return out
 
-    def glad(self) -> LocalGlad:
-        """Returns the passes of GLAD over these votes."""
+    def glad(self) -> Glad:
+        """Returns the passes of GLAD over these votes; too little memory is foreseen and said."""
         engine, rules = self._engine, self._rules
-        place = Place(
-            engine.glad_kernels, engine.threads, self._cuts, self._task_key, rules.label_hash, rules.by_prior, self._gold
-        )
-        return LocalGlad(self._votes, place)
+        require_glad(self._votes)
+        place = Place(engine.glad_kernels, engine.threads, rules.label_hash, rules.by_prior, self._gold)
+        return Glad(self._votes, place, MemoryShelf(self._votes, self._task_key, self._cuts))
 
     def _blank(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         return np.empty(self._votes.n_tasks), np.empty(self._votes.n_tasks, np.bool_)

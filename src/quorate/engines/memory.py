@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from quorate.errors import QuorateError
 from quorate.io.encoded.mapped import open_encoded
 from quorate.io.encoded.plan import FLOOR, votes_in
@@ -11,6 +13,24 @@ from quorate.io.sources import Source, paths_of
 from quorate.votes import Votes
 
 PER_VOTE = 60  # bytes that a vote takes while it is read into memory
+VOTES_PER_TASK = 3  # few crowds have less; asked of where tasks are not counted yet
+
+
+class Room(NamedTuple):
+    """Bytes that a model takes in memory beside what all models take."""
+
+    per_vote: int = 0
+    per_task: int = 0
+    per_worker: int = 0
+
+    def of(self, votes: int, tasks: int, workers: int) -> int:
+        """Returns the bytes for so many of them."""
+        return self.per_vote * votes + self.per_task * tasks + self.per_worker * workers
+
+
+NOTHING = Room()
+# The probability that a vote is right; and 25 vectors of the M-step (see models/ascent.py).
+GLAD = Room(per_vote=8, per_task=200, per_worker=200)
 
 
 def estimate(votes: Votes, shard_votes: int, threads: int = 1) -> int:
@@ -29,6 +49,16 @@ def require(votes: Votes, shard_votes: int, threads: int = 1) -> None:
         raise QuorateError(
             f"this fit needs about {gib(need)} ({votes.n_rows} rows x {votes.n_labels} labels), but {gib(have)} are free: "
             "merge rare labels, drop workers with few votes, or use a machine with more memory"
+        )
+
+
+def require_glad(votes: Votes) -> None:
+    """Raises when the vectors of GLAD's M-step do not fit beside the votes, naming the estimate and the remedy."""
+    need, have = GLAD.of(len(votes), votes.n_tasks, votes.n_workers), available()
+    if need > have:
+        raise QuorateError(
+            f"glad needs about {gib(need)} ({votes.n_tasks} tasks, {votes.n_workers} workers), but {gib(have)} are free: "
+            "use engine='disk', or a machine with more memory"
         )
 
 
@@ -56,11 +86,15 @@ def require_cells(rows: int, labels: int) -> None:
         )
 
 
-def in_memory(source: Votes | Source) -> int:
+def in_memory(source: Votes | Source, room: Room = NOTHING) -> int:
     """Returns about how many bytes it takes to fit the votes of a source in memory; 0 where it is there already."""
     folder = encoded_folder(source)
     if folder is not None:
         votes = open_encoded(folder, check=False)
-        return 4 * len(votes) + 24 * votes.n_tasks + estimate(votes, 0)
+        beside = room.of(len(votes), votes.n_tasks, votes.n_workers)
+        return 4 * len(votes) + 24 * votes.n_tasks + estimate(votes, 0) + beside
     paths = None if isinstance(source, Votes) else paths_of(source)
-    return 0 if paths is None else PER_VOTE * votes_in(paths)
+    if paths is None:
+        return 0
+    n = votes_in(paths)
+    return PER_VOTE * n + room.of(n, n // VOTES_PER_TASK, 0)

@@ -20,7 +20,7 @@ from quorate.io.read import as_votes
 from quorate.io.sources import Source
 from quorate.io.spark import is_frame
 from quorate.io.spark_votes import SparkVotes
-from quorate.kernels import cpu, glad_cpu, reference
+from quorate.kernels import cpu, glad_cpu
 from quorate.kernels.core import compiled
 from quorate.votes import Votes
 
@@ -36,7 +36,9 @@ def _cpu(threads: int) -> Engine:
 
 
 def _disk(threads: int) -> Engine:
-    return DiskEngine(kernels=reference if compiled() is None else cpu, threads=threads)
+    if compiled() is None:
+        return DiskEngine(threads=threads)
+    return DiskEngine(kernels=cpu, glad_kernels=glad_cpu, threads=threads)
 
 
 def _spark(threads: int) -> Engine:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO, NamedTuple
@@ -13,10 +13,11 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.engines.shard import cuts
 from quorate.errors import InputError
 from quorate.io.encoded.arrays import HEADER, ArrayFile, write_all
 from quorate.io.encoded.mapped import EncodedVotes
-from quorate.votes import Votes
+from quorate.votes import Votes, piece
 
 Cut = tuple[slice, slice]  # tasks and votes of a shard
 
@@ -29,6 +30,8 @@ class Loaded(NamedTuple):
     row: NDArray[np.uint32]  # [votes]
     task_key: NDArray[np.uint64]  # [tasks]
     labels: NDArray[np.int32]  # [tasks]
+    votes: slice
+    right: NDArray[np.float64]  # [votes] read, or room to write to; empty where it was not asked for
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class ShardFiles:
 
     folder: Path
     cuts: tuple[Cut, ...]
+    weight: tuple[int, int] = (8, 50)  # bytes that a vote and a task take while passes run, the next shard's included
 
     @classmethod
     def of(cls, votes: EncodedVotes) -> ShardFiles:
@@ -61,11 +65,25 @@ class ShardFiles:
         out: list[Cut] = []
         for tasks, cast in self.cuts:
             wider = (slice(out[-1][0].start, tasks.stop), slice(out[-1][1].start, cast.stop)) if out else (tasks, cast)
-            if out and wider[1].stop - wider[1].start <= votes and _bytes(wider) <= room:
+            if out and wider[1].stop - wider[1].start <= votes and self._bytes(wider) <= room:
                 out[-1] = wider
             else:
                 out.append((tasks, cast))
-        return ShardFiles(self.folder, tuple(out))
+        return replace(self, cuts=tuple(out))
+
+    def divided(self, task_ptr: NDArray[np.int64], room: int) -> ShardFiles:
+        """Returns the same files in shards of at most so many bytes, as far as that goes without dividing a task."""
+        out: list[Cut] = []
+        for tasks, cast in self.cuts:
+            size = self._bytes((tasks, cast))
+            if size <= room:
+                out.append((tasks, cast))
+                continue
+            ptr = piece(task_ptr, slice(tasks.start, tasks.stop + 1))
+            for cut in cuts(ptr, max((cast.stop - cast.start) * room // size, 1)):
+                here = slice(tasks.start + cut.start, tasks.start + cut.stop)
+                out.append((here, slice(int(ptr[cut.start]), int(ptr[cut.stop]))))
+        return replace(self, cuts=tuple(out))
 
     @property
     def n_votes(self) -> int:
@@ -74,12 +92,11 @@ class ShardFiles:
 
     def shard_bytes(self) -> int:
         """Returns the memory that the largest shard takes while passes run over it, the next one beside it."""
-        return max((_bytes(cut) for cut in self.cuts), default=0)
+        return max((self._bytes(cut) for cut in self.cuts), default=0)
 
-
-def _bytes(cut: Cut) -> int:
-    tasks, votes = cut
-    return int(2 * (4 * (votes.stop - votes.start) + 25 * (tasks.stop - tasks.start)))
+    def _bytes(self, cut: Cut) -> int:
+        tasks, votes = cut
+        return int(self.weight[0] * (votes.stop - votes.start) + self.weight[1] * (tasks.stop - tasks.start))
 
 
 class LabelFile:
@@ -111,16 +128,24 @@ class Stream:
         self._most_tasks = max((t.stop - t.start for t, _ in files.cuts), default=0)
         self._most_votes = max((v.stop - v.start for _, v in files.cuts), default=0)
 
-    def shards(self, labels: LabelFile | None) -> Iterator[Loaded]:
-        """Yields the shards in order, with these labels, or with label 0 for every task."""
+    def shards(self, labels: LabelFile | None, right: Path | None = None, *, room: bool = False) -> Iterator[Loaded]:
+        """Yields the shards in order, with these labels, or with label 0 for every task.
+
+        `right` is a file of numbers, one a vote, that comes along; `room` asks for as much room to write to.
+        """
         with ExitStack() as opened, ThreadPoolExecutor(1) as pool:
             files: dict[str, BinaryIO] = {}
             for name in ("task_ptr", "row", "task_hash"):
                 files[name] = opened.enter_context(_open(self._files.folder / f"{name}.npy"))
             if labels is not None:
                 files["labels"] = opened.enter_context(_open(labels.path))
+            if right is not None:
+                files["right"] = opened.enter_context(_open(right))
             sets = self._free.pop() if self._free else [self._buffers() for _ in self._files.cuts[:2]]
             opened.callback(self._free.append, sets)
+            for one in sets:
+                if (room or right is not None) and "right" not in one:
+                    one["right"] = np.empty(self._most_votes)
             coming: Future[Loaded] | None = None
             for place in range(len(self._files.cuts)):
                 here = pool.submit(self._load, place, sets[0], files, labels) if coming is None else coming
@@ -150,7 +175,14 @@ class Stream:
             current[:] = 0
         else:
             labels.read(files["labels"], tasks, current)
-        return Loaded(tasks, ptr, row, self._kernels.tie_keys(key, self._seed), current)
+        right = buffers["right"][: len(row)] if "right" in buffers else np.zeros(0)
+        if "right" in files:
+            fill(files["right"], votes.start * right.itemsize, right, Path(files["right"].name))
+        return Loaded(tasks, ptr, row, self._kernels.tie_keys(key, self._seed), current, votes, right)
+
+    def let_go(self) -> None:
+        """Frees the buffers that wait for the next pass."""
+        self._free.clear()
 
 
 def fill(file: BinaryIO, at: int, out: NDArray[Any], path: Path) -> None:

@@ -1,15 +1,18 @@
-"""Climbing a smooth function: L-BFGS with a line search that accepts nothing but improvements."""
+"""Climbing a smooth function: L-BFGS with a line search that accepts nothing but improvements.
+
+Vectors may lie in files: each is read as seldom as may be, and let go as soon as it has served.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from quorate.vectors import Vector, alike, dot, largest, put
 
 MEMORY = 8  # steps remembered
 SUFFICIENT = 1e-4  # a step must bring this share of what its slope promises
@@ -21,13 +24,21 @@ REACH = 8.0  # no coordinate moves farther in one step
 class Point:
     """A place on the hill."""
 
-    x: Floats  # [n]
+    x: Vector  # [n]
     value: float
-    slope: Floats  # [n] the gradient
-    curvature: Floats  # [n] positive: about how fast the slope falls along each coordinate
+    slope: Vector  # [n] the gradient
+    curvature: Vector  # [n] positive: about how fast the slope falls along each coordinate
 
 
-def climb(at: Callable[[Floats], Point], start: Point, *, most_steps: int, share: float, least: float) -> Point:
+class Pair(NamedTuple):
+    """A step that was taken, and how the slope fell along it."""
+
+    step: Vector  # [n]
+    bend: Vector  # [n]
+    product: float  # of the two
+
+
+def climb(at: Callable[[Vector], Point], start: Point, *, most_steps: int, share: float, least: float) -> Point:
     """Returns a point at least as high as `start`, after `most_steps` steps or when there is little left to gain.
 
     Little is what is expected of the next step: at most `least`, or `share` of what all steps gained so far.
@@ -37,56 +48,81 @@ def climb(at: Callable[[Floats], Point], start: Point, *, most_steps: int, share
     >>> climb(hill, hill(np.array([3.0, -1.0])), most_steps=10, share=0.0, least=1e-12).x.tolist()
     [0.0, 0.0]
     """
-    here = start
-    past: deque[tuple[Floats, Floats]] = deque(maxlen=MEMORY)
+    here, low = start, start.value
+    del start  # or its vectors would be held to the end
+    past: deque[Pair] = deque()
     for _ in range(most_steps):
-        way = _direction(here, past)
-        rise = _dot(here.slope, way)
+        way, rise = _direction(here, past)
         if not rise > 0.0:
             past.clear()
-            way = here.slope / here.curvature
-            rise = _dot(here.slope, way)
-        if not rise / 2 > max(least, share * (here.value - start.value)):
+            rise = _plain(here, way)
+        if not rise / 2 > max(least, share * (here.value - low)):
             break
-        shrink = min(1.0, REACH / float(np.abs(way).max()))
-        found = _search(at, here, way * shrink, rise * shrink)
+        shrink = min(1.0, REACH / largest(way))
+        if shrink < 1.0:
+            put(way, lambda w, by=shrink: w * by, way)
+        found = _search(at, here, way, rise * shrink)
         if found is None:
             break
-        step, bend = found.x - here.x, here.slope - found.slope
-        if _dot(step, bend) > 1e-12 * _dot(bend, bend):
-            past.append((step, bend))
+        del way
+        if len(past) == MEMORY:
+            past.popleft()
+        pair = _pair(here, found)
+        if pair.product > 1e-12 * dot(pair.bend, pair.bend):
+            past.append(pair)
         here = found
+        del pair, found
     return here
 
 
-def _search(at: Callable[[Floats], Point], here: Point, way: Floats, rise: float) -> Point | None:
+def _search(at: Callable[[Vector], Point], here: Point, way: Vector, rise: float) -> Point | None:
     """Returns the first point along the way that is high enough, each try nearer than the one before."""
     length = 1.0
     for _ in range(HALVINGS):
-        found = at(here.x + length * way)
+        x = alike(here.x)
+        put(x, lambda x, w, length=length: x + length * w, here.x, way)
+        found = at(x)
         gained = found.value - here.value
         if gained >= SUFFICIENT * length * rise and gained > 0.0:
             return found
+        del x, found
         bend = length * rise - gained  # the top of the parabola through what is known
         best = 0.5 * length * length * rise / bend if np.isfinite(bend) and bend > 0.0 else 0.0
         length = min(max(best, 0.1 * length), 0.5 * length)
     return None
 
 
-def _direction(here: Point, past: deque[tuple[Floats, Floats]]) -> Floats:
-    """Returns the quasi-Newton direction by the two loops of L-BFGS (Nocedal 1980), the curvatures as its start."""
-    way = here.slope.copy()
-    weights = []
-    for step, bend in reversed(past):
-        weight = _dot(step, way) / _dot(step, bend)
-        way -= weight * bend
+def _pair(here: Point, found: Point) -> Pair:
+    step, bend = alike(here.x), alike(here.x)
+    put(step, np.subtract, found.x, here.x)
+    return Pair(step, bend, put(bend, np.subtract, here.slope, found.slope, times=step))
+
+
+def _plain(here: Point, way: Vector) -> float:
+    """Returns the rise along OUT `way`: the slope, as far as the curvatures allow."""
+    return put(way, np.divide, here.slope, here.curvature, times=here.slope)
+
+
+def _direction(here: Point, past: deque[Pair]) -> tuple[Vector, float]:
+    """Returns the quasi-Newton direction, and the rise along it.
+
+    The two loops of L-BFGS (Nocedal 1980), the curvatures as their start; each change of the direction takes the inner
+    product that is needed next along with it.
+    """
+    way = alike(here.x)
+    if not past:
+        return way, _plain(here, way)
+    so_far, weights = here.slope, list[float]()
+    weight = dot(past[-1].step, so_far) / past[-1].product
+    for pair, older in zip(reversed(past), list(reversed(past))[1:], strict=False):
         weights.append(weight)
-    way /= here.curvature
-    for (step, bend), weight in zip(past, reversed(weights), strict=True):
-        way += (weight - _dot(bend, way) / _dot(step, bend)) * step
-    return way
-
-
-def _dot(a: Floats, b: Floats) -> float:
-    """Returns the inner product, summed alike on every machine (a BLAS would split it over threads of its own)."""
-    return float((a * b).sum())
+        along = put(way, lambda w, b, by=weight: w - by * b, so_far, pair.bend, times=older.step)
+        so_far, weight = way, along / older.product
+    weights.append(weight)
+    first = past[0]
+    along = put(way, lambda w, b, c, by=weight: (w - by * b) / c, so_far, first.bend, here.curvature, times=first.bend)
+    following = [*(pair.bend for pair in past), here.slope][1:]
+    for pair, beside in zip(past, following, strict=True):
+        by = weights.pop() - along / pair.product
+        along = put(way, lambda w, s, by=by: w + by * s, way, pair.step, times=beside)
+    return way, along

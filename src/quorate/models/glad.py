@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -10,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quorate import em
-from quorate.engines.base import GladModel, GladPasses, OffersGlad, Session
+from quorate.engines import base
+from quorate.engines.base import GladModel, GladPasses, OffersGlad, Session, kept
 from quorate.errors import OptionError
 from quorate.fit import Fit
 from quorate.kernels.reference import Sums
@@ -20,6 +22,7 @@ from quorate.models.confusion import estimate
 from quorate.prior import ClassPrior
 from quorate.settings import Choice, Number, Rules
 from quorate.transfer import other_labels
+from quorate.vectors import Vector, alike, pieces, summed
 from quorate.votes import Votes
 
 Floats = NDArray[np.float64]
@@ -68,11 +71,14 @@ class GLAD(Model):
 
     def _fit(self, votes: Votes, session: Session, watch: Watch) -> Fit:
         if not isinstance(session, OffersGlad):
-            raise OptionError("this engine cannot run model 'glad': choose engine='cpu' or engine='reference'")
-        plugged = _Plugged(self, votes, session.glad(), watch.possible(votes, session), watch.classes)
+            raise OptionError("this engine cannot run model 'glad': choose engine='cpu', 'disk' or 'reference'")
+        possible = watch.possible(votes, session)
+        plugged = _Plugged(self, votes, session.glad(), possible, watch.classes)
         ended = em.iterate(plugged, plugged, watch.how.progress)
-        model = ended.params.model
-        outcome, statistics = plugged.passes.finish(model)
+        model, passes = ended.params.model, plugged.passes
+        ability, hard = np.array(model.x[slice(0, votes.n_workers)]), kept(session, _difficulty(model.x, votes.n_workers))
+        del plugged  # and with it the vectors of the last M-step
+        outcome, statistics = passes.finish(model)
         confusions = estimate(session, votes, statistics)  # to be looked at; labels come from the abilities
         return Fit(
             outcome,
@@ -80,11 +86,11 @@ class GLAD(Model):
             statistics,
             ended.trace,
             ended.converged,
-            worker_columns={"ability": model.ability},
-            task_columns={"difficulty": 1.0 / model.ease},
-            posterior=lambda: plugged.passes.posterior(model),
+            worker_columns={"ability": ability},
+            task_columns={"difficulty": hard},
+            posterior=lambda: passes.posterior(model),
             scored_by=ended.params.priors,
-            skill=1.0 / (1.0 + np.exp(-model.ability * math.exp(MEAN))),  # on a task of mean difficulty
+            skill=1.0 / (1.0 + np.exp(-ability * math.exp(MEAN))),  # on a task of mean difficulty
         )
 
 
@@ -93,8 +99,7 @@ class Abilities:
     """What GLAD's M-step estimates."""
 
     priors: Floats  # [K]
-    model: GladModel
-    x: Floats  # [workers + tasks] ability, then log ease: what the M-step moves
+    model: GladModel  # whose x the M-step moves
     penalty: float  # the logarithm of the normal priors at x, less their constant
 
 
@@ -122,7 +127,23 @@ class _Plugged:
         self._log_others = math.log(other_labels(possible))  # with one label no vote can be wrong
         uniform = possible / max(int(possible.sum()), 1)
         start = uniform if classes is None else classes.priors
-        self._now = self._abilities(start, np.full(votes.n_workers + votes.n_tasks, MEAN))
+        x = passes.vector()
+        for cut in pieces(len(x)):
+            x[cut] = np.full(cut.stop - cut.start, MEAN)
+        self._now = self._abilities(start, x)
+
+    def resume(self) -> base.Point | None:
+        """Returns where this very fit was broken off, after the E-step it ended with; None where it was not."""
+        found = self.passes.resume()
+        if found is None:
+            return None
+        point, x = found
+        self._now = self._abilities(point.priors, x)
+        return replace(point, statistics=self.passes.expect(self._now.model))
+
+    def note(self, point: base.Point) -> None:
+        """Keeps a point to go on from: abilities and difficulties, from which an E-step follows."""
+        self.passes.note(point, self._now.model.x)
 
     def start(self, *, hard: bool) -> Sums:
         """Returns the sums of the E-step under the means of the priors: every worker able, every task easy."""
@@ -146,7 +167,7 @@ class _Plugged:
             priors = counts / max(float(counts.sum()), 1.0)
         top = climb(
             self._point,
-            self._point(self._now.x),
+            self._point(self._now.model.x),
             most_steps=self._settings.m_steps,
             share=self._settings.m_tol,
             least=CLOSER * self._settings.tol,
@@ -154,21 +175,31 @@ class _Plugged:
         self._now = self._abilities(priors, top.x, penalty)
         return self._now
 
-    def _point(self, x: Floats) -> Point:
-        """Returns the penalised expected log-likelihood at x; one less the prior's curvature is the votes'."""
+    def _point(self, x: Vector) -> Point:
+        """Returns the penalised expected log-likelihood at x."""
+        slope, curvature = alike(x), alike(x)
         with np.errstate(over="ignore"):
-            slope = self.passes.gradient(self._abilities(self._now.priors, x).model)
-        by_votes = np.concatenate([slope.by_worker, slope.by_task])
-        curvature = np.concatenate([slope.worker_curvature, slope.task_curvature + np.abs(slope.by_task)]) + 1.0
-        return Point(x, slope.value + _log_prior(x), by_votes - (x - MEAN), curvature)
+            value = self.passes.gradient(replace(self._now.model, x=x), slope, curvature)
+        for cut in pieces(len(x)):
+            by_votes, away = slope[cut], x[cut] - MEAN
+            bend = np.abs(by_votes)  # of exp, which ease is of x; abilities are x itself
+            bend[: max(self._workers - cut.start, 0)] = 0.0
+            slope[cut], curvature[cut] = by_votes - away, curvature[cut] + bend + 1.0
+            value -= 0.5 * float((away**2).sum())
+        return Point(x, value, slope, curvature)
 
-    def _abilities(self, priors: Floats, x: Floats, penalty: float = 0.0) -> Abilities:
+    def _abilities(self, priors: Floats, x: Vector, penalty: float = 0.0) -> Abilities:
         with np.errstate(divide="ignore"):
             log_prior = np.log(priors)
-        model = GladModel(x[: self._workers], np.exp(x[self._workers :]), log_prior, self._log_others)
-        return Abilities(priors, model, x, _log_prior(x) + penalty)
+        return Abilities(priors, GladModel(x, log_prior, self._log_others), _log_prior(x) + penalty)
 
 
-def _log_prior(x: Floats) -> float:
+def _log_prior(x: Vector) -> float:
     """Returns the logarithm of the normal priors at x, less their constant."""
-    return -0.5 * float(((x - MEAN) ** 2).sum())
+    return -0.5 * summed(lambda some: (some - MEAN) ** 2, x)
+
+
+def _difficulty(x: Vector, workers: int) -> Iterator[Floats]:
+    """Yields 1 / ease of the tasks, some after the other."""
+    for cut in pieces(len(x) - workers):
+        yield 1.0 / np.exp(x[slice(workers + cut.start, workers + cut.stop)])

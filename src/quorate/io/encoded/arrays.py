@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from quorate.errors import InputError
+from quorate.errors import InputError, QuorateError
 
 HEADER: Final = 128  # bytes before the items: room for any length, so that it can be filled in at the end
 
@@ -81,3 +83,12 @@ def mapped(path: Path, dtype: DTypeLike, length: int) -> NDArray[Any]:
         return np.memmap(path, np.dtype(dtype).newbyteorder("<"), "r", HEADER, (length,))
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {path}: {error}") from error
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Says in one line what is wrong when something cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise QuorateError(f"cannot write {path}: {error.strerror or error}") from error

@@ -1,0 +1,95 @@
+"""Vectors in files, whose files are used again when nobody needs them any more."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quorate.engines.stream import fill
+from quorate.errors import InputError
+from quorate.io.encoded.arrays import write_all, writing
+
+SIZE: Final = 8  # bytes of a number
+Floats = NDArray[np.float64]
+
+
+class FileVector:
+    """Numbers in a file, read and written by slices; the file goes back to where it came from with this object."""
+
+    def __init__(self, files: VectorFiles, number: int) -> None:
+        self.number = number
+        self._files = files
+        self._path = files.path(number)
+        with writing(self._path):
+            handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+        self._file = os.fdopen(handle, "r+b", buffering=0)
+        weakref.finalize(self, files.put_back, number, self._file)
+
+    def __len__(self) -> int:
+        return self._files.length
+
+    def __getitem__(self, cut: slice, /) -> Floats:
+        out = np.empty(cut.stop - cut.start)
+        fill(self._file, cut.start * SIZE, out, self._path)
+        return out
+
+    def __setitem__(self, cut: slice, numbers: Floats, /) -> None:
+        plain = np.ascontiguousarray(numbers, np.float64)
+        with writing(self._path):
+            self._file.seek(cut.start * SIZE)
+            write_all(self._file, plain.view(np.uint8).data if len(plain) else b"")
+
+    def alike(self) -> FileVector:
+        """Returns another vector of these files, whose numbers are yet to be written."""
+        return self._files.blank()
+
+    def settle(self) -> None:
+        """Waits until the numbers are on the disk, so that a note may speak of them."""
+        with writing(self._path):
+            os.fsync(self._file.fileno())
+
+
+class VectorFiles:
+    """Files of vectors, `length` numbers each, in a folder; there are as many as were ever needed at once."""
+
+    def __init__(self, folder: Path, length: int, name: str = "vector") -> None:
+        self.length = length
+        self.made = 0
+        self._folder = folder
+        self._name = name
+        self._free: list[int] = []
+
+    def path(self, number: int) -> Path:
+        """Returns where a vector lies."""
+        return self._folder / f"{self._name}-{number}"
+
+    def blank(self) -> FileVector:
+        """Returns a vector whose numbers are yet to be written."""
+        if not self._free:
+            self._free.append(self.made)
+            self.made += 1
+        return FileVector(self, self._free.pop())
+
+    def again(self, number: int) -> FileVector:
+        """Returns the vector that an earlier process has left here under this number; these files must be unused yet."""
+        path = self.path(number)
+        found = path.stat().st_size if path.exists() else 0
+        if found != self.length * SIZE:
+            raise InputError(f"{path} has {found} bytes instead of {self.length * SIZE}: begin anew without resume")
+        self._free, self.made = list(range(number)), number + 1
+        return FileVector(self, number)
+
+    def put_back(self, number: int, file: object) -> None:
+        """Takes back a file that no vector needs any more."""
+        file.close()  # type: ignore[attr-defined]
+        self._free.append(number)
+
+    def clear(self) -> None:
+        """Removes the files that no vector needs."""
+        for number in self._free:
+            self.path(number).unlink(missing_ok=True)

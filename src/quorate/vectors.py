@@ -1,0 +1,90 @@
+"""Long vectors, worked on piece by piece: arrays, or files that need not fit in memory.
+
+Pieces have one size everywhere and are summed in order, so that a sum has the same bits wherever its vectors lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Make = Callable[..., Floats]  # from pieces of some vectors to a piece of another
+
+PIECE: Final = 1 << 16  # numbers at once: they stay in the processor's cache, and files are read in good time
+
+
+class Stored(Protocol):
+    """Numbers that lie elsewhere, read and written by slices."""
+
+    def __len__(self) -> int:
+        """Returns how many there are."""
+        ...
+
+    def __getitem__(self, cut: slice, /) -> Floats:
+        """Returns some of them."""
+        ...
+
+    def __setitem__(self, cut: slice, numbers: Floats, /) -> None:
+        """Replaces some of them."""
+        ...
+
+    def alike(self) -> Self:
+        """Returns a vector of the same length and kind, whose numbers are yet to be written."""
+        ...
+
+
+Vector = Floats | Stored
+
+
+def alike(vector: Vector) -> Vector:
+    """Returns a vector of the same length and kind, whose numbers are yet to be written."""
+    return np.empty(len(vector)) if isinstance(vector, np.ndarray) else vector.alike()
+
+
+def pieces(n: int) -> Iterator[slice]:
+    """Yields the slices in which n numbers are worked on."""
+    for start in range(0, n, PIECE):
+        yield slice(start, min(start + PIECE, n))
+
+
+def put(out: Vector, make: Make, *of: Vector, times: Vector | None = None) -> float:
+    """Returns the inner product of OUT and `times` (0 without it), after OUT was made, piece by piece, from other vectors.
+
+    >>> out = np.zeros(3)
+    >>> put(out, lambda a, b: a - 2 * b, np.array([3.0, 2.0, 1.0]), np.ones(3), times=np.ones(3)), out.tolist()
+    (0.0, [1.0, 0.0, -1.0])
+    """
+    total = 0.0
+    for cut in pieces(len(out)):
+        made = make(*(vector[cut] for vector in of))
+        out[cut] = made
+        if times is not None:
+            total += float((made * times[cut]).sum())
+    return total
+
+
+def summed(make: Make, *of: Vector) -> float:
+    """Returns the sum of what is made, piece by piece, from vectors; NumPy adds (a BLAS has threads of its own, and bits)."""
+    return sum(float(make(*(vector[cut] for vector in of)).sum()) for cut in pieces(len(of[0])))
+
+
+def dot(a: Vector, b: Vector) -> float:
+    """Returns the inner product.
+
+    >>> dot(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    11.0
+    """
+    return summed(np.multiply, a, b)
+
+
+def largest(vector: Vector) -> float:
+    """Returns the largest absolute value; 0 where there is none.
+
+    >>> largest(np.array([1.0, -2.0]))
+    2.0
+    """
+    return max((float(np.abs(vector[cut]).max()) for cut in pieces(len(vector))), default=0.0)
