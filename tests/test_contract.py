@@ -4,9 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-import quorate as qr
 from quorate import checks
-from quorate.engines.disk import DiskEngine
 from quorate.engines.local import LocalEngine
 from quorate.engines.registry import ENGINES, resolve
 from quorate.models.registry import MODELS
@@ -23,10 +21,6 @@ PLACES = {
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("check", checks.CHECKS.values(), ids=checks.CHECKS)
 def test_contract(check, model, engine):
-    if model == "glad" and (engine == "disk" or isinstance(engine, DiskEngine)):
-        with pytest.raises(qr.OptionError, match="this engine cannot run model 'glad'"):
-            check(model, engine)
-        return
     check(model, engine)
 
 

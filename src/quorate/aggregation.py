@@ -94,7 +94,7 @@ def aggregate(
         "ties": ties,
     }
     chosen = make(model, DEFAULTS, given)
-    place = resolve(engine, threads, source=None if multi else source, memory=memory, work=work, resume=resume)
+    place = resolve(engine, threads, source=None if multi else source, memory=memory, room=chosen.room, work=work, resume=resume)
     watch: dict[str, Any] = {"engine": place, "threads": threads, "trace": trace, "progress": progress}
     known: dict[str, Any] = {
         "history": history,

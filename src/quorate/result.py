@@ -263,9 +263,11 @@ class Result:
         pieces = posterior_pieces(self.fit, self.session)
         rest = np.zeros((0, len(names)))
         for _, tasks, _ in self.votes.task_parts():
-            while len(rest) < len(tasks):
-                _, part = next(pieces)
-                rest = np.concatenate([rest, part]) if len(rest) else part
+            held, there = [rest], len(rest)
+            while there < len(tasks):
+                held.append(next(pieces)[1])
+                there += len(held[-1])
+            rest = np.concatenate(held) if len(held[0]) or len(held) > 2 else held[-1]
             matrix, rest = rest[: len(tasks)], rest[len(tasks) :]
             yield pl.DataFrame({"task": column(tasks), **{name: matrix[:, code] for code, name in enumerate(names)}})
         next(pieces, None)  # lets them close what they have opened

@@ -154,11 +154,6 @@ def test_shards_are_worked_on_together(tmp_path):
         same(fitted(tmp_path / "v", "fds", replace(COMPILED, batch_votes=batch)), there)
 
 
-def test_glad_is_refused(tmp_path):
-    with pytest.raises(qr.OptionError, match="this engine cannot run model 'glad': choose engine='cpu'"):
-        qr.aggregate([("t", "w", "x")], model="glad", engine="disk")
-
-
 def test_sessions_keep_their_promises():
     session = SMALL.load(qr.read([("t", "w", "x")]), seed=0, ties="hash")
     assert isinstance(session, Resumable)

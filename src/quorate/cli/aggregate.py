@@ -66,9 +66,11 @@ def command(
 ) -> None:
     """Finds the label of every task, and what every worker can be trusted with."""
     import quorate as qr
+    from quorate.engines.memory import NOTHING
     from quorate.engines.registry import resolve
     from quorate.errors import InputError, OptionError
     from quorate.io.write import check_folder, check_targets, write_frame
+    from quorate.models.registry import MODELS
 
     on_spark = engine == "spark"
     if master is not None and not on_spark:
@@ -84,7 +86,8 @@ def command(
     else:
         check_targets(*(None if name is None else Path(name) for name in (output, workers, probabilities)), other=save)
     source = votes if len(votes) > 1 else votes[0]
-    place = resolve(engine, threads, source=None if multi else source, memory=memory)
+    takes = MODELS[model].room if model in MODELS else NOTHING  # one that is not known is named by `aggregate`
+    place = resolve(engine, threads, source=None if multi else source, memory=memory, room=takes)
     beside = None if output is None else Path(output)
     with at_work(place, beside, resume=resume, model=model, quiet=quiet) as (where, progress):
         result = qr.aggregate(

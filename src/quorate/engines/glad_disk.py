@@ -45,7 +45,8 @@ class DiskShelf:
         self._vectors = VectorFiles(lent.folder, lent.length)
         self._labels = LabelFile(lent.folder / "glad-labels", lent.n_labels)
         self._right = lent.folder / "glad-right"
-        self._noted: Vector | None = None  # what was noted last, which must stay
+        # What was noted last must stay: it is taken up before any other vector.
+        self._noted = None if lent.found is None else self._vectors.again(lent.found[1])
         self._labelled = False
 
     def vector(self) -> Vector:
@@ -83,11 +84,8 @@ class DiskShelf:
 
     def resume(self) -> tuple[Point, Vector] | None:
         """Returns where this fit was broken off, and the abilities it had then; None where it was not."""
-        if self._lent.found is None:
-            return None
-        point, number = self._lent.found
-        self._noted = self._vectors.again(number)
-        return point, self._noted
+        found = self._lent.found
+        return None if found is None or self._noted is None else (found[0], self._noted)
 
     def note(self, point: Point, x: Vector) -> None:
         """Keeps a point to go on from."""

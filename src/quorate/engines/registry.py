@@ -11,7 +11,7 @@ from typing import Any, cast
 from quorate.engines.base import Engine, ReadsVotes
 from quorate.engines.disk import DiskEngine
 from quorate.engines.local import LocalEngine
-from quorate.engines.memory import in_memory
+from quorate.engines.memory import NOTHING, Room, in_memory
 from quorate.engines.spark import SparkEngine
 from quorate.errors import OptionError, shown, unknown
 from quorate.io.encoded.plan import memory_of
@@ -56,13 +56,14 @@ def resolve(
     *,
     source: Votes | Source | None = None,
     memory: str | int | None = None,
+    room: Room = NOTHING,
     **of_disk: Any,
 ) -> Engine:
     """Returns the engine of this name (or the engine itself), set to a number of threads.
 
     "auto" is the compiled engine on all cores, or the reference where it could not be built; "disk" for a source of
-    files that would not fit in memory; and "spark" for a Spark frame. `memory` bounds what may be used; it and `of_disk`
-    are for the disk engine.
+    files that would not fit in memory, with the `room` that the model takes beside; and "spark" for a Spark frame.
+    `memory` bounds what may be used; it and `of_disk` are for the disk engine.
 
     >>> resolve("reference").name
     'reference'
@@ -77,7 +78,7 @@ def resolve(
             raise OptionError(f"engine is {name!r}, but the votes are on Spark: choose 'spark', or collect them first")
         chosen = "spark" if engine == "auto" else engine
     if chosen == "auto":
-        fits = source is None or in_memory(source) <= (available() if limit is None else limit)
+        fits = source is None or in_memory(source, room) <= (available() if limit is None else limit)
         chosen = "disk" if not fits else "reference" if compiled() is None else "cpu"
     if isinstance(chosen, str):
         if chosen not in ENGINES:

@@ -15,6 +15,7 @@ from quorate.beliefs import HasLearned, Priors, as_knowledge, as_learned, class_
 from quorate.em import How, Progress, Warm
 from quorate.engines.base import Engine, Resumable, Session
 from quorate.engines.identity import digest
+from quorate.engines.memory import NOTHING, Room
 from quorate.engines.registry import resolve, votes_for
 from quorate.engines.spark import NO_START, SparkPasses
 from quorate.errors import OptionError, listed, shown
@@ -66,6 +67,8 @@ class Model:
     scoring: ClassVar[str] = "confusion"  # see quorate.transfer
     takes: ClassVar[frozenset[str]] = frozenset({"history", "priors", "warm_start"})  # of what callers may know, beside gold
 
+    room: ClassVar[Room] = NOTHING  # that it takes in memory beside what all models take
+
     seed: int = 0
     ties: str = "hash"
 
@@ -105,7 +108,7 @@ class Model:
         for name, value in (("history", history), ("priors", priors), ("warm_start", warm_start)):
             if value is not None and name not in self.takes:
                 raise OptionError(f"model {self.name!r} cannot use {name}: it takes {listed(sorted({'gold', *self.takes}))}")
-        place = resolve(engine, threads, source=votes)
+        place = resolve(engine, threads, source=votes, room=self.room)
         known: Any = votes_for(place, votes)  # Votes, or where Spark has them
         told = None if history is None else as_knowledge(history)
         before = None if warm_start is None else as_learned(warm_start, "warm_start")

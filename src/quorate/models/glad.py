@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quorate import em
-from quorate.engines import base
+from quorate.engines import base, memory
 from quorate.engines.base import GladModel, GladPasses, OffersGlad, Session, kept
 from quorate.errors import OptionError
 from quorate.fit import Fit
@@ -53,6 +53,7 @@ class GLAD(Model):
     name: ClassVar[str] = "glad"
     title: ClassVar[str] = "GLAD"
     scoring: ClassVar[str] = "coin"
+    room: ClassVar[memory.Room] = memory.GLAD
     takes: ClassVar[frozenset[str]] = frozenset({"priors"})
     rules: ClassVar[Rules] = {
         **COMMON,
