@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from quorate.engines import checkpoint
 from quorate.engines.base import Point, Report
-from quorate.engines.glad import Floats, Part, Use
+from quorate.engines.glad_parts import Floats, Part, Use
 from quorate.engines.stream import LabelFile, Loaded, Stream
 from quorate.engines.vector_files import FileVector, VectorFiles
 from quorate.io.encoded.arrays import write_all, writing

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quorate.engines.base import Point
-from quorate.engines.glad import Floats, Part, Use
+from quorate.engines.glad_parts import Floats, Part, Use
 from quorate.vectors import Vector
 from quorate.votes import Votes
 
