@@ -60,10 +60,12 @@ def put(out: Vector, make: Make, *of: Vector, times: Vector | None = None) -> fl
     """
     total = 0.0
     for cut in pieces(len(out)):
-        made = make(*(vector[cut] for vector in of))
+        read = [vector[cut] for vector in of]
+        made = make(*read)
+        if times is not None:  # one that was read already is not read again
+            beside = next((some for vector, some in zip(of, read, strict=True) if vector is times), None)
+            total += float((made * (times[cut] if beside is None else beside)).sum())
         out[cut] = made
-        if times is not None:
-            total += float((made * times[cut]).sum())
     return total
 
 
@@ -78,7 +80,7 @@ def dot(a: Vector, b: Vector) -> float:
     >>> dot(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
     11.0
     """
-    return summed(np.multiply, a, b)
+    return summed(np.square, a) if a is b else summed(np.multiply, a, b)
 
 
 def largest(vector: Vector) -> float:

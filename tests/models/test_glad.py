@@ -39,7 +39,7 @@ def random_point(k, seed, engine):
 def sloped(passes, model):
     """The expected log-likelihood, and its slope as an array."""
     slope, curvature = passes.vector(), passes.vector()
-    value = passes.gradient(model, slope, curvature)
+    value = passes.gradient(model, slope, curvature, lambda *_, of_tasks: 0.0)
     assert (curvature[slice(0, len(curvature))] >= 0).all()
     return value, slope[slice(0, len(slope))]
 

@@ -130,6 +130,16 @@ class GladModel:
     log_others: float  # log(K - 1)
 
 
+class Believe(Protocol):
+    """What is believed of abilities or difficulties beforehand."""
+
+    def __call__(
+        self, x: NDArray[np.float64], slope: NDArray[np.float64], curvature: NDArray[np.float64], *, of_tasks: bool
+    ) -> float:
+        """Returns what it adds to the log-likelihood, for some of them; slope and curvature, alike, are added to."""
+        ...
+
+
 class GladPasses(Protocol):
     """The passes of GLAD over the votes of a session, which keep the last E-step to themselves."""
 
@@ -145,8 +155,8 @@ class GladPasses(Protocol):
         """Returns the expected number of tasks of each label in the last E-step, [K]."""
         ...
 
-    def gradient(self, model: GladModel, slope: Vector, curvature: Vector) -> float:
-        """Returns the expected log-likelihood under the last E-step.
+    def gradient(self, model: GladModel, slope: Vector, curvature: Vector, believe: Believe) -> float:
+        """Returns the expected log-likelihood under the last E-step, with what is believed beforehand.
 
         OUT [workers + tasks] each: its slope, by ability and by log ease, and how fast that may change.
         """

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.engines.base import GladModel, Point
+from quorate.engines.base import Believe, GladModel, Point
 from quorate.engines.glad_parts import Floats, Part, Shelf, Use
 from quorate.engines.shard import cuts
 from quorate.fit import Outcome, Pieces
@@ -84,8 +84,11 @@ class Glad:
         """Returns the expected number of tasks of each label in the last E-step, [K]."""
         return self._class_counts
 
-    def gradient(self, model: GladModel, slope: Vector, curvature: Vector) -> float:
-        """Returns the expected log-likelihood under the last E-step, with its slope and curvature, OUT [workers + tasks]."""
+    def gradient(self, model: GladModel, slope: Vector, curvature: Vector, believe: Believe) -> float:
+        """Returns the expected log-likelihood under the last E-step, with what is believed beforehand.
+
+        Its slope and curvature are OUT [workers + tasks].
+        """
         workers, place = self._votes.n_workers, self._place
         ability = model.x[slice(0, workers)]
         by_worker, worker_curvature = np.zeros(workers), np.zeros(workers)
@@ -93,7 +96,8 @@ class Glad:
         self._slopes += 1
         for part in self._shelf.parts(f"M-step {self._passes}, slope {self._slopes}", "slope"):
             here = slice(workers + part.tasks.start, workers + part.tasks.stop)
-            ease = np.exp(model.x[here])
+            log_ease = model.x[here]
+            ease = np.exp(log_ease)
             by_task, task_curvature = np.empty_like(ease), np.empty_like(ease)
             value += place.kernels.gradient(
                 part.task_ptr,
@@ -109,7 +113,9 @@ class Glad:
                 worker_curvature=worker_curvature,
                 task_curvature=task_curvature,
             )
+            value += believe(log_ease, by_task, task_curvature, of_tasks=True)
             slope[here], curvature[here] = by_task, task_curvature
+        value += believe(ability, by_worker, worker_curvature, of_tasks=False)
         slope[slice(0, workers)], curvature[slice(0, workers)] = by_worker, worker_curvature
         return value
 

@@ -124,7 +124,6 @@ class _Plugged:
         self.passes = passes
         self._settings = model
         self._classes = classes
-        self._workers = votes.n_workers
         self._log_others = math.log(other_labels(possible))  # with one label no vote can be wrong
         uniform = possible / max(int(possible.sum()), 1)
         start = uniform if classes is None else classes.priors
@@ -180,19 +179,23 @@ class _Plugged:
         """Returns the penalised expected log-likelihood at x."""
         slope, curvature = alike(x), alike(x)
         with np.errstate(over="ignore"):
-            value = self.passes.gradient(replace(self._now.model, x=x), slope, curvature)
-        for cut in pieces(len(x)):
-            by_votes, away = slope[cut], x[cut] - MEAN
-            bend = np.abs(by_votes)  # of exp, which ease is of x; abilities are x itself
-            bend[: max(self._workers - cut.start, 0)] = 0.0
-            slope[cut], curvature[cut] = by_votes - away, curvature[cut] + bend + 1.0
-            value -= 0.5 * float((away**2).sum())
+            value = self.passes.gradient(replace(self._now.model, x=x), slope, curvature, _believe)
         return Point(x, value, slope, curvature)
 
     def _abilities(self, priors: Floats, x: Vector, penalty: float = 0.0) -> Abilities:
         with np.errstate(divide="ignore"):
             log_prior = np.log(priors)
         return Abilities(priors, GladModel(x, log_prior, self._log_others), _log_prior(x) + penalty)
+
+
+def _believe(x: Floats, slope: Floats, curvature: Floats, *, of_tasks: bool) -> float:
+    """Returns what the normal priors add at x, [some]; slope and curvature are added to."""
+    if of_tasks:
+        curvature += np.abs(slope)  # the bend of exp, which ease is of x; abilities are x itself
+    away = x - MEAN
+    slope -= away
+    curvature += 1.0
+    return -0.5 * float((away**2).sum())
 
 
 def _log_prior(x: Vector) -> float:
