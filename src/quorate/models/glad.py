@@ -77,7 +77,7 @@ class GLAD(Model):
         plugged = _Plugged(self, votes, session.glad(), possible, watch.classes)
         ended = em.iterate(plugged, plugged, watch.how.progress)
         model, passes = ended.params.model, plugged.passes
-        ability, hard = np.array(model.x[slice(0, votes.n_workers)]), kept(session, _difficulty(model.x, votes.n_workers))
+        ability, difficulty = np.array(model.x[slice(0, votes.n_workers)]), kept(session, _difficulty(model.x, votes.n_workers))
         del plugged  # and with it the vectors of the last M-step
         outcome, statistics = passes.finish(model)
         confusions = estimate(session, votes, statistics)  # to be looked at; labels come from the abilities
@@ -88,7 +88,7 @@ class GLAD(Model):
             ended.trace,
             ended.converged,
             worker_columns={"ability": ability},
-            task_columns={"difficulty": hard},
+            task_columns={"difficulty": difficulty},
             posterior=lambda: passes.posterior(model),
             scored_by=ended.params.priors,
             skill=1.0 / (1.0 + np.exp(-ability * math.exp(MEAN))),  # on a task of mean difficulty
