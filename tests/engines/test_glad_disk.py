@@ -17,12 +17,15 @@ from hypothesis import strategies as st
 import quorate as qr
 from quorate import vectors
 from quorate.engines import glad, glad_disk, local, memory, registry, stream, vector_files
+from quorate.engines.base import GladModel
 from quorate.engines.disk import DiskEngine
 from quorate.engines.local import LocalEngine
 from quorate.engines.registry import resolve
+from quorate.gold import Gold
 from quorate.io.encoded import arrays
 from quorate.io.encoded.build import encode
 from quorate.io.encoded.plan import Plan
+from quorate.vocabulary import Vocabulary
 from strategies import crowds
 
 SMALL = DiskEngine(shard_votes=7, batch_votes=0)
@@ -142,6 +145,22 @@ def test_a_worker_a_task_a_label():
         same(fitted(votes, SMALL), fitted(votes, LocalEngine()))
     with pytest.warns(qr.MissingLabels):
         assert fitted([("t", "w", "x"), ("u", "w", None)], SMALL).labels.sort("task")["difficulty"].is_null().to_list() == [0, 1]
+
+
+@pytest.mark.parametrize("engine", [SMALL, LocalEngine()], ids=["disk", "memory"])
+def test_changed_labels_are_counted_without_gold(engine):
+    crowd = qr.simulate(tasks=40, workers=6, labels=3, seed=3)
+    votes = qr.read(crowd.votes)
+    given = Gold(Vocabulary.of_texts(["t0", "t1"]), np.array([2, 1], np.int32))
+    passes = engine.load(votes, seed=0, ties="hash", gold=given).glad()
+    x = passes.vector()
+    x[slice(0, len(x))] = np.ones(len(x))
+    model = GladModel(x, np.log(np.full(3, 1 / 3)), np.log(2.0))
+    first = passes.expect(model).changed  # every task but gold begins with label 0
+    labels = passes.finish(model)[0].labels
+    is_gold = votes.tasks.codes(["t0", "t1"])
+    assert labels[is_gold].tolist() == [2, 1]
+    assert first == np.count_nonzero(np.delete(labels, is_gold))
 
 
 # How much memory.
