@@ -190,6 +190,16 @@ def test_memory_stays_bounded(tmp_path):
     assert peaks[1] - peaks[0] < 45  # in memory it is 75
 
 
+def test_shards_are_cut_to_what_tables_leave():
+    votes = qr.read(qr.simulate(tasks=80_000, workers=20, seed=1).votes)
+    for size, least in ((10**9, 1), (310 * 10**6, 3)):  # 300 million go before any vote
+        files = resolve("disk", 2, memory=size).load(votes, seed=0, ties="hash").glad()._shelf._lent.stream._files
+        assert len(files.cuts) >= least
+        assert files.shard_bytes() + 300 * 10**6 < size
+    with pytest.raises(qr.QuorateError, match="but 286.1 MiB are allowed"):
+        resolve("disk", 2, memory=300 * 10**6).load(votes, seed=0, ties="hash")
+
+
 def test_too_little_memory_is_said(tmp_path, monkeypatch):
     votes = qr.read(qr.simulate(tasks=2000, workers=20, seed=1).votes)
     assert memory.GLAD.of(len(votes), 2000, 20) == 8 * 10_000 + 200 * 2020

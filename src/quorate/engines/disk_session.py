@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from quorate.engines import checkpoint
 from quorate.engines.base import Point, Report
 from quorate.engines.glad import Glad, Place
-from quorate.engines.glad_disk import PER_TASK, PER_VOTE, DiskShelf, Lent
+from quorate.engines.glad_disk import LEAST_ROOM, PER_TASK, PER_VOTE, DiskShelf, Lent
 from quorate.engines.identity import digest
 from quorate.engines.local import total
-from quorate.engines.memory import require_on_disk
+from quorate.engines.memory import require_on_disk, room_for_shards
 from quorate.engines.shard import Rules, Shard, Tally
 from quorate.engines.stream import LabelFile, ShardFiles, Stream
 from quorate.fit import Outcome
@@ -185,8 +185,10 @@ class DiskSession:
     def glad(self) -> Glad:
         """Returns the passes of GLAD over these votes, in shards of their own: they need more room."""
         place, votes, rules = self._place, self._votes, self._rules
-        files = replace(self._apart, weight=(PER_VOTE, PER_TASK)).merged(*place.batch)
-        files = files.divided(votes.task_ptr, place.batch[1])
+        left = room_for_shards(votes, place.threads, place.limit)
+        room = min(place.batch[1], max(left, LEAST_ROOM))
+        files = replace(self._apart, weight=(PER_VOTE, PER_TASK)).merged(place.batch[0], room)
+        files = files.divided(votes.task_ptr, room)
         require_on_disk(votes, files.shard_bytes(), place.threads, place.limit)
         found = None if self._point is None or self._noted is None else (self._point, self._noted)
         self._noted = None

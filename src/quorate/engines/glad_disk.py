@@ -19,6 +19,7 @@ from quorate.vectors import Vector
 
 Collect = Callable[[Iterator[tuple[NDArray[Any], ...]]], tuple[NDArray[Any], ...]]
 
+LEAST_ROOM = 1 << 23  # bytes: smaller shards would cost more time than they spare memory
 PER_VOTE, PER_TASK = 40, 90  # bytes while passes run: two shards and what is found of one, sums by worker among it
 
 

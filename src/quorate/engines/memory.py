@@ -62,10 +62,18 @@ def require_glad(votes: Votes) -> None:
         )
 
 
+def room_for_shards(votes: Votes, threads: int, limit: int | None) -> int:
+    """Returns the bytes that tables and counts leave of the memory allowed, or of that of the machine; below 0 too few."""
+    return (available() if limit is None else limit) - _without_shards(votes, threads)
+
+
+def _without_shards(votes: Votes, threads: int) -> int:
+    return FLOOR + (3 + threads) * 8 * votes.n_rows * votes.n_labels
+
+
 def require_on_disk(votes: Votes, shards: int, threads: int, limit: int | None) -> None:
     """Raises when tables, counts and the shards at hand do not fit in the memory allowed, or in that of the machine."""
-    cells = votes.n_rows * votes.n_labels
-    need = FLOOR + (3 + threads) * 8 * cells + shards
+    need = _without_shards(votes, threads) + shards
     have = available() if limit is None else limit
     if need > have:
         whose = "are free" if limit is None else "are allowed"
