@@ -92,14 +92,58 @@ def gather(frame: Frame) -> pl.DataFrame:
     parts = map_arrow(frame, _to_bytes, "part binary").collect()
     if parts:
         return pl.concat([pl.read_ipc(bytes(row[0])) for row in parts])
+    return empty_like(frame)
+
+
+def empty_like(frame: Frame) -> pl.DataFrame:
+    """Returns a polars frame with the columns of a Spark frame, and nothing in them."""
     return pl.DataFrame(schema={field.name: DTYPE.get(field.dataType.typeName(), pl.Null()) for field in frame.schema.fields})
 
 
 def spread(frame: pl.DataFrame, spark: Any) -> Frame:
     """Returns a polars frame as a Spark frame."""
     schema = ", ".join(f"{quoted(name)} {SQL_TYPE[dtype]}" for name, dtype in frame.schema.items())
-    part = spark.sparkContext.parallelize([(bytearray(ipc(frame)),)], 1)
-    return map_arrow(spark.createDataFrame(part, "part binary"), _from_bytes, schema)
+    return frame_of(spark.sparkContext.parallelize([ipc(frame)], 1), schema, spark)
+
+
+def frame_of(parts: Any, schema: str, spark: Any) -> Frame:
+    """Returns the Spark frame whose parts are the bytes of Arrow files, in an RDD."""
+    return map_arrow(spark.createDataFrame(parts.map(_line), "part binary"), _from_bytes, schema)
+
+
+def place(key: Any) -> int:
+    """Returns the partition of a key that is one; RDDs placed by this very function lie beside each other."""
+    return int(key)
+
+
+def alike(rdd: Any, other: Any) -> Any:
+    """Returns an RDD whose records are written as those of another, so that a union of both copies neither."""
+    return rdd._reserialize(other._jrdd_deserializer)
+
+
+def keep(rdd: Any) -> None:
+    """Has an RDD kept when it is first computed, without what it came from.
+
+    In the checkpoint directory, where one is set; else on the executors, on two of them where there are two, so that one
+    may die.
+    """
+    context = rdd.ctx
+    if context.getCheckpointDir() is not None:
+        rdd.persist(storage("MEMORY_AND_DISK"))
+        rdd.checkpoint()
+        return
+    several = context._jsc.sc().getExecutorMemoryStatus().size() > 2  # the driver is one of them
+    rdd.persist(storage("MEMORY_AND_DISK_2" if several else "MEMORY_AND_DISK"))
+    rdd.localCheckpoint()
+
+
+def drop(rdd: Any) -> None:
+    """Gives back what `keep` has kept."""
+    rdd.unpersist()
+    file = rdd.getCheckpointFile()
+    if file is not None and rdd.ctx.getCheckpointDir() is not None:
+        path = rdd.ctx._jvm.org.apache.hadoop.fs.Path(file)
+        path.getFileSystem(rdd.ctx._jsc.hadoopConfiguration()).delete(path, True)
 
 
 def ipc(frame: pl.DataFrame) -> bytes:
@@ -167,6 +211,10 @@ def _reason(error: Exception) -> str:
 def _to_bytes(batches: Iterator[Any]) -> Iterator[Any]:
     for batch in batches:
         yield from arrow_batches(pl.DataFrame({"part": [ipc(pl.DataFrame(batch))]}))
+
+
+def _line(part: bytes) -> tuple[bytearray]:
+    return (bytearray(part),)
 
 
 def _from_bytes(batches: Iterator[Any]) -> Iterator[Any]:
