@@ -153,12 +153,13 @@ class WidePasses:
     def step(self, params: Parameters, *, hard: bool, likelihood: bool = True) -> FarStatistics:
         """Returns the statistics of one pass: an E-step under `params`, and the recount."""
         assert isinstance(params, FarParameters)
-        delta = hard and params.hard_classes is not None
+        past = params.hard_classes if hard else None
+        delta = past is not None
         work = Pass(params.priors, params.uses_prior, hard, delta, likelihood)
         found = self._pass(work, Receive(self._plan, hard, delta, self._votes.n_labels, self._seen), params.state)
         self._keep_only(params.state, found.state)
-        if delta:
-            found = replace(found, class_counts=found.class_counts + params.hard_classes)
+        if past is not None:
+            found = replace(found, class_counts=past + found.class_counts.astype(np.int64))
         of_priors = 0.0
         if hard:
             none = np.zeros((0, self._votes.n_labels))

@@ -89,10 +89,11 @@ def map_arrow(frame: Frame, function: Callable[[Iterator[Any]], Iterator[Any]], 
 
 def gather(frame: Frame) -> pl.DataFrame:
     """Returns a Spark frame as polars, here: for what is known to be small."""
-    parts = map_arrow(frame, _to_bytes, "part binary").collect()
-    if parts:
-        return pl.concat([pl.read_ipc(bytes(row[0])) for row in parts])
-    return empty_like(frame)
+    # By position: Spark would take a name with dots for the path to a field.
+    plain = frame.toDF(*(f"c{n}" for n in range(len(frame.columns))))
+    parts = map_arrow(plain, _to_bytes, "part binary").collect()
+    names = dict(zip(plain.columns, frame.columns, strict=True))
+    return pl.concat([pl.read_ipc(bytes(row[0])).rename(names) for row in parts]) if parts else empty_like(frame)
 
 
 def empty_like(frame: Frame) -> pl.DataFrame:
@@ -191,6 +192,11 @@ def _plain(error: Exception, what: str) -> QuorateError:
         )
     if "JAVA_GATEWAY_EXITED" in text:
         return QuorateError(f"{what}: Java did not start; install Java 17 and set JAVA_HOME to it")
+    if "Checkpoint block" in text:
+        return QuorateError(
+            f"{what}: executors died with both copies of what they kept; set a directory that outlives them with "
+            "spark.sparkContext.setCheckpointDir(…)"
+        )
     line = _reason(error)
     told = ("AnalysisException", "ParseException", "IllegalArgumentException")
     return (InputError if type(error).__name__ in told else QuorateError)(f"{what}: {line[:300]}")

@@ -17,9 +17,9 @@ from quorate.fit import Fit
 from quorate.io.spark_votes import WideVotes
 from quorate.models.base import COMMON, Model, Watch
 from quorate.models.blocks import Beliefs, Confusions, FarFit, Spread
-from quorate.models.confusion import estimate
+from quorate.models.confusion import class_priors, estimate
 from quorate.params import Parameters
-from quorate.prior import ClassPrior, Others
+from quorate.prior import ClassPrior, Others, Prior
 from quorate.settings import Number, Rules
 from quorate.statistics import Statistics
 from quorate.votes import Votes
@@ -67,7 +67,8 @@ class IWMV(Model):
         make = _Blocks(self)
         ended = em.begin(session, Spread(session, make, None), replace(watch.how, likelihood=False))
         outcome, agreeing = session.weigh(ended.params)
-        fit = Fit(outcome, ended.params, agreeing, ended.trace, ended.converged)
+        params = replace(ended.params, priors=class_priors(agreeing, Prior())[0])
+        fit = Fit(outcome, params, agreeing, ended.trace, ended.converged)
         return FarFit(fit, Confusions(Beliefs()), agreeing, {"weight": Shown(Column("weights", make), ended.params)})
 
 
