@@ -6,37 +6,32 @@ counts back; blocks add these up and take the M-step. The driver sees sums over 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial, reduce
+from functools import partial, reduce
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
-from quorate.engines.spark_blocks import Ask, Block, Named, Plan, Receive, State, Told, block_of, number
-from quorate.engines.spark_layout import FAR, NO_START, WHAT, FarOutcome, Size, partitions_for, size_of
+from quorate.engines.spark_blocks import Block, Named, Plan, Receive, State, Told, block_of
+from quorate.engines.spark_layout import FAR, NO_START, WHAT, FarOutcome, Size
 from quorate.engines.spark_mail import (
-    WIDE_SCHEMA,
     Begin,
     Decide,
     Pass,
-    WidePacking,
-    WidePart,
     at_block,
     blocks_in,
     from_block,
     from_part,
 )
 from quorate.engines.spark_pass import Ends, Setting
-from quorate.engines.spark_tell import END, Column, Ids, Tagged, tell_confusion, tell_tasks, tell_workers
+from quorate.engines.spark_routes import Routes
+from quorate.engines.spark_tell import END, Column, Tagged, tell_confusion, tell_tasks, tell_workers
 from quorate.errors import OptionError
 from quorate.io import spark
 from quorate.io.ids import label_columns
-from quorate.io.spark import Frame, alike, ipc, place, plain_errors, quoted
-from quorate.io.spark_gold import beside
+from quorate.io.spark import Frame, alike, place, plain_errors, quoted
 from quorate.io.spark_votes import SQL_KIND, WideVotes
 from quorate.kernels import reference
 from quorate.params import Parameters
@@ -45,8 +40,6 @@ from quorate.statistics import Statistics
 from quorate.vocabulary import Vocabulary, text_of
 from quorate.votes import Panel
 
-CELLS = 1 << 21  # of a block's table, beyond which there are more blocks
-FEW = 1 << 16  # rows in a block, below which it is not worth its task
 SWEEP = 8  # passes after which Java looks for what nobody holds any more: the mail of earlier passes lies on disks
 
 T = TypeVar("T")
@@ -88,34 +81,26 @@ class WidePasses:
 
     def __init__(self, votes: WideVotes, partitions: int | None, blocks: int | None, *, seed: int, ties: str, gold: Any) -> None:
         self.spark = votes.frame.sparkSession
-        self._votes, self._partitions, self._gold = votes, partitions, gold
+        self._votes, self._routes = votes, Routes(votes, partitions, blocks, gold)
         favour = votes.given.astype(np.float64) if ties == "prior" else None
         self._setting = Setting(np.zeros(0, np.int32), votes.labels, seed, ties, gold is not None, favour)
-        cells = votes.n_rows * votes.n_labels
-        default = max(1, min(self.spark.sparkContext.defaultParallelism, votes.n_rows // FEW), cells // CELLS)
-        self._n_blocks: int = blocks or default
         self._plan: Plan | None = None
-        self._past: Callable[[Panel], Others] | None = None
         self._seen = False
         self._ended: tuple[Decide, Rdd] | None = None  # how tasks are decided, once the fit has ended, and the table's state
         self._end: Rdd = None  # (block, State) with the right and the agreeing votes by row, or the counts of the labels
         self._states: list[Rdd] = []
         self._passes = 0
 
-    @cached_property
+    @property
     def size(self) -> Size:
         """How many tasks, votes and tasks without votes there are; laid out on the executors when first asked."""
-        return size_of(self._packed, len(self._votes), self.release)
+        return self._routes.size
 
     @property
     def votes(self) -> Any:
         """The votes, with how many tasks and workers they are of."""
         size = self.size
-        return replace(self._votes, n_tasks=size.tasks, n_unvoted=size.unvoted, worker_count=self._n_workers)
-
-    @cached_property
-    def _n_workers(self) -> int:
-        return sum(self._over(_count_workers, self._named))
+        return replace(self._votes, n_tasks=size.tasks, n_unvoted=size.unvoted, worker_count=self._routes.n_workers)
 
     @property
     def labels_known(self) -> Vocabulary:
@@ -124,13 +109,13 @@ class WidePasses:
 
     def remember(self, past: Callable[[Panel], Others]) -> None:
         """Takes what is known of workers beforehand, as a function of a panel: pseudo-votes in every M-step."""
-        self._past = past
+        self._routes.past = past
 
     def given(self, priors: NDArray[np.float64], table: Callable[[Panel], Parameters]) -> FarParameters:
         """Returns parameters that are not estimated here, as a function of a panel."""
         k = self._votes.n_labels
         with plain_errors(WHAT):
-            state = alike(self._named.mapValues(partial(_with_table, table)), self._parts)
+            state = alike(self._routes.named.mapValues(partial(_with_table, table)), self._routes.parts)
             spark.keep(state)
             self._states.append(state)
         uses_prior = table(Block.nobody(self._votes.labels)).uses_prior
@@ -204,7 +189,7 @@ class WidePasses:
     def over_blocks(self, function: Callable[[Block, NDArray[Any]], T], statistics: Statistics) -> list[T]:
         """Returns what a function says of each block and its counts; for what is small."""
         assert isinstance(statistics, FarStatistics)
-        return self._over(partial(_of_counts, function), self._blocks.union(statistics.state))
+        return self._over(partial(_of_counts, function), self._routes.blocks.union(statistics.state))
 
     def labels(self) -> Frame:
         """Returns a Spark frame of task, label, confidence, votes, tie, under what the fit ended with."""
@@ -228,7 +213,7 @@ class WidePasses:
     def confusion(self, worker: object, plan: Plan, state: Rdd) -> NDArray[np.float64] | None:
         """Returns pi_cl of one worker, [K true, K given], under a plan for these counts; None where there is no such worker."""
         text = text_of(worker)
-        block = int(block_of(Vocabulary.of_texts([text]), self._n_blocks)[0])
+        block = int(block_of(Vocabulary.of_texts([text]), self._routes.n_blocks)[0])
         with plain_errors(WHAT):
             items = self._named_with({END: state})
             found = self.spark.sparkContext.runJob(items, partial(tell_confusion, plan, text), [block])
@@ -237,9 +222,7 @@ class WidePasses:
     def release(self) -> None:
         """Gives back what the executors keep; frames that were not written down cannot be made afterwards."""
         self._keep_only()
-        for kept in ("_blocks", "_named", "_parts", "_packed"):
-            if kept in self.__dict__:
-                self.__dict__[kept].unpersist()
+        self._routes.release()
 
     def _decide(self, decide: Decide, state: Rdd, *, width: int) -> FarStatistics:
         found = self._pass(decide, Receive(None, decide.by != "scores", False, width), state)
@@ -261,10 +244,10 @@ class WidePasses:
 
     def _pass(self, work: Any, receive: Receive, state: Rdd) -> FarStatistics:
         """Returns what parts make of the table in a state, as the blocks have received it; one job."""
-        parts, blocks = self._parts, self._blocks
+        parts, blocks = self._routes.parts, self._routes.blocks
         with plain_errors(WHAT):
             mail = self._with_mail(parts, state).mapPartitions(partial(from_part, self._setting, work))
-            items = blocks.union(mail.partitionBy(self._n_blocks, place))
+            items = blocks.union(mail.partitionBy(self._routes.n_blocks, place))
             items = items if state is None else items.union(state)
             after = alike(items.mapPartitions(partial(at_block, receive), preservesPartitioning=True), parts)
             spark.keep(after)
@@ -293,22 +276,22 @@ class WidePasses:
         """Returns the parts, each with the lines of the table and the labels that blocks send it."""
         if state is None:
             return parts
-        sent = self._blocks.union(state).mapPartitions(from_block)
+        sent = self._routes.blocks.union(state).mapPartitions(from_block)
         return parts.union(sent.partitionBy(parts.getNumPartitions(), place))
 
     def _by_task(self, names: list[str] | None, schema: str) -> Frame:
         assert self._ended is not None
         decide, state = self._ended
-        parts = self._parts
+        parts = self._routes.parts
         with plain_errors(WHAT):
-            ids = self._packed.select("ids").rdd.mapPartitionsWithIndex(_ids).partitionBy(parts.getNumPartitions(), place)
+            ids = self._routes.ids()
             items = self._with_mail(parts.union(ids), state)
             return spark.frame_of(items.mapPartitions(partial(tell_tasks, self._setting, decide, names)), schema, self.spark)
 
     def _named_with(self, states: Mapping[str, Rdd]) -> Rdd:
-        items = self._named
+        items = self._routes.named
         for name, state in states.items():
-            items = items.union(alike(state.mapValues(partial(Tagged, name)), self._parts))
+            items = items.union(alike(state.mapValues(partial(Tagged, name)), self._routes.parts))
         return items
 
     def _keep_only(self, *states: Rdd) -> None:
@@ -317,72 +300,9 @@ class WidePasses:
                 spark.drop(state)
         self._states = [state for state in self._states if any(state is one for one in states)]
 
-    @cached_property
-    def _packed(self) -> Frame:
-        """The votes on the executors' disks, a line per partition, with the ids of its tasks and the rows it uses."""
-        votes = self._votes
-        n = self._partitions or partitions_for(len(votes), self.spark.sparkContext)
-        panel = Panel(worker_ptr=votes.worker_ptr, row_label=votes.row_label, workers=votes.workers, labels=votes.labels)
-        packing = WidePacking(panel, votes.duplicates, self._gold is not None, self._n_blocks)
-        with plain_errors(WHAT):
-            source = votes.frame if self._gold is None else beside(votes, self._gold)
-            frame = spark.map_arrow(source.repartition(n, "task"), packing.__call__, WIDE_SCHEMA)
-            return frame.persist(spark.storage("DISK_ONLY"))
-
-    @cached_property
-    def _parts(self) -> Rdd:
-        """(part, its votes), as passes want them."""
-        assert self.size is not None  # laid out, and found to be sound
-        lines = self._packed.select("part", "slices").rdd
-        parts = lines.mapPartitionsWithIndex(_parts).partitionBy(lines.getNumPartitions(), place)
-        return parts.persist(spark.storage("MEMORY_AND_DISK"))
-
-    @cached_property
-    def _named(self) -> Rdd:
-        """(block, its rows, who asks for them, and the ids of its workers)."""
-        asks = self._packed.select("slices", "asks").rdd.mapPartitionsWithIndex(_asks).partitionBy(self._n_blocks, place)
-        make = partial(_numbered, self._votes.labels, self._past)
-        named = alike(asks.mapPartitionsWithIndex(make, preservesPartitioning=True), self._parts)
-        return named.persist(spark.storage("DISK_ONLY"))
-
-    @cached_property
-    def _blocks(self) -> Rdd:
-        """(block, its rows and who asks for them), as passes want them."""
-        return alike(self._named.mapValues(_block), self._parts).persist(spark.storage("MEMORY_AND_DISK"))
-
     def _over(self, function: Callable[[Iterable[Any]], Iterator[T]], rdd: Rdd) -> list[T]:
         with plain_errors(WHAT):
             return rdd.mapPartitions(function).collect()  # type: ignore[no-any-return]
-
-
-def _parts(index: int, lines: Iterable[Any]) -> Iterator[tuple[int, WidePart]]:
-    for line in lines:
-        yield index, WidePart(bytes(line["part"]), np.frombuffer(bytes(line["slices"]), np.int64))
-
-
-def _ids(index: int, lines: Iterable[Any]) -> Iterator[tuple[int, Ids]]:
-    for line in lines:
-        yield index, Ids(bytes(line["ids"]))
-
-
-def _asks(index: int, lines: Iterable[Any]) -> Iterator[tuple[int, tuple[int, bytes]]]:
-    for line in lines:
-        rows, slices = pl.read_ipc(bytes(line["asks"])), np.frombuffer(bytes(line["slices"]), np.int64).tolist()
-        for block, (start, end) in enumerate(itertools.pairwise(slices)):
-            if end > start:
-                yield block, (index, ipc(rows[start:end]))
-
-
-def _numbered(
-    labels: Vocabulary,
-    past: Callable[[Panel], Others] | None,
-    index: int,
-    asks: Iterable[tuple[int, tuple[int, bytes]]],
-) -> Iterator[tuple[int, Named]]:
-    named = number((Ask(part, pl.read_ipc(rows)) for _, (part, rows) in asks), labels)
-    if past is not None:
-        named = named._replace(block=replace(named.block, history=past(named.panel())))
-    yield index, named
 
 
 def _with_table(table: Callable[[Panel], Parameters], named: Named) -> State:
@@ -391,17 +311,8 @@ def _with_table(table: Callable[[Panel], Parameters], named: Named) -> State:
     return State(np.zeros((0, k)), table(named.panel()).table, (), none)
 
 
-def _block(named: Named) -> Block:
-    return named.block
-
-
 def _told(item: tuple[int, State]) -> Told:
     return item[1].told
-
-
-def _count_workers(items: Iterable[tuple[int, Named]]) -> Iterator[int]:
-    for _, named in items:
-        yield named.block.n_workers
 
 
 def _of_counts(function: Callable[[Block, NDArray[Any]], T], items: Iterable[tuple[int, Any]]) -> Iterator[T]:
