@@ -38,10 +38,10 @@ class Size(NamedTuple):
     gold: int  # tasks among them
 
 
-def partitions_for(votes: int, context: Any) -> int:
+def partitions_for(votes: int, context: Any, many: int = MANY) -> int:
     """Returns how many parts so many votes are divided into."""
     cores: int = context.defaultParallelism
-    return max(1, min(cores, votes // FEW), votes // MANY)
+    return max(1, min(cores, votes // FEW), votes // many)
 
 
 def size_of(packed: Frame, votes: int, release: Callable[[], None]) -> Size:

@@ -55,7 +55,7 @@ class WidePacking(Packing):
             }
         )
         slices = np.searchsorted(block[worker][order], np.arange(self.blocks + 1))
-        return {**told, "slices": slices.astype(np.int64).tobytes(), "asks": ipc(asked)}
+        return {**told, "slices": slices.astype(np.int64).tobytes(), "asks": ipc(asked, packed=True)}
 
     def _nothing(self, problem: str) -> dict[str, Any]:
         return {**super()._nothing(problem), "slices": b"", "asks": b""}

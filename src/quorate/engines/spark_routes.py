@@ -19,13 +19,14 @@ from quorate.engines.spark_layout import WHAT, Size, partitions_for, size_of
 from quorate.engines.spark_mail import WIDE_SCHEMA, WidePacking, WidePart
 from quorate.engines.spark_tell import Ids
 from quorate.io import spark
-from quorate.io.spark import Frame, alike, ipc, place, plain_errors
+from quorate.io.spark import Frame, alike, arrow_batches, functions, ipc, place, plain_errors
 from quorate.io.spark_gold import beside
 from quorate.io.spark_votes import WideVotes
 from quorate.prior import Others
 from quorate.vocabulary import Vocabulary
 from quorate.votes import Panel
 
+MANY = 1 << 20  # votes in a part, above which it is divided: each may ask for a row of its own
 CELLS = 1 << 21  # of a block's table, beyond which there are more blocks
 FEW = 1 << 16  # rows in a block, below which it is not worth its task
 
@@ -51,7 +52,7 @@ class Routes:
     def packed(self) -> Frame:
         """The votes on the executors' disks, a line per partition, with the ids of its tasks and the rows it uses."""
         votes = self._votes
-        n = self._partitions or partitions_for(len(votes), self._spark.sparkContext)
+        n = self._partitions or partitions_for(len(votes), self._spark.sparkContext, MANY)
         panel = Panel(worker_ptr=votes.worker_ptr, row_label=votes.row_label, workers=votes.workers, labels=votes.labels)
         packing = WidePacking(panel, votes.duplicates, self._gold is not None, self.n_blocks)
         with plain_errors(WHAT):
@@ -70,7 +71,10 @@ class Routes:
     @cached_property
     def named(self) -> Rdd:
         """(block, its rows, who asks for them, and the ids of its workers)."""
-        asks = self.packed.select("slices", "asks").rdd.mapPartitionsWithIndex(_asks).partitionBy(self.n_blocks, place)
+        lists = self.packed.select(functions().spark_partition_id().alias("part"), "slices", "asks")
+        # A line for each block: a list as a whole would be copied several times on its way from Java to Python.
+        asks = spark.map_arrow(lists, _asks, "block bigint, part bigint, rows binary")
+        asks = asks.rdd.map(_ask).partitionBy(self.n_blocks, place)
         make = partial(_numbered, self._votes.labels, self.past)
         named = alike(asks.mapPartitionsWithIndex(make, preservesPartitioning=True), self.parts)
         return named.persist(spark.storage("DISK_ONLY"))
@@ -78,7 +82,7 @@ class Routes:
     @cached_property
     def blocks(self) -> Rdd:
         """(block, its rows and who asks for them), as passes want them."""
-        return alike(self.named.mapValues(_block), self.parts).persist(spark.storage("MEMORY_AND_DISK"))
+        return alike(self.named.mapValues(_block), self.parts).persist(spark.storage("DISK_ONLY"))
 
     @cached_property
     def n_workers(self) -> int:
@@ -108,12 +112,18 @@ def _ids(index: int, lines: Iterable[Any]) -> Iterator[tuple[int, Ids]]:
         yield index, Ids(bytes(line["ids"]))
 
 
-def _asks(index: int, lines: Iterable[Any]) -> Iterator[tuple[int, tuple[int, bytes]]]:
-    for line in lines:
-        rows, slices = pl.read_ipc(bytes(line["asks"])), np.frombuffer(bytes(line["slices"]), np.int64).tolist()
-        for block, (start, end) in enumerate(itertools.pairwise(slices)):
-            if end > start:
-                yield block, (index, ipc(rows[start:end]))
+def _asks(batches: Iterator[Any]) -> Iterator[Any]:
+    for batch in batches:
+        for part, bounds, asks in pl.DataFrame(batch).iter_rows():
+            rows, slices = pl.read_ipc(asks), np.frombuffer(bounds, np.int64).tolist()
+            for block, (start, end) in enumerate(itertools.pairwise(slices)):
+                if end > start:
+                    line = {"block": [block], "part": [part], "rows": [ipc(rows[start:end], packed=True)]}
+                    yield from arrow_batches(pl.DataFrame(line))
+
+
+def _ask(line: Any) -> tuple[int, tuple[int, bytes]]:
+    return line["block"], (line["part"], bytes(line["rows"]))
 
 
 def _numbered(

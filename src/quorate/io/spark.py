@@ -130,11 +130,11 @@ def keep(rdd: Any) -> None:
     """
     context = rdd.ctx
     if context.getCheckpointDir() is not None:
-        rdd.persist(storage("MEMORY_AND_DISK"))
+        rdd.persist(storage("DISK_ONLY"))
         rdd.checkpoint()
         return
     several = context._jsc.sc().getExecutorMemoryStatus().size() > 2  # the driver is one of them
-    rdd.persist(storage("MEMORY_AND_DISK_2" if several else "MEMORY_AND_DISK"))
+    rdd.persist(storage("DISK_ONLY_2" if several else "DISK_ONLY"))
     rdd.localCheckpoint()
 
 
@@ -147,10 +147,10 @@ def drop(rdd: Any) -> None:
         path.getFileSystem(rdd.ctx._jsc.hadoopConfiguration()).delete(path, True)
 
 
-def ipc(frame: pl.DataFrame) -> bytes:
+def ipc(frame: pl.DataFrame, *, packed: bool = False) -> bytes:
     """Returns a frame as the bytes of an Arrow file."""
     out = io.BytesIO()
-    frame.write_ipc(out, compat_level=pl.CompatLevel.oldest())
+    frame.write_ipc(out, compression="zstd" if packed else "uncompressed", compat_level=pl.CompatLevel.oldest())
     return out.getvalue()
 
 
