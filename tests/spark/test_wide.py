@@ -46,7 +46,7 @@ def test_every_model(spark, frame_of, model, known):
 def test_histories_and_warm_starts_go_to_where_the_workers_are(spark, frame_of):
     history = qr.aggregate(qr.simulate(tasks=60, workers=9, labels=5, seed=9).votes)  # over one more label, not of all workers
     before = fit(CROWD.votes.head(300), "fds", max_iter=3)
-    for model, known in (("fds", {"warm_start": before}), ("iwmv", {"history": history})):
+    for model, known in (("fds", {"warm_start": before, "strength": 1.0}), ("iwmv", {"history": history})):
         near = fit(CROWD.votes, model, max_iter=2, **known)
         far = fit(frame_of(CROWD.votes), model, engine=WIDE, max_iter=2, **known)
         assert_same(far, near)

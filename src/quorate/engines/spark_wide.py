@@ -89,6 +89,7 @@ class WidePasses:
         self._ended: tuple[Decide, Rdd] | None = None  # how tasks are decided, once the fit has ended, and the table's state
         self._end: Rdd = None  # (block, State) with the right and the agreeing votes by row, or the counts of the labels
         self._states: list[Rdd] = []
+        self._given: Rdd = None  # (block, State) of parameters to begin with, which other passes may precede
         self._passes = 0
 
     @property
@@ -118,6 +119,7 @@ class WidePasses:
             state = alike(self._routes.named.mapValues(partial(_with_table, table)), self._routes.parts)
             spark.keep(state)
             self._states.append(state)
+            self._given = state
         uses_prior = table(Block.nobody(self._votes.labels)).uses_prior
         return FarParameters(priors, np.zeros((0, k)), np.zeros((0, k)), uses_prior=uses_prior, state=state)
 
@@ -128,7 +130,7 @@ class WidePasses:
     def start(self, *, hard: bool) -> FarStatistics:
         """Returns the statistics of majority vote: by winner (hard) or by vote shares (soft)."""
         found = self._pass(Begin(hard), Receive(self._plan, hard, False, self._votes.n_labels, self._seen), None)
-        self._keep_only(found.state)
+        self._keep_only(found.state, self._given)
         return found
 
     def recount(self, labels: NDArray[np.int32]) -> NoReturn:

@@ -19,6 +19,7 @@ ROLES: Final = ("task", "worker", "label")
 # A text that is a whole number and nothing else: "7", not "007".
 PLAIN_NUMBER: Final = "^(0|-?[1-9][0-9]{0,18})$"
 ANY: Final = 1 << 62  # pairs
+PARTS: Final = 200  # partitions of a shuffle, where Spark is set to choose
 FEWEST: Final = 1 << 16  # pairs of a partition that always come along
 SENT: Final = "sums binary, whole boolean, pairs binary"
 
@@ -79,8 +80,8 @@ def survey(prepared: Frame, narrow: bool, most: int = ANY) -> Survey:
         f.min(whole).alias("tasks_are_whole"),
         *(f.max(f"odd_{role}").alias(f"odd_{role}") for role in ROLES),
     )
-    parts = int(prepared.sparkSession.conf.get("spark.sql.shuffle.partitions"))
-    send = _Send(narrow, max(most // parts, FEWEST))
+    parts = prepared.sparkSession.conf.get("spark.sql.shuffle.partitions")
+    send = _Send(narrow, max(most // (int(parts) if parts.isdigit() else PARTS), FEWEST))
     told = map_arrow(frame, partial(_run, send), SENT).collect()
     nothing = empty_like(frame)
     sums = [_by_label(nothing), *(pl.read_ipc(bytes(line["sums"])) for line in told)]
