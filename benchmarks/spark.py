@@ -24,6 +24,7 @@ def run(folder, votes=VOTES):
     import polars as pl
 
     import quorate as qr
+    from quorate.engines.spark import SparkEngine
     from quorate.io import spark, spark_votes
 
     millions = f"{votes / 1e6:g} million votes"
@@ -52,6 +53,15 @@ def run(folder, votes=VOTES):
         yield f"{model}, {millions}: a pass in one process, seconds", local, ""
         yield f"{model}, {millions}: (a pass on Spark - 1 s) / a pass in one process", max(far - 1, 0) / local, "at most 5"
         ours.release()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            wide = qr.aggregate(known, model=model, max_iter=6, engine=SparkEngine(rows="executors"))
+        found = wide.labels_frame().select("task", "label", "tie").sort("task")
+        differ = found.join(both[1], on=["task", "label", "tie"], how="anti").height + abs(len(found) - len(both[1]))
+        yield f"{model}, {millions}: labels that are not those of one process, rows on the executors", differ, "0"
+        apart = statistics.median(row.seconds for row in wide.fit.trace[1:])
+        yield f"{model}, {millions}: a pass with rows on the executors / with rows on the driver", apart / far, ""
+        wide.release()
     began = time.perf_counter()
     ours = qr.aggregate(known, model="mv")
     packed = time.perf_counter() - began

@@ -30,8 +30,14 @@ class Knowledge(Panel):
 
 def mean_worker(panel: Panel, counts: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
     """Returns the confusion of all workers together, [K given, K true], from their votes by row, [rows, K]."""
-    k = panel.n_labels
-    votes = np.stack([np.bincount(panel.row_label, counts[:, c], minlength=k) for c in range(k)], axis=1) if k else counts
+    votes = given_votes(panel, counts)
     total = votes.sum(axis=0)
     out: NDArray[np.float64] = votes / np.where(total > 0, total, 1.0)
     return out
+
+
+def given_votes(panel: Panel, counts: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
+    """Returns the votes of all workers together, [K given, K true], from their votes by row, [rows, K]."""
+    k = panel.n_labels
+    by_true = [np.bincount(panel.row_label, counts[:, c], minlength=k) for c in range(k)]
+    return np.stack(by_true, axis=1).astype(np.float64) if k else np.zeros((0, 0))

@@ -2,16 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from quorate.engines.spark import FarOutcome, SparkPasses
+from quorate.engines.spark import SparkPasses
+from quorate.engines.spark_blocks import Plan
+from quorate.engines.spark_layout import FarOutcome
+from quorate.engines.spark_wide import Shown, WidePasses
+from quorate.errors import InputError, QuorateError, shown
 from quorate.io import spark
 from quorate.result import Result
+from quorate.transfer import Learned
+
+
+class Asked(Protocol):
+    """What blocks of workers are asked for after a fit."""
+
+    @property
+    def plan(self) -> Plan:
+        """What makes confusions of the counts in `counted`."""
+        ...
+
+    @property
+    def counted(self) -> Any:
+        """The counts that confusions are made of, or the parameters that were."""
+        ...
+
+    @property
+    def columns(self) -> Mapping[str, Shown]:
+        """What the model tells of workers."""
+        ...
 
 
 class SparkResult(Result):
@@ -22,7 +48,7 @@ class SparkResult(Result):
     """
 
     if TYPE_CHECKING:
-        session: SparkPasses
+        session: SparkPasses | WidePasses
 
     def __repr__(self) -> str:
         return f"Spark{super().__repr__()}"
@@ -83,3 +109,43 @@ class SparkResult(Result):
 
     def _native(self, frame: pl.DataFrame) -> Any:
         return spark.spread(frame, self.session.spark)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WideResult(SparkResult):
+    """A `SparkResult` whose workers are on the executors, too: there are no more of them here than are asked for."""
+
+    asked: Asked | None = None
+
+    @cached_property
+    def workers(self) -> Any:
+        """Worker, votes, accuracy, agreement, and what else the model tells of a worker, as a Spark frame."""
+        return self._blocks.workers(self._far.columns)
+
+    def workers_frame(self, *, trust: bool = True) -> pl.DataFrame:
+        """Returns `workers` as a polars frame, gathered on the driver, in the order of their ids."""
+        return spark.gather(self.workers).sort("worker")
+
+    def confusion_matrix(self, worker: object) -> NDArray[np.float64]:
+        """Returns pi_cl of one worker, [K true, K given]; zeros where the worker never met the true label."""
+        found = self._blocks.confusion(worker, self._far.plan, self._far.counted.state)
+        if found is None:
+            raise InputError(f"worker {shown(worker)} has no votes here; there are {self.votes.n_workers} workers")
+        return found
+
+    def learned(self) -> Learned:
+        """Raises: what was learned of all workers is on the executors, and a saved model is one file."""
+        raise QuorateError(
+            "what this fit has learned of its workers is on the executors, and a saved model is one file: write down "
+            "result.workers, or fit with SparkEngine(rows='driver') where the tables fit"
+        )
+
+    @property
+    def _blocks(self) -> WidePasses:
+        assert isinstance(self.session, WidePasses)
+        return self.session
+
+    @property
+    def _far(self) -> Asked:
+        assert self.asked is not None
+        return self.asked

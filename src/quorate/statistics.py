@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,3 +23,7 @@ class Statistics:
     classification: float = float("nan")  # C2 of the paper: sum of log p(votes, chosen label)
     changed: int = 0  # tasks whose label is another than before the pass
     impossible: int = 0  # tasks whose votes have probability 0 under every label
+
+    def fingerprint(self) -> bytes:
+        """Returns bytes that are equal where the counts are."""
+        return blake2b(self.counts.tobytes(), digest_size=16).digest()

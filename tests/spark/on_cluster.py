@@ -9,11 +9,15 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import quorate as qr
 from quorate.engines.spark import SparkEngine
 from quorate.io import spark as home
+
+MOST = 6  # iterations
+warnings.simplefilter("ignore", qr.NotConverged)
 
 
 def executors(application):
@@ -36,11 +40,9 @@ def where(_):
     return qr.__file__, compiled() is not None
 
 
-def main(master, votes, out):
-    spark = home.session(master)
-    spark.sparkContext.setLogLevel("OFF")
-    frame, begun, told = spark.read.parquet(votes), threading.Event(), {}
-    application = spark.sparkContext.applicationId
+def fit_and_kill(spark, frame, engine):
+    """Fits, and kills an executor while a stage of a pass runs."""
+    application, begun, told = spark.sparkContext.applicationId, threading.Event(), {}
 
     def kill():
         begun.wait()
@@ -56,11 +58,31 @@ def main(master, votes, out):
 
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
-    result = qr.aggregate(frame, engine=SparkEngine(partitions=4), progress=lambda _: begun.set())
+    result = qr.aggregate(frame, engine=engine, max_iter=MOST, progress=lambda _: begun.set())
     killer.join()
     told["after"] = executors(application)
     told["labels"] = dict(result.labels_frame().select("task", "label").iter_rows())
     told["changed"] = [row.labels_changed for row in result.fit.trace]
+    result.release()
+    return told
+
+
+def both_there(spark):
+    """Waits until two executors are there again."""
+    for _ in range(600):
+        if spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() > 2:
+            return
+        time.sleep(0.1)
+    raise TimeoutError("no second executor")
+
+
+def main(master, votes, out):
+    spark = home.session(master)
+    spark.sparkContext.setLogLevel("OFF")
+    frame, told = spark.read.parquet(votes), {}
+    for rows in ("driver", "executors"):
+        both_there(spark)
+        told[rows] = fit_and_kill(spark, frame, SparkEngine(partitions=4, rows=rows, blocks=2))
     told["where"] = spark.sparkContext.parallelize(range(4), 4).map(where).collect()
     Path(out).write_text(json.dumps(told))
     spark.stop()

@@ -173,12 +173,6 @@ def test_what_spark_cannot_do(spark, frame_of):
         qr.read(votes)
 
 
-def test_tables_too_large_for_the_driver(spark, frame_of, monkeypatch):
-    monkeypatch.setattr("quorate.engines.memory.available", lambda: 1000)
-    with pytest.raises(qr.QuorateError, match="the driver needs about 0.0 MiB for its tables .36 rows x 3 labels"):
-        qr.aggregate(frame_of(CROWD.votes))
-
-
 def test_the_driver_does_not_grow_with_the_tasks(spark, tmp_path):
     """Ten times the tasks, the same workers: what Python takes on the driver stays the same."""
     peaks = []

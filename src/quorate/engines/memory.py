@@ -12,6 +12,8 @@ from quorate.io.read import encoded_folder
 from quorate.io.sources import Source, paths_of
 from quorate.votes import Votes
 
+# Bytes of a cell on Spark's driver: table and counts, each as it is, as it was, as it travels, and as it is summed.
+PER_CELL = 8 * 8
 PER_VOTE = 60  # bytes that a vote takes while it is read into memory
 VOTES_PER_TASK = 3  # few crowds have less; asked of where tasks are not counted yet
 
@@ -83,14 +85,23 @@ def require_on_disk(votes: Votes, shards: int, threads: int, limit: int | None) 
         )
 
 
+def cells_fit(rows: int, labels: int) -> bool:
+    """Returns whether a driver can hold the tables of a fit whose votes lie elsewhere."""
+    return PER_CELL * rows * labels <= available()
+
+
+def most_pairs() -> int:
+    """Returns how many rows a driver can hold the tables of, if there are no more than two labels."""
+    return available() // (2 * PER_CELL)
+
+
 def require_cells(rows: int, labels: int) -> None:
     """Raises when a driver cannot hold the tables of a fit whose votes lie elsewhere, naming the estimate and the remedy."""
-    # Table and counts, each as it is, as it was, as it travels, and as it is summed.
-    need, have = 8 * 8 * rows * labels, available()
-    if need > have:
+    if not cells_fit(rows, labels):
         raise QuorateError(
-            f"the driver needs about {gib(need)} for its tables ({rows} rows x {labels} labels), but {gib(have)} are free: "
-            "give it more memory, merge rare labels, or drop workers with few votes"
+            f"the driver needs about {gib(PER_CELL * rows * labels)} for its tables ({rows} rows x {labels} labels), but "
+            f"{gib(available())} are free: give it more memory, merge rare labels, or leave the rows on the executors "
+            "(a Spark frame, rows='auto')"
         )
 
 

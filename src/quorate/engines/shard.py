@@ -105,7 +105,7 @@ class Shard:
 
     def recount(self, labels: NDArray[np.int32], tally: Tally) -> None:
         """Counts these labels, [tasks], and takes them as the current ones; gold stays as it is."""
-        self._labels[:] = labels if self._gold is None else labels[self._is_open]
+        self.take(labels)
         _recount(self._ptr, self._row, self._labels, tally)
         self._count_gold(tally)
 
@@ -152,6 +152,10 @@ class Shard:
         for piece, shares in self._weight_shares(params):
             part[piece] = shares
         self._spread(part, out, self._certain())
+
+    def take(self, labels: NDArray[np.int32]) -> None:
+        """Takes these labels, [tasks], as the current ones, and counts nothing; gold stays as it is."""
+        self._labels[:] = labels if self._gold is None else labels[self._is_open]
 
     def look(self, params: Parameters) -> None:
         """Takes the labels under `params` as the current ones, and counts nothing."""

@@ -6,18 +6,19 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from quorate.engines.memory import require_cells
+from quorate.engines.memory import cells_fit, most_pairs, require_cells
 from quorate.engines.shard import Rules, Tally, cuts
-from quorate.engines.spark_pack import CHANGED, COUNTED, LINE, SCHEMA, Packing, Part, lines
+from quorate.engines.spark_layout import FAR, NO_START, WHAT, FarOutcome, Size, partitions_for, size_of
+from quorate.engines.spark_pack import LINE, SCHEMA, Packing, Part, lines
 from quorate.engines.spark_pass import Counted, Ends, Kept, Scores, Setting, Start, Step, Verdict, run
-from quorate.errors import InputError, OptionError, QuorateError
-from quorate.fit import Outcome
+from quorate.engines.spark_wide import WidePasses
+from quorate.errors import OptionError
 from quorate.gold import Gold
 from quorate.io import spark, spark_files, spark_votes
 from quorate.io.answers import gold_codes
@@ -25,18 +26,15 @@ from quorate.io.ids import label_columns
 from quorate.io.read import as_votes
 from quorate.io.spark import Frame, arrow_batches, plain_errors, quoted
 from quorate.io.spark_gold import FarGold, beside
-from quorate.io.spark_votes import SQL_KIND, SparkVotes
+from quorate.io.spark_votes import SQL_KIND, SparkVotes, WideVotes
 from quorate.kernels import cpu, reference
 from quorate.kernels.core import compiled
 from quorate.params import Parameters
+from quorate.settings import Choice
 from quorate.statistics import Statistics
 from quorate.votes import Panel, Votes
 
-FEW, MANY = 1 << 18, 1 << 21  # votes in a partition: below few it is not worth its task, above many it is divided
 TREE = 1 << 23  # cells of all partitions' counts together, beyond which they are summed in a tree
-WHAT = "the fit on Spark failed"
-NO_START = "engine 'spark' takes no labels to start with: leave start out"
-FAR = "the tasks of a Spark fit stay on the executors: ask the result for probabilities"
 
 
 @dataclass(frozen=True)
@@ -46,41 +44,40 @@ class SparkEngine:
     name: str = "spark"
     threads: int = 1  # of the driver, for M-steps
     partitions: int | None = None  # None: as many as the votes ask for
+    rows: str = "auto"  # where (worker, label) rows are: "driver", "executors", or the former where they fit
+    blocks: int | None = None  # of workers, where rows are on the executors; None: as many as the rows ask for
+
+    def __post_init__(self) -> None:
+        Choice(("auto", "driver", "executors")).check("rows", self.rows)
 
     def read(self, source: object, **options: Any) -> Votes | SparkVotes:
         """Returns votes where they lie: a Spark frame's, those of paths and URIs on Spark, others in memory."""
         if isinstance(source, SparkVotes):
-            return source
+            return spark_votes.widened(source) if self.rows == "executors" else source
         names = [source] if isinstance(source, str | os.PathLike) else source
         if spark.is_frame(source):
-            return spark_votes.read(source, narrow=False, **options)
+            return self._survey(source, narrow=False, **options)
         if isinstance(names, list | tuple) and names and all(isinstance(name, str | os.PathLike) for name in names):
             frame, is_text = spark_files.scan([os.fspath(name) for name in names])
-            return spark_votes.read(frame, narrow=is_text, **options)
+            return self._survey(frame, narrow=is_text, **options)
         return as_votes(source, **options)
 
-    def load(self, votes: Votes | SparkVotes, *, seed: int, ties: str, gold: Gold | FarGold | None = None) -> SparkPasses:
+    def _survey(self, frame: Frame, **options: Any) -> SparkVotes:
+        if self.rows == "driver":
+            return spark_votes.read(frame, **options)
+        most, fits = (most_pairs(), cells_fit) if self.rows == "auto" else (0, _never)
+        return spark_votes.read(frame, most=most, fits=fits, **options)
+
+    def load(
+        self, votes: Votes | SparkVotes, *, seed: int, ties: str, gold: Gold | FarGold | None = None
+    ) -> SparkPasses | WidePasses:
         """Returns a session over these votes; a table that does not fit into the driver is foreseen and said."""
+        if isinstance(votes, WideVotes):
+            return WidePasses(votes, self.partitions, self.blocks, seed=seed, ties=ties, gold=gold)
+        if self.rows == "executors":
+            raise OptionError("rows is 'executors', but the votes are in memory: leave rows out, or give a Spark frame")
         require_cells(votes.n_rows, votes.n_labels)
         return SparkPasses(self, votes, seed=seed, ties=ties, gold=gold)
-
-
-@dataclass(frozen=True, eq=False)
-class FarOutcome(Outcome):
-    """What the last E-step says, without the tasks: these stay on the executors, and the arrays of tasks are empty."""
-
-    agreeing: NDArray[np.int64]  # [rows] votes equal to the label of their task
-    ties: int
-    confidence_sum: float
-
-
-class Size(NamedTuple):
-    """How much there is on the executors."""
-
-    tasks: int
-    votes: int
-    unvoted: int
-    gold: int  # tasks among them
 
 
 class SparkPasses:
@@ -102,16 +99,7 @@ class SparkPasses:
     @cached_property
     def size(self) -> Size:
         """How many tasks, votes and tasks without votes there are; laid out on the executors when first asked."""
-        with plain_errors(WHAT):
-            told = self._packed.select(*COUNTED, "problem").collect()
-        for row in told:
-            if row["problem"] is not None:
-                self.release()
-                raise InputError(row["problem"])
-        size = Size(*(sum(row[name] for row in told) for name in COUNTED))
-        if size.votes != len(self._votes):
-            raise QuorateError(CHANGED)
-        return size
+        return size_of(self._packed, len(self._votes), self.release)
 
     @property
     def votes(self) -> Any:
@@ -261,7 +249,7 @@ class SparkPasses:
     def _packed(self) -> Frame:
         """The votes on the executors' disks, a line per partition, with the ids of its tasks."""
         votes, context = self._votes, self.spark.sparkContext
-        n = self._engine.partitions or max(1, min(context.defaultParallelism, len(votes) // FEW), len(votes) // MANY)
+        n = self._engine.partitions or partitions_for(len(votes), context)
         with plain_errors(WHAT):
             if isinstance(votes, SparkVotes):
                 panel = Panel(worker_ptr=votes.worker_ptr, row_label=votes.row_label, workers=votes.workers, labels=votes.labels)
@@ -280,6 +268,10 @@ class SparkPasses:
         """The votes alone, as passes want them: in memory, and on disk what does not fit."""
         assert self.size is not None  # laid out, and found to be sound
         return self._packed.select("part").rdd.map(_first).persist(spark.storage("MEMORY_AND_DISK"))
+
+
+def _never(*_: int) -> bool:
+    return False
 
 
 def _first(row: Any) -> bytes:

@@ -75,8 +75,16 @@ class Packing:
         try:
             packed = self._packed(batches)
         except QuorateError as error:  # told as data: from an executor's exception nobody could read one line
-            packed = {**dict.fromkeys(COUNTED, 0), "problem": str(error), "part": b"", "ids": b""}
-        yield from arrow_batches(pl.DataFrame([packed], schema=LINE))
+            packed = self._nothing(str(error))
+        yield from arrow_batches(pl.DataFrame([packed], schema=self.schema))
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The columns of a line."""
+        return LINE
+
+    def _nothing(self, problem: str) -> dict[str, Any]:
+        return {**dict.fromkeys(COUNTED, 0), "problem": problem, "part": b"", "ids": b""}
 
     def _packed(self, batches: Iterator[Any]) -> dict[str, Any]:
         encoder = Encoder(labels=self.panel.labels.ids(), duplicates=self.duplicates)
@@ -108,8 +116,12 @@ class Packing:
         rows = self.panel.row_of(worker[votes.row_worker()], votes.row_label)
         if (worker < 0).any() or (rows < 0).any():
             raise QuorateError(CHANGED)
-        codes = gold_codes(gold, votes.tasks) if gold is not None else no_gold(votes.n_tasks) if self.with_gold else None
+        codes = gold_codes(gold, votes.tasks) if gold is not None else self.no_gold(votes.n_tasks)
         return line(votes.tasks, votes.task_ptr, votes.row, rows.astype(np.uint32), votes.unvoted, codes)
+
+    def no_gold(self, tasks: int) -> NDArray[np.int32] | None:
+        """Returns the gold of tasks that have none, [tasks]; None where no gold was given."""
+        return np.full(tasks, NO_GOLD, np.int32) if self.with_gold else None
 
 
 LINE: Final = {
@@ -152,11 +164,6 @@ def line(
         "part": part.pack(),
         "ids": ipc(pl.DataFrame({"task": pl.concat([column(tasks), column(unvoted)])})),
     }
-
-
-def no_gold(tasks: int) -> NDArray[np.int32]:
-    """Returns the gold of tasks that have none, [tasks]."""
-    return np.full(tasks, NO_GOLD, np.int32)
 
 
 def ids_of(data: bytes) -> pl.Series:

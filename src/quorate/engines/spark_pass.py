@@ -36,8 +36,11 @@ class Scores(NamedTuple):
 
     def on(self, rows: NDArray[np.uint32]) -> Parameters:
         """Returns the lines of these rows, in this order."""
-        k = len(self.priors)
-        return Parameters(self.priors, self.table[rows], np.zeros((0, k)), uses_prior=self.uses_prior)
+        return self._replace(table=self.table[rows]).whole()
+
+    def whole(self) -> Parameters:
+        """Returns all lines."""
+        return Parameters(self.priors, self.table, np.zeros((0, len(self.priors))), uses_prior=self.uses_prior)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +123,7 @@ class Start:
         tally = rules.empty(hard=self.hard)
         for _, shard in shards:
             shard.start(tally, hard=self.hard, favour=setting.favour)
-        return _counted(part, tally, Ends())
+        return counted_of(part, tally, Ends())
 
 
 @dataclass(frozen=True)
@@ -154,7 +157,7 @@ class Step:
         how = {"hard": self.hard, "delta": self.delta, "likelihood": self.likelihood}
         sums = [shard.step(params, tally, **how) for _, shard in shards]
         ends = Ends(*(sum(getattr(s, name) for s in sums) for name in ("log_likelihood", "changed", "impossible")))
-        return _counted(part, tally, ends)
+        return counted_of(part, tally, ends)
 
 
 @dataclass(frozen=True)
@@ -178,9 +181,9 @@ class Verdict:
             own = rules.row_label[votes] == np.repeat(shard.labels, np.diff(ptr))
             agreeing += np.bincount(votes[own], minlength=len(agreeing))
         if self.by != "scores":
-            return _counted(part, tally, Ends(*ends))
+            return counted_of(part, tally, Ends(*ends))
         right = tally[0][np.arange(len(agreeing)), rules.row_label]
-        return _counted(part, (np.stack([right, agreeing], axis=1), tally[1]), Ends(*ends))
+        return counted_of(part, (np.stack([right, agreeing], axis=1), tally[1]), Ends(*ends))
 
     def labels(self, part: Part, ids: bytes) -> Iterator[pl.DataFrame]:
         """Yields task, label, confidence, votes, tie (and gold) of a part's tasks; those without votes come last."""
@@ -238,7 +241,7 @@ def run(work: Callable[[Part], Counted], parts: Iterator[bytes]) -> Iterator[Cou
         yield total
 
 
-def _counted(part: Part, tally: Tally, ends: Ends) -> Counted:
+def counted_of(part: Part, tally: Tally, ends: Ends) -> Counted:
     """Returns a tally over the own rows as lines of the panel's, without those that are nothing but zeros."""
     lines, classes = tally
     some = lines.any(axis=1)

@@ -89,23 +89,68 @@ def map_arrow(frame: Frame, function: Callable[[Iterator[Any]], Iterator[Any]], 
 
 def gather(frame: Frame) -> pl.DataFrame:
     """Returns a Spark frame as polars, here: for what is known to be small."""
-    parts = map_arrow(frame, _to_bytes, "part binary").collect()
-    if parts:
-        return pl.concat([pl.read_ipc(bytes(row[0])) for row in parts])
+    # By position: Spark would take a name with dots for the path to a field.
+    plain = frame.toDF(*(f"c{n}" for n in range(len(frame.columns))))
+    parts = map_arrow(plain, _to_bytes, "part binary").collect()
+    names = dict(zip(plain.columns, frame.columns, strict=True))
+    return pl.concat([pl.read_ipc(bytes(row[0])).rename(names) for row in parts]) if parts else empty_like(frame)
+
+
+def empty_like(frame: Frame) -> pl.DataFrame:
+    """Returns a polars frame with the columns of a Spark frame, and nothing in them."""
     return pl.DataFrame(schema={field.name: DTYPE.get(field.dataType.typeName(), pl.Null()) for field in frame.schema.fields})
 
 
 def spread(frame: pl.DataFrame, spark: Any) -> Frame:
     """Returns a polars frame as a Spark frame."""
     schema = ", ".join(f"{quoted(name)} {SQL_TYPE[dtype]}" for name, dtype in frame.schema.items())
-    part = spark.sparkContext.parallelize([(bytearray(ipc(frame)),)], 1)
-    return map_arrow(spark.createDataFrame(part, "part binary"), _from_bytes, schema)
+    return frame_of(spark.sparkContext.parallelize([ipc(frame)], 1), schema, spark)
 
 
-def ipc(frame: pl.DataFrame) -> bytes:
+def frame_of(parts: Any, schema: str, spark: Any) -> Frame:
+    """Returns the Spark frame whose parts are the bytes of Arrow files, in an RDD."""
+    return map_arrow(spark.createDataFrame(parts.map(_line), "part binary"), _from_bytes, schema)
+
+
+def place(key: Any) -> int:
+    """Returns the partition of a key that is one; RDDs placed by this very function lie beside each other."""
+    return int(key)
+
+
+def alike(rdd: Any, other: Any) -> Any:
+    """Returns an RDD whose records are written as those of another, so that a union of both copies neither."""
+    return rdd._reserialize(other._jrdd_deserializer)
+
+
+def keep(rdd: Any) -> None:
+    """Has an RDD kept when it is first computed, without what it came from.
+
+    In the checkpoint directory, where one is set; else on the executors, on two of them where there are two, so that one
+    may die.
+    """
+    context = rdd.ctx
+    if context.getCheckpointDir() is not None:
+        rdd.persist(storage("DISK_ONLY"))
+        rdd.checkpoint()
+        return
+    several = context._jsc.sc().getExecutorMemoryStatus().size() > 2  # the driver is one of them
+    rdd.persist(storage("DISK_ONLY_2" if several else "DISK_ONLY"))
+    rdd.localCheckpoint()
+
+
+def drop(rdd: Any) -> None:
+    """Gives back what `keep` has kept."""
+    rdd.unpersist()
+    file = rdd.getCheckpointFile()
+    if file is not None and rdd.ctx.getCheckpointDir() is not None:
+        path = rdd.ctx._jvm.org.apache.hadoop.fs.Path(file)
+        path.getFileSystem(rdd.ctx._jsc.hadoopConfiguration()).delete(path, True)
+
+
+def ipc(frame: pl.DataFrame, *, packed: bool = False) -> bytes:
     """Returns a frame as the bytes of an Arrow file."""
     out = io.BytesIO()
-    frame.write_ipc(out, compat_level=pl.CompatLevel.oldest())
+    frame.write_ipc(out, compression="zstd" if packed else "uncompressed", compat_level=pl.CompatLevel.oldest())
     return out.getvalue()
 
 
@@ -147,6 +192,11 @@ def _plain(error: Exception, what: str) -> QuorateError:
         )
     if "JAVA_GATEWAY_EXITED" in text:
         return QuorateError(f"{what}: Java did not start; install Java 17 and set JAVA_HOME to it")
+    if "Checkpoint block" in text:
+        return QuorateError(
+            f"{what}: executors died with both copies of what they kept; set a directory that outlives them with "
+            "spark.sparkContext.setCheckpointDir(…)"
+        )
     line = _reason(error)
     told = ("AnalysisException", "ParseException", "IllegalArgumentException")
     return (InputError if type(error).__name__ in told else QuorateError)(f"{what}: {line[:300]}")
@@ -167,6 +217,10 @@ def _reason(error: Exception) -> str:
 def _to_bytes(batches: Iterator[Any]) -> Iterator[Any]:
     for batch in batches:
         yield from arrow_batches(pl.DataFrame({"part": [ipc(pl.DataFrame(batch))]}))
+
+
+def _line(part: bytes) -> tuple[bytearray]:
+    return (bytearray(part),)
 
 
 def _from_bytes(batches: Iterator[Any]) -> Iterator[Any]:

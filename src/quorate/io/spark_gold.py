@@ -15,7 +15,8 @@ from quorate.io.ids import column
 from quorate.io.sources import Source
 from quorate.io.spark import Frame, functions, is_frame, plain_errors, spread
 from quorate.io.spark_files import scan
-from quorate.io.spark_votes import PLAIN_NUMBER, SQL_KIND, SparkVotes, ids_and_odd
+from quorate.io.spark_survey import PLAIN_NUMBER
+from quorate.io.spark_votes import SQL_KIND, SparkVotes, ids_and_odd
 from quorate.vocabulary import Vocabulary
 
 ROLE = "gold label"

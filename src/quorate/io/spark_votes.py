@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -14,17 +14,15 @@ from numpy.typing import NDArray
 from quorate.errors import InputError, MissingLabels, OptionError, listed, shown
 from quorate.io.assemble import check_duplicates
 from quorate.io.columns import find
-from quorate.io.ids import EXACT, matched, narrowed, sort_order, vocabulary
-from quorate.io.spark import Frame, functions, gather, plain_errors
+from quorate.io.ids import DTYPE, EXACT, matched, narrowed, sort_order, vocabulary
+from quorate.io.spark import Frame, functions, plain_errors
+from quorate.io.spark_survey import ANY, ROLES, Survey, survey
 from quorate.vocabulary import Kind, Vocabulary
 from quorate.votes import FrameKind, Panel
 
-ROLES: Final = ("task", "worker", "label")
 TEXTS: Final = ("string", "varchar", "char", "void")
 WHOLE: Final = ("byte", "short", "integer", "long")
 SQL_KIND: Final[Mapping[Kind, str]] = {"string": "string", "integer": "bigint", "boolean": "boolean"}
-# A text that is a whole number and nothing else: "7", not "007".
-PLAIN_NUMBER: Final = "^(0|-?[1-9][0-9]{0,18})$"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -62,6 +60,46 @@ class SparkVotes(Panel):
         return self.per_row
 
 
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class WideVotes(SparkVotes):
+    """Votes in a Spark frame whose workers stay on the executors, too: the panel has labels, and neither workers nor rows."""
+
+    given: NDArray[np.int64]  # [K] votes that gave each label
+    row_count: int
+    worker_count: int = 0  # known once the votes are laid out on executors
+
+    def __len__(self) -> int:
+        return int(self.given.sum())
+
+    def __repr__(self) -> str:
+        return f"WideVotes({len(self)} votes, {self.n_labels} labels, {self.n_rows} rows on the executors)"
+
+    @property
+    def n_rows(self) -> int:
+        """The number of (worker, given label) pairs that occur."""
+        return self.row_count
+
+    @property
+    def n_workers(self) -> int:
+        """The number of workers that have votes, once these are laid out."""
+        return self.worker_count
+
+    def over(self, labels: Vocabulary) -> WideVotes:
+        """Returns the same votes over labels that hold all of theirs."""
+        given = np.zeros(len(labels), np.int64)
+        given[matched(self.labels, labels)] = self.given
+        return replace(self, labels=labels, given=given)
+
+
+def widened(votes: SparkVotes) -> WideVotes:
+    """Returns votes whose workers are known here as votes whose workers are not."""
+    if isinstance(votes, WideVotes):
+        return votes
+    given = np.bincount(votes.row_label, votes.per_row, minlength=votes.n_labels).astype(np.int64)
+    rest = {name: getattr(votes, name) for name in ("frame", "task_kind", "abstentions", "duplicates")}
+    return _wide(votes.labels, given, votes.n_rows, votes.workers.kind, **rest)
+
+
 def read(
     frame: Frame,
     *,
@@ -71,10 +109,13 @@ def read(
     labels: Iterable[object] | None = None,
     duplicates: str = "all",
     narrow: bool = False,
+    most: int = ANY,
+    fits: Callable[[int, int], bool] | None = None,
 ) -> SparkVotes:
     """Returns the votes of a Spark frame, numbered as `quorate.read` numbers them; one pass over the frame.
 
-    `narrow` says that the source is text (CSV), where a column of whole numbers is meant as such.
+    `narrow` says that the source is text (CSV), where a column of whole numbers is meant as such. Where so many rows over
+    so many labels do not fit here, as `fits` tells, workers stay on the executors; `most` is how many pairs may come at once.
     """
     check_duplicates(duplicates)
     if duplicates in ("last", "first"):
@@ -90,13 +131,22 @@ def read(
     declared = None if labels is None else Vocabulary.of(labels, "label")
     with plain_errors("cannot read the Spark frame"):
         prepared = _prepared(frame, columns)
-        seen = gather(_survey(prepared, narrow))
-    _refuse(seen)
+        seen = survey(prepared, narrow, most)
+    _refuse(seen.labels)
     kinds = {role: _kind(seen, prepared, role, narrow) for role in ROLES}
     ready = prepared.select([prepared[role].cast(SQL_KIND[kind]).alias(role) for role, kind in kinds.items()])
-    pairs = seen.drop_nulls("label").select("worker", "label", "votes")
-    missing = int(seen.filter(pl.col("label").is_null())["votes"].sum())
-    votes = _numbered(pairs, declared, kinds, frame=ready, abstentions=missing, duplicates=duplicates)
+    found, order = _labels(seen, declared, kinds["label"])
+    missing = int(seen.labels.filter(pl.col("label").is_null())["votes"].sum())
+    rest: dict[str, Any] = {"frame": ready, "task_kind": kinds["task"], "abstentions": missing, "duplicates": duplicates}
+    votes: SparkVotes
+    if fits is None or fits(seen.rows, len(order)):
+        with plain_errors("cannot read the Spark frame"):
+            pairs = seen.pairs()
+        votes = _numbered(pairs, order, kinds, **rest)
+    else:
+        given = np.zeros(len(order), np.int64)
+        given[matched(found, order)] = seen.labels.drop_nulls("label")["votes"].to_numpy()
+        votes = _wide(order, given, seen.rows, kinds["worker"], **rest)
     if missing:
         total = missing + len(votes)
         warnings.warn(f"{missing} of {total} votes have no label: dropped as abstentions", MissingLabels, stacklevel=3)
@@ -132,23 +182,6 @@ def ids_and_odd(given: Any, kind: str, role: str) -> tuple[Any, Any]:
     return f.when(whole, value).cast("bigint"), f.when(~whole, value)
 
 
-def _survey(prepared: Frame, narrow: bool) -> Frame:
-    """Returns a line for each (worker, label) pair with its votes, and what is wrong with some of them.
-
-    Nothing but numbers is aggregated: for the largest text Spark would sort all votes.
-    """
-    f = functions()
-    whole = f.lit(False)
-    if narrow:
-        whole = f.col("task").rlike(PLAIN_NUMBER) & f.expr("try_cast(task as bigint) is not null")
-    return prepared.groupBy("worker", "label").agg(
-        f.count(f.lit(1)).alias("votes"),
-        f.sum(f.col("task").isNull().cast("bigint")).alias("without_task"),
-        f.min(whole).alias("tasks_are_whole"),
-        *(f.max(f"odd_{role}").alias(f"odd_{role}") for role in ROLES),
-    )
-
-
 def _refuse(seen: pl.DataFrame) -> None:
     for role in ROLES:
         odd = seen[f"odd_{role}"].drop_nulls()
@@ -156,39 +189,47 @@ def _refuse(seen: pl.DataFrame) -> None:
             raise InputError(f"a {role} is {odd[0]}: give text or whole numbers")
     absent = {
         "task": int(seen["without_task"].sum()),
-        "worker": int(seen.filter(pl.col("worker").is_null())["votes"].sum()),
+        "worker": int(seen["without_worker"].sum()),
     }
     for role, votes in absent.items():
         if votes:
             raise InputError(f"{role} is missing in {votes} of {seen['votes'].sum()} votes: every vote needs a {role}")
 
 
-def _kind(seen: pl.DataFrame, prepared: Frame, role: str, narrow: bool) -> Kind:
+def _kind(seen: Survey, prepared: Frame, role: str, narrow: bool) -> Kind:
     """Returns what the ids of a role are, whole numbers written as text being numbers where the source is text."""
     kinds: dict[str, Kind] = {"long": "integer", "boolean": "boolean", "string": "string"}
     kind = kinds[prepared.schema[role].dataType.typeName()]
     if not narrow or kind != "string":
         return kind
     if role == "task":
-        return "integer" if len(seen) and bool(seen["tasks_are_whole"].all()) else "string"
-    return narrowed(vocabulary(seen[role].drop_nulls().unique())).kind
+        return "integer" if len(seen.labels) and bool(seen.labels["tasks_are_whole"].all()) else "string"
+    if role == "worker":
+        return "integer" if seen.workers_are_whole else "string"
+    return narrowed(vocabulary(seen.labels["label"].drop_nulls())).kind
 
 
-def _numbered(pairs: pl.DataFrame, declared: Vocabulary | None, kinds: Mapping[str, Kind], **rest: Any) -> SparkVotes:
+def _labels(seen: Survey, declared: Vocabulary | None, kind: Kind) -> tuple[Vocabulary, Vocabulary]:
+    """Returns the labels as the survey lists them, and all labels in their order: the declared one, or that of their ids."""
+    found = _ids(seen.labels["label"].drop_nulls(), kind)
+    if declared is None:
+        return found, found.take(sort_order(found))
+    strangers = np.flatnonzero(matched(found, declared) < 0)
+    if len(strangers):
+        first = found.take(strangers).take(sort_order(found.take(strangers)))[0]
+        raise InputError(f"label {shown(first)} is not among the declared labels: {listed(declared.ids())}")
+    return found, declared
+
+
+def _ids(series: pl.Series, kind: Kind) -> Vocabulary:
+    return vocabulary(series.cast(pl.Int64) if kind == "integer" else series)
+
+
+def _numbered(pairs: pl.DataFrame, labels: Vocabulary, kinds: Mapping[str, Kind], **rest: Any) -> SparkVotes:
     """Returns the panel of these pairs: rows sorted by worker, then label."""
-    ids = {}
-    for role in ("worker", "label"):
-        found = vocabulary(pairs[role].cast(pl.Int64) if kinds[role] == "integer" else pairs[role])
-        distinct = vocabulary(pairs[role].unique().cast(pl.Int64) if kinds[role] == "integer" else pairs[role].unique())
-        ids[role] = found, distinct.take(sort_order(distinct))
-    (worker, workers), (label, labels) = ids["worker"], ids["label"]
-    if declared is not None:
-        strangers = np.flatnonzero(matched(labels, declared) < 0)
-        if len(strangers):
-            raise InputError(
-                f"label {shown(labels[int(strangers[0])])} is not among the declared labels: {listed(declared.ids())}"
-            )
-        labels = declared
+    worker, label = (_ids(pairs[role], kinds[role]) for role in ("worker", "label"))
+    workers = _ids(pairs["worker"].unique(), kinds["worker"])
+    workers = workers.take(sort_order(workers))
     codes = matched(worker, workers), matched(label, labels)
     order = np.lexsort((codes[1], codes[0]))
     return SparkVotes(
@@ -197,6 +238,18 @@ def _numbered(pairs: pl.DataFrame, declared: Vocabulary | None, kinds: Mapping[s
         workers=workers,
         labels=labels,
         per_row=pairs["votes"].to_numpy()[order].astype(np.int64),
-        task_kind=kinds["task"],
+        **rest,
+    )
+
+
+def _wide(labels: Vocabulary, given: NDArray[np.int64], rows: int, worker_kind: Kind, **rest: Any) -> WideVotes:
+    return WideVotes(
+        worker_ptr=np.zeros(1, np.int64),
+        row_label=np.zeros(0, np.int32),
+        workers=vocabulary(pl.Series([], dtype=DTYPE[worker_kind])),
+        labels=labels,
+        per_row=np.zeros(0, np.int64),
+        given=given,
+        row_count=rows,
         **rest,
     )

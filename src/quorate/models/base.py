@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +18,9 @@ from quorate.engines.base import Engine, Resumable, Session
 from quorate.engines.identity import digest
 from quorate.engines.memory import NOTHING, Room
 from quorate.engines.registry import resolve, votes_for
-from quorate.engines.spark import NO_START, SparkPasses
+from quorate.engines.spark import SparkPasses
+from quorate.engines.spark_layout import NO_START
+from quorate.engines.spark_wide import WidePasses
 from quorate.errors import OptionError, listed, shown
 from quorate.fit import Fit
 from quorate.io.answers import read_gold
@@ -25,11 +28,14 @@ from quorate.io.encode import over_labels
 from quorate.io.ids import matched
 from quorate.io.sources import Source
 from quorate.io.spark_gold import read_gold as far_gold
-from quorate.io.spark_votes import SparkVotes
+from quorate.io.spark_votes import SparkVotes, WideVotes
+from quorate.knowledge import Knowledge
+from quorate.models.blocks import FarFit
+from quorate.params import Parameters
 from quorate.prior import ClassPrior, Others
 from quorate.result import Result
 from quorate.settings import Choice, Number, Rules
-from quorate.spark_result import SparkResult
+from quorate.spark_result import SparkResult, WideResult
 from quorate.transfer import Learned, loosened, possible_labels, transfer
 from quorate.votes import Panel, Votes
 
@@ -45,12 +51,14 @@ class Watch:
     classes: ClassPrior | None = None
     told: NDArray[np.int64] | None = None  # codes of the labels that the history knows, of whomever
 
-    def possible(self, panel: Panel, session: Session) -> NDArray[np.bool_]:
+    def possible(self, panel: Panel, session: Session | WidePasses) -> NDArray[np.bool_]:
         """Returns which labels there are, [K]: those that votes or a history give, and those that gold or priors name."""
         expected = session.start(hard=False).class_counts  # of gold, too
         if self.classes is not None and self.classes.weight != 0:
             expected = expected + self.classes.priors
         out = possible_labels(panel, expected)
+        if isinstance(panel, WideVotes):
+            out[panel.given > 0] = True
         if self.told is not None:
             out[self.told] = True
         return out
@@ -124,10 +132,11 @@ class Model:
             )
         if before is not None and before.scoring != self.scoring:
             raise OptionError(f"a fit of {before.model!r} cannot start {self.name!r}: use the same kind of model")
-        warm = None if before is None else Warm(transfer(loosened(before), known).params, before.iterations)
+        wide = isinstance(known, WideVotes)  # what is known of workers goes to where these are
+        warm = None if before is None or wide else Warm(transfer(loosened(before), known).params, before.iterations)
         watch = Watch(
             How(progress, trace == "full", start, warm),
-            None if told is None else pseudo_votes(told, known),
+            None if told is None or wide else pseudo_votes(told, known),
             None if priors is None else class_prior(priors, priors_weight, known.labels),
             None if told is None else matched(told.labels, known.labels)[np.unique(told.row_label)],
         )
@@ -139,17 +148,37 @@ class Model:
         if isinstance(session, Resumable):
             beliefs = (told, before, watch.classes, None if standards is None else (standards.tasks, standards.labels), start)
             session.identify({"model": self.name, **asdict(self), "trace": trace, "beliefs": digest(beliefs)})
+        rest = self.name, asdict(self), self.scoring, told, 0 if standards is None else len(standards)
+        if isinstance(session, WidePasses):
+            far_fit = self._fit_blocks(known, session, _told_blocks(session, watch, told, before))
+            return WideResult(session.votes, far_fit.fit, session, *rest, asked=far_fit)
         fit = self._fit(known, session, watch)
         marked = session.gold()
         if marked is not None:
             fit = replace(fit, task_columns={**fit.task_columns, "gold": marked})
-        rest = self.name, asdict(self), self.scoring, told, 0 if standards is None else len(standards)
         if isinstance(session, SparkPasses):
             return SparkResult(session.votes, fit, session, *rest)
         return Result(known, fit, session, *rest)
 
     def _fit(self, panel: Votes, session: Session, watch: Watch) -> Fit:
         raise TypeError(f"{type(self).__name__} names settings but no way to fit them")
+
+    def _fit_blocks(self, votes: WideVotes, session: WidePasses, watch: Watch) -> FarFit:
+        raise OptionError(f"this engine cannot run model {self.name!r} with its rows on the executors: choose another model")
+
+
+def _told_blocks(session: WidePasses, watch: Watch, told: Knowledge | None, before: Learned | None) -> Watch:
+    """Returns a watch over rows that are on the executors, after telling these what is known of their workers."""
+    if told is not None:
+        session.remember(partial(pseudo_votes, told))
+    if before is None:
+        return watch
+    params = session.given(before.priors, partial(_carried, loosened(before)))
+    return replace(watch, how=replace(watch.how, warm=Warm(params, before.iterations)))
+
+
+def _carried(before: Learned, panel: Panel) -> Parameters:
+    return transfer(before, panel).params
 
 
 def _are_codes(labels: NDArray[np.int32], n: int) -> bool:

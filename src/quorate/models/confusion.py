@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any, Protocol
+
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.engines.base import Session
 from quorate.params import Parameters
 from quorate.prior import Prior, WorkerPrior
 from quorate.statistics import Statistics
@@ -15,7 +16,15 @@ Floats = NDArray[np.float64]
 NOTHING = Prior()
 
 
-def estimate(session: Session, panel: Panel, statistics: Statistics, prior: Prior = NOTHING) -> Parameters:
+class Tables(Protocol):
+    """What makes the table of counts: a session, or a block of workers."""
+
+    def confusion_table(self, counts: Any, smoothing: float) -> tuple[Floats, Floats]:
+        """Returns log pi, [rows, K], and the votes of each worker by true label, [workers, K]."""
+        ...
+
+
+def estimate(session: Tables, panel: Panel, statistics: Statistics, prior: Prior = NOTHING) -> Parameters:
     """Returns the parameters that maximise the (penalised) likelihood of these statistics."""
     believed, smoothing = prior.workers, prior.smoothing
     counts = statistics.counts if believed is None else statistics.counts + believed.cells

@@ -7,12 +7,16 @@ from typing import ClassVar, Protocol
 
 from quorate import em
 from quorate.engines.base import Session
+from quorate.engines.spark_blocks import Block
+from quorate.engines.spark_wide import WidePasses
 from quorate.fit import Fit
+from quorate.io.spark_votes import WideVotes
 from quorate.models.base import COMMON, Model, Watch
-from quorate.models.confusion import estimate
+from quorate.models.blocks import Beliefs, Confusions, FarFit, Spread, far_population
+from quorate.models.confusion import Tables, estimate
 from quorate.models.population import AUTO, population
 from quorate.params import Parameters
-from quorate.prior import Prior, lay_out
+from quorate.prior import ClassPrior, Prior, lay_out
 from quorate.settings import Choice, Number, Rules
 from quorate.statistics import Statistics
 from quorate.votes import Panel
@@ -56,6 +60,12 @@ class DawidSkene(Model):
         prior, strength = prior_of(self, panel, session, watch)
         return replace(em.run(session, _Plugged(self, session, panel, prior), watch.how), strength=strength)
 
+    def _fit_blocks(self, votes: WideVotes, session: WidePasses, watch: Watch) -> FarFit:
+        lent = far_population(session, self.strength)
+        beliefs = Beliefs(self.smoothing, None if lent is None else lent.votes)
+        fit = em.run(session, Spread(session, _Blocks(self, beliefs), watch.classes), watch.how)
+        return FarFit(replace(fit, strength=0.0 if lent is None else lent.strength), Confusions(beliefs), fit.params, {})
+
 
 @dataclass(frozen=True, kw_only=True)
 class FastDawidSkene(DawidSkene):
@@ -96,7 +106,7 @@ class Hybrid(DawidSkene):
 class _Plugged:
     """A model's settings together with the votes at hand: what the loop asks for."""
 
-    def __init__(self, model: DawidSkene, session: Session, panel: Panel, prior: Prior) -> None:
+    def __init__(self, model: DawidSkene, session: Tables, panel: Panel, prior: Prior) -> None:
         self.name = model.name
         self.tol = model.tol
         self.max_iter = model.max_iter
@@ -111,6 +121,17 @@ class _Plugged:
     def m_step(self, statistics: Statistics) -> Parameters:
         """Returns p_c and log pi of these statistics."""
         return estimate(self._session, self._panel, statistics, self._prior)
+
+
+@dataclass(frozen=True, eq=False)
+class _Blocks:
+    """Makes the recipe of a block."""
+
+    model: DawidSkene
+    beliefs: Beliefs
+
+    def __call__(self, block: Block, classes: ClassPrior | None = None) -> _Plugged:
+        return _Plugged(self.model, block, block, self.beliefs.on(block, classes))
 
 
 class Pulled(Protocol):

@@ -10,11 +10,16 @@ from numpy.typing import NDArray
 
 from quorate import em
 from quorate.engines.base import Session
+from quorate.engines.spark_blocks import Block
+from quorate.engines.spark_tell import Column
+from quorate.engines.spark_wide import Shown, WidePasses
 from quorate.fit import Fit
+from quorate.io.spark_votes import WideVotes
 from quorate.models.base import COMMON, Model, Watch
-from quorate.models.confusion import estimate
+from quorate.models.blocks import Beliefs, Confusions, FarFit, Spread
+from quorate.models.confusion import class_priors, estimate
 from quorate.params import Parameters
-from quorate.prior import Others
+from quorate.prior import ClassPrior, Others, Prior
 from quorate.settings import Number, Rules
 from quorate.statistics import Statistics
 from quorate.votes import Votes
@@ -58,6 +63,24 @@ class IWMV(Model):
             skill=recipe.weights,
         )
 
+    def _fit_blocks(self, votes: WideVotes, session: WidePasses, watch: Watch) -> FarFit:
+        make = _Blocks(self)
+        ended = em.begin(session, Spread(session, make, None), replace(watch.how, likelihood=False))
+        outcome, agreeing = session.weigh(ended.params)
+        params = replace(ended.params, priors=class_priors(agreeing, Prior())[0])
+        fit = Fit(outcome, params, agreeing, ended.trace, ended.converged)
+        return FarFit(fit, Confusions(Beliefs()), agreeing, {"weight": Shown(Column("weights", make), ended.params)})
+
+
+@dataclass(frozen=True, eq=False)
+class _Blocks:
+    """Makes the recipe of a block."""
+
+    model: IWMV
+
+    def __call__(self, block: Block, classes: ClassPrior | None = None) -> _Plugged:
+        return _Plugged(self.model, block, block.history)
+
 
 class _Plugged:
     """What the loop asks for: weights from agreement, until no label changes."""
@@ -67,7 +90,7 @@ class _Plugged:
     starts_hard = True
     is_likelihood = False
 
-    def __init__(self, model: IWMV, votes: Votes, history: Others | None) -> None:
+    def __init__(self, model: IWMV, votes: Votes | Block, history: Others | None) -> None:
         self.name = model.name
         self.max_iter = model.max_iter
         self.weights = np.zeros(votes.n_workers)

@@ -5,10 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from quorate.engines.base import Session
+from quorate.engines.spark_wide import WidePasses
 from quorate.fit import Fit
+from quorate.io.spark_votes import WideVotes
 from quorate.models.base import Model, Watch
-from quorate.models.confusion import estimate
+from quorate.models.blocks import Beliefs, Confusions, FarFit
+from quorate.models.confusion import class_priors, estimate
+from quorate.params import Parameters
+from quorate.prior import Prior
 from quorate.votes import Panel
 
 
@@ -32,3 +39,9 @@ class MajorityVote(Model):
     def _fit(self, panel: Panel, session: Session, watch: Watch) -> Fit:
         outcome, statistics = session.majority()
         return Fit(outcome, estimate(session, panel, statistics), statistics, posterior=session.shares)
+
+    def _fit_blocks(self, votes: WideVotes, session: WidePasses, watch: Watch) -> FarFit:
+        outcome, statistics = session.majority()
+        priors, _ = class_priors(statistics, Prior())
+        params = Parameters(priors, np.zeros((0, votes.n_labels)), np.zeros((0, votes.n_labels)))
+        return FarFit(Fit(outcome, params, statistics), Confusions(Beliefs()), statistics, {})

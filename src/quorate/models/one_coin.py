@@ -10,12 +10,17 @@ from numpy.typing import NDArray
 
 from quorate import em
 from quorate.engines.base import Session
+from quorate.engines.spark_blocks import Block
+from quorate.engines.spark_tell import Column
+from quorate.engines.spark_wide import Shown, WidePasses
 from quorate.fit import Fit
+from quorate.io.spark_votes import WideVotes
 from quorate.models.base import Model, Watch
+from quorate.models.blocks import Beliefs, Confusions, FarFit, Spread, far_population
 from quorate.models.confusion import class_priors, estimate
 from quorate.models.dawid_skene import FAMILY, prior_of
 from quorate.params import Parameters
-from quorate.prior import Prior
+from quorate.prior import ClassPrior, Prior
 from quorate.settings import Rules
 from quorate.statistics import Statistics
 from quorate.transfer import coin_table, other_labels
@@ -59,6 +64,26 @@ class OneCoin(Model):
             skill=recipe.coin,
             strength=strength,
         )
+
+    def _fit_blocks(self, votes: WideVotes, session: WidePasses, watch: Watch) -> FarFit:
+        lent = far_population(session, self.strength)
+        beliefs = Beliefs(self.smoothing, None if lent is None else lent.votes)
+        make = _Blocks(self, beliefs, other_labels(watch.possible(votes, session)))
+        fit = em.run(session, Spread(session, make, watch.classes), watch.how)
+        skill = {"skill": Shown(Column("coin", make), fit.params)}
+        return FarFit(replace(fit, strength=0.0 if lent is None else lent.strength), Confusions(beliefs), fit.statistics, skill)
+
+
+@dataclass(frozen=True, eq=False)
+class _Blocks:
+    """Makes the recipe of a block."""
+
+    model: OneCoin
+    beliefs: Beliefs
+    others: int
+
+    def __call__(self, block: Block, classes: ClassPrior | None = None) -> _Plugged:
+        return _Plugged(self.model, block, self.beliefs.on(block, classes), self.others)
 
 
 class _Plugged:

@@ -12,13 +12,46 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.knowledge import mean_worker
+from quorate.knowledge import given_votes
 from quorate.statistics import Statistics
 from quorate.votes import Panel
 
 Floats = NDArray[np.float64]
 AUTO = "auto"
 MOST = 1e4  # votes lent where workers do not differ at all
+
+
+class Moments(NamedTuple):
+    """Sums over workers, from their votes by given and true label; those of two groups of workers add."""
+
+    votes: Floats  # [K given, K true]
+    squares: Floats  # [K true] of N x_l^2 over workers and given labels: x_l is the share of N votes on such tasks
+    met: Floats  # [K true] workers that voted on such tasks
+    beyond_first: Floats  # [K true] N - 1 of those
+
+    def plus(self, other: Moments) -> Moments:
+        """Returns the sums over both groups."""
+        return Moments(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def mean(self) -> Floats:
+        """Returns the confusion of all workers together, [K given, K true]."""
+        total = self.votes.sum(axis=0)
+        out: Floats = self.votes / np.where(total > 0, total, 1.0)
+        return out
+
+
+def moments(panel: Panel, counts: NDArray[np.int64] | Floats) -> Moments:
+    """Returns the sums over the workers of a panel, from their votes by row, [rows, K]."""
+    k = panel.n_labels
+    totals = np.asarray(panel.by_worker(counts), np.float64).reshape(panel.n_workers, k)
+    of_row = np.repeat(totals, np.diff(panel.worker_ptr), axis=0)
+    squares = (counts * (counts / np.where(of_row > 0, of_row, 1.0))).sum(axis=0)
+    return Moments(
+        given_votes(panel, counts),
+        squares,
+        (totals > 0).sum(axis=0).astype(np.float64),
+        np.maximum(totals - 1.0, 0.0).sum(axis=0),
+    )
 
 
 class Population(NamedTuple):
@@ -30,9 +63,14 @@ class Population(NamedTuple):
 
 def population(panel: Panel, statistics: Statistics, strength: float | str) -> Population:
     """Returns the votes lent to each worker, from the (hard) statistics of majority vote; "auto" finds their number."""
-    mean, frequency = mean_worker(panel, statistics.counts), statistics.counts.sum(axis=0)
-    number = estimated_strength(panel, statistics.counts) if isinstance(strength, str) else float(strength)
-    return Population(number * mean * (frequency / max(float(frequency.sum()), 1.0)), number)
+    return lent(moments(panel, statistics.counts), strength)
+
+
+def lent(sums: Moments, strength: float | str) -> Population:
+    """Returns the votes lent to each worker, from sums over all of them."""
+    frequency = sums.votes.sum(axis=0)
+    number = strength_of(sums) if isinstance(strength, str) else float(strength)
+    return Population(number * sums.mean() * (frequency / max(float(frequency.sum()), 1.0)), number)
 
 
 def estimated_strength(panel: Panel, counts: NDArray[np.int64] | Floats) -> float:
@@ -42,14 +80,17 @@ def estimated_strength(panel: Panel, counts: NDArray[np.int64] | Floats) -> floa
     expected to be V (1/N + (1 - 1/N) rho), where V is the sum of m_l (1 - m_l) and rho = 1 / (strength + 1). Summed
     over workers and true labels, weighted by N, this is solved for rho.
     """
-    totals = np.asarray(panel.by_worker(counts), np.float64).reshape(panel.n_workers, panel.n_labels)
-    mean = mean_worker(panel, counts)
-    of_row = np.repeat(totals, np.diff(panel.worker_ptr), axis=0)
-    share = counts / np.where(of_row > 0, of_row, 1.0)
-    spread = (of_row * share * (share - 2.0 * mean[panel.row_label])).sum(axis=0) + totals.sum(axis=0) * (mean**2).sum(axis=0)
+    return strength_of(moments(panel, counts))
+
+
+def strength_of(sums: Moments) -> float:
+    """Returns the strength that `estimated_strength` tells of, from sums over all workers."""
+    mean = sums.mean()
+    # The sum of N (x_l - m_l)^2: as m is the mean weighted by N, that of N x_l^2 less that of N m_l^2.
+    spread = sums.squares - sums.votes.sum(axis=0) * (mean**2).sum(axis=0)
     by_chance = (mean * (1.0 - mean)).sum(axis=0)
-    beyond = (spread - by_chance * (totals > 0).sum(axis=0)).sum()
-    possible = (by_chance * np.maximum(totals - 1.0, 0.0).sum(axis=0)).sum()
+    beyond = (spread - by_chance * sums.met).sum()
+    possible = (by_chance * sums.beyond_first).sum()
     if possible <= 0 or beyond <= 0:
         return MOST if possible > 0 else 0.0
     rho = min(beyond / possible, 1.0)

@@ -1,0 +1,126 @@
+"""The survey of a Spark frame: the votes of every (worker, label) pair, and what they say label by label.
+
+One job tells both. The pairs come to the driver where they are few; the sums over a label's pairs always do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import polars as pl
+
+from quorate.io.ids import narrowed, vocabulary
+from quorate.io.spark import Frame, arrow_batches, empty_like, functions, gather, ipc, map_arrow
+
+ROLES: Final = ("task", "worker", "label")
+# A text that is a whole number and nothing else: "7", not "007".
+PLAIN_NUMBER: Final = "^(0|-?[1-9][0-9]{0,18})$"
+ANY: Final = 1 << 62  # pairs
+PARTS: Final = 200  # partitions of a shuffle, where Spark is set to choose
+FEWEST: Final = 1 << 16  # pairs of a partition that always come along
+SENT: Final = "sums binary, whole boolean, pairs binary"
+
+
+class Survey(NamedTuple):
+    """What the votes of a frame say, label by label; a missing label has a line, too."""
+
+    labels: pl.DataFrame  # label, rows, votes, without_task, without_worker, tasks_are_whole, odd_task, …
+    workers_are_whole: bool  # every one a whole number, where that was asked for
+    frame: Frame  # worker, label, votes: a line for each pair
+    some: pl.DataFrame | None  # the same, where no partition had too many of them
+
+    @property
+    def rows(self) -> int:
+        """The number of pairs that are a row."""
+        return int(self.labels.drop_nulls("label")["rows"].sum())
+
+    def pairs(self) -> pl.DataFrame:
+        """Returns worker, label and votes of every row, gathered."""
+        seen = gather(self.frame) if self.some is None else self.some
+        return seen.drop_nulls("label").select("worker", "label", "votes")
+
+
+@dataclass(frozen=True)
+class _Send:
+    """What a partition of pairs sends to the driver."""
+
+    narrow: bool  # whether texts that are whole numbers count as such
+    most: int  # pairs, beyond which these stay
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        pairs: list[pl.DataFrame] = []
+        sums: list[pl.DataFrame] = []
+        lines, whole = 0, True
+        for batch in batches:
+            frame = pl.DataFrame(batch)
+            lines += len(frame)
+            sums.append(_by_label(frame))
+            pairs = [*pairs, frame] if lines <= self.most else []
+            whole = whole and self.narrow and _are_whole(frame["worker"])
+        if lines:
+            kept = ipc(pl.concat(pairs)) if lines <= self.most else None
+            line = {"sums": ipc(_added(sums)), "whole": whole, "pairs": kept}
+            schema = {"sums": pl.Binary, "whole": pl.Boolean, "pairs": pl.Binary}
+            yield from arrow_batches(pl.DataFrame([line], schema=schema))
+
+
+def survey(prepared: Frame, narrow: bool, most: int = ANY) -> Survey:
+    """Returns the survey of a frame of the three columns and their odd values; pairs come along unless more than `most`."""
+    f = functions()
+    whole = f.lit(False)
+    if narrow:
+        whole = f.col("task").rlike(PLAIN_NUMBER) & f.expr("try_cast(task as bigint) is not null")
+    # Nothing but numbers is aggregated: for the largest text Spark would sort all votes.
+    frame = prepared.groupBy("worker", "label").agg(
+        f.count(f.lit(1)).alias("votes"),
+        f.sum(f.col("task").isNull().cast("bigint")).alias("without_task"),
+        f.min(whole).alias("tasks_are_whole"),
+        *(f.max(f"odd_{role}").alias(f"odd_{role}") for role in ROLES),
+    )
+    parts = prepared.sparkSession.conf.get("spark.sql.shuffle.partitions")
+    send = _Send(narrow, max(most // (int(parts) if parts.isdigit() else PARTS), FEWEST))
+    told = map_arrow(frame, partial(_run, send), SENT).collect()
+    nothing = empty_like(frame)
+    sums = [_by_label(nothing), *(pl.read_ipc(bytes(line["sums"])) for line in told)]
+    some = None
+    if all(line["pairs"] is not None for line in told):
+        some = pl.concat([nothing, *(pl.read_ipc(bytes(line["pairs"])) for line in told)])
+    return Survey(_added(sums), bool(told) and all(line["whole"] for line in told), frame, some)
+
+
+def _run(send: _Send, batches: Iterator[Any]) -> Iterator[Any]:
+    return send(batches)
+
+
+def _by_label(pairs: pl.DataFrame) -> pl.DataFrame:
+    """Returns the sums over the pairs of each label."""
+    return pairs.group_by("label").agg(
+        pl.len().cast(pl.Int64).alias("rows"),
+        pl.col("votes").sum(),
+        pl.col("without_task").sum(),
+        pl.col("votes").filter(pl.col("worker").is_null()).sum().alias("without_worker"),
+        pl.col("tasks_are_whole").all(),
+        *(pl.col(f"odd_{role}").max() for role in ROLES),
+    )
+
+
+def _added(sums: list[pl.DataFrame]) -> pl.DataFrame:
+    counts = ("rows", "votes", "without_task", "without_worker")
+    return (
+        pl.concat(sums)
+        .group_by("label")
+        .agg(
+            *(pl.col(name).sum() for name in counts),
+            pl.col("tasks_are_whole").all(),
+            *(pl.col(f"odd_{role}").max() for role in ROLES),
+        )
+    )
+
+
+def _are_whole(ids: pl.Series) -> bool:
+    """Returns whether the texts are whole numbers; none of them are not."""
+    texts = ids.drop_nulls().unique()
+    return ids.dtype == pl.String and (not len(texts) or narrowed(vocabulary(texts)).kind == "integer")

@@ -1,0 +1,153 @@
+"""Blocks and parts that write to each other, without Spark between them: the same sums as one table's."""
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import quorate as qr
+from quorate.engines.registry import resolve
+from quorate.engines.spark_blocks import Ask, Block, Receive, number
+from quorate.engines.spark_mail import Begin, Pass, WidePacking, WidePart, at_block, from_block, from_part
+from quorate.engines.spark_pass import Ends, Setting
+from quorate.models.dawid_skene import FastDawidSkene, _Plugged
+from quorate.models.population import lent, moments, population
+from quorate.prior import Prior
+from quorate.statistics import Statistics
+from quorate.vocabulary import Vocabulary
+from quorate.votes import Panel
+
+LABELS = ["a", "b", "c"]
+
+
+def plan(block):
+    return _Plugged(FastDawidSkene(smoothing=0.1), block, block, Prior(0.1))
+
+
+class Post:
+    """Delivers mail between parts and blocks of votes, as Spark would."""
+
+    def __init__(self, votes, n_parts, n_blocks):
+        nobody = Vocabulary.of_texts([])
+        panel = Panel(
+            worker_ptr=np.zeros(1, np.int64), row_label=np.zeros(0, np.int32), workers=nobody, labels=Vocabulary.of(LABELS)
+        )
+        packing = WidePacking(panel, "all", False, n_blocks)
+        frame = pl.DataFrame(votes, schema=["task", "worker", "label"], orient="row")
+        self.setting = Setting(np.zeros(0, np.int32), panel.labels, 0, "hash", False, None)
+        self.parts, asks = {}, {block: [] for block in range(n_blocks)}
+        for part in range(n_parts):
+            mine = frame.filter(pl.col("task").hash(1) % n_parts == part)
+            line = packing._packed(iter([mine]))
+            slices = np.frombuffer(line["slices"], np.int64)
+            self.parts[part] = WidePart(line["part"], slices)
+            rows = pl.read_ipc(line["asks"])
+            for block in range(n_blocks):
+                asks[block].append(Ask(part, rows[int(slices[block]) : int(slices[block + 1])]))
+        self.named = {block: number(reversed(some), panel.labels) for block, some in asks.items()}
+        self.states = {}
+
+    def run(self, work, receive):
+        to_parts = {part: [(part, wide)] for part, wide in self.parts.items()}
+        for block, state in self.states.items():
+            for part, mail in from_block([(block, self.named[block].block), (block, state)]):
+                to_parts[part].append((part, mail))
+        to_blocks = {block: [(block, named.block)] for block, named in self.named.items()}
+        for block, state in self.states.items():
+            to_blocks[block].append((block, state))
+        for items in to_parts.values():
+            for block, mail in from_part(self.setting, work, reversed(items)):
+                to_blocks[block].append((block, mail))
+        self.states = dict(one for items in to_blocks.values() for one in at_block(receive, reversed(items)))
+        return [state.told for state in self.states.values()]
+
+    def counts(self):
+        """By worker and given label, [K]."""
+        found = {}
+        for block, state in self.states.items():
+            own, workers = self.named[block].block, self.named[block].workers.ids()
+            for row, line in enumerate(state.counts.tolist()):
+                found[workers[own.row_worker()[row]], LABELS[own.row_label[row]]] = line
+        return found
+
+
+VOTES = st.lists(
+    st.tuples(st.sampled_from("pqrstu"), st.sampled_from(["w", "x", "ÿ", "zz"]), st.sampled_from(LABELS)), min_size=1
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(VOTES, st.integers(1, 3), st.integers(1, 4), st.booleans())
+def test_passes_count_what_one_table_counts(votes, n_parts, n_blocks, hard):
+    post, near = Post(votes, n_parts, n_blocks), qr.read(votes, labels=LABELS)
+    session = resolve("reference").load(near, seed=0, ties="hash")
+    recipe = _Plugged(FastDawidSkene(smoothing=0.1), session, near, Prior(0.1))
+    statistics = session.start(hard=hard)
+    told = post.run(Begin(hard), Receive(plan, hard, delta=False, width=3))
+    delta = hard  # from the first pass on: hard counts of majority vote are gone on from
+    for _ in range(3):
+        keys = [(near.workers[int(w)], LABELS[label]) for w, label in zip(near.row_worker(), near.row_label, strict=True)]
+        found = post.counts()
+        assert found.keys() == set(keys)
+        assert np.allclose([found[key] for key in keys], statistics.counts, rtol=1e-12, atol=1e-12)
+        params = recipe.m_step(statistics)
+        assert np.isclose(sum(t.penalty for t in told), params.penalty)
+        classes = np.array(statistics.class_counts)
+        statistics = session.step(params, hard=hard)
+        told = post.run(Pass(params.priors, True, hard, delta, True), Receive(plan, hard, delta, width=3))
+        ends = Ends(*sum(t.ends for t in told))
+        assert np.isclose(ends.log_likelihood, statistics.log_likelihood)
+        assert (ends.changed, ends.impossible) == (statistics.changed, statistics.impossible)
+        counted = sum(t.classes for t in told) + (classes if delta else 0)
+        assert np.allclose(counted, statistics.class_counts)
+        if hard:
+            of_priors = (counted * np.where(counted > 0, params.log_prior, 0.0)).sum()
+            assert np.isclose(sum(t.classification for t in told) + of_priors, statistics.classification)
+
+
+def test_the_order_of_parts_does_not_matter_to_a_bit():
+    rng = np.random.default_rng(2)
+    votes = [(f"t{rng.integers(40)}", f"w{rng.integers(9)}", LABELS[rng.integers(3)]) for _ in range(400)]
+    seen = []
+    for _ in range(2):
+        post = Post(votes, 5, 2)
+        post.run(Begin(False), Receive(plan, False, delta=False, width=3))
+        if seen:
+            post.parts = dict(reversed(post.parts.items()))
+        post.run(Pass(np.full(3, 1 / 3), True, False, False, True), Receive(plan, False, delta=False, width=3, seen=True))
+        seen.append(b"".join(state.counts.tobytes() + state.table.tobytes() for _, state in sorted(post.states.items())))
+    assert seen[0] == seen[1]
+
+
+def test_a_block_that_nobody_asks():
+    named = number(
+        [Ask(0, pl.DataFrame(schema={"worker": pl.String, "label": pl.Int64, "votes": pl.Int64}))], Vocabulary.of(LABELS)
+    )
+    assert (named.block.n_workers, named.block.n_rows, named.block.routes) == (0, 0, {})
+    assert plan(Block.nobody(Vocabulary.of(LABELS))).m_step(_statistics()).priors.tolist() == [0.5, 0.5, 0.0]
+
+
+def _statistics():
+    return Statistics(np.zeros((0, 3)), np.array([2.0, 2.0, 0.0]))
+
+
+@pytest.mark.parametrize("strength", [2.5, "auto"])
+def test_what_groups_of_workers_say_of_the_population_adds(strength):
+    near = qr.read(qr.simulate(tasks=200, workers=20, labels=4, votes_per_task=5, skill=0.6, seed=3).votes)
+    statistics = resolve("reference").load(near, seed=0, ties="hash").start(hard=True)
+    parts = []
+    for first, last in ((0, 7), (7, 8), (8, 20)):
+        rows = slice(near.worker_ptr[first], near.worker_ptr[last])
+        group = Panel(
+            worker_ptr=near.worker_ptr[first : last + 1] - near.worker_ptr[first],
+            row_label=near.row_label[rows],
+            workers=near.workers,
+            labels=near.labels,
+        )
+        parts.append(moments(group, statistics.counts[rows]))
+    together = lent(parts[0].plus(parts[1]).plus(parts[2]), strength)
+    whole = population(near, statistics, strength)
+    assert np.isclose(together.strength, whole.strength)
+    assert np.allclose(together.votes, whole.votes)
+    assert whole.strength > 0
