@@ -33,7 +33,7 @@ demo: $(READY)  ## a small crowd, every model on it, a few telling workers
 	@$(BIN)/quorate demo
 
 test: lint  ## lint, types, layers, tests, doctests, coverage
-	$(BIN)/python -m pytest --cov --cov-report=term
+	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term
 
 lint: $(READY)  ## style, types and layers
 	$(BIN)/ruff check .

@@ -28,7 +28,16 @@ def fake_batch(rows, order=()):
     """What Spark gives to foreachBatch, as far as a job looks at it."""
     frame = pl.DataFrame(rows, schema=["task", "worker", "label", *order], orient="row")
     context = SimpleNamespace(getLocalProperty=lambda name: "the query")
-    return SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=context), toArrow=frame.to_arrow)
+    return SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=context), frame=frame)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_spark():
+    """What goes to Spark and what comes from it are polars frames."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("quorate.spark_stream.gather", lambda batch: batch.frame)
+        patch.setattr("quorate.spark_stream.spread", lambda frame, _: frame)
+        yield
 
 
 def job(folder, *, model="fds", bad="fail", refit_every=0, **options):
@@ -137,9 +146,7 @@ def test_decisions_are_those_of_touched_tasks_and_after_a_refit_of_changed_ones(
     twin = qr.Online(labels=LABELS)
     for number, start in enumerate((0, 90, 170)):
         some = rows[start : (90, 170, 180)[number]]
-        batch = fake_batch(some)
-        batch.sparkSession.createDataFrame = lambda table: SimpleNamespace(coalesce=lambda n: pl.DataFrame(table))
-        running(batch, number)
+        running(fake_batch(some), number)
         twin.learn_many(sorted(some))
         before = twin.labels()
         if number == 2:
