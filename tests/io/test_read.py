@@ -185,3 +185,17 @@ def test_a_label_outside_the_declared_ones_is_named_with_its_row():
         qr.read([("t", "w", None), ("t", "w", "cat"), ("t", "w", "dog")], labels=["cat"])
     with pytest.raises(qr.InputError, match="listed twice"):
         qr.read(ROWS, labels=["cat", "cat"])
+
+
+@pytest.mark.filterwarnings("ignore::quorate.errors.MissingLabels")
+@pytest.mark.parametrize("kind", [pl.Int64, pl.Boolean, pl.String, pl.Null])
+def test_a_file_of_nothing_but_abstentions_fits_beside_any_other(tmp_path, kind):
+    nobody = pl.DataFrame({"task": ["u"], "worker": ["a"], "label": pl.Series([None], dtype=kind)})
+    for labels in ([7, 8], ["x", "y"], [True, False]):
+        some = pl.DataFrame({"task": ["t", "t"], "worker": ["a", "b"], "label": labels})
+        for order in ((nobody, some), (some, nobody)):
+            for n, frame in enumerate(order):
+                frame.write_parquet(tmp_path / f"{n}.parquet")
+            votes = qr.read([tmp_path / "0.parquet", tmp_path / "1.parquet"])
+            assert (votes.labels.ids(), votes.abstentions, votes.n_tasks) == (sorted(labels), 1, 1)
+    assert qr.read(nobody, labels=[7]).abstentions == 1

@@ -5,7 +5,8 @@ import sys
 import pytest
 
 import quorate as qr
-from quorate.errors import InputError, QuorateError
+from quorate.engines.spark import SparkEngine
+from quorate.errors import InputError, OptionError, QuorateError
 from quorate.io.spark import plain_errors
 
 
@@ -80,3 +81,10 @@ def test_without_pyspark(monkeypatch):
         qr.aggregate("votes.csv", engine="spark")
     with pytest.raises(QuorateError, match="Spark is not installed"):
         qr.aggregate([("t", "w", "x")], engine="spark")
+
+
+@pytest.mark.parametrize("setting", ["partitions", "blocks"])
+@pytest.mark.parametrize("value", [0, -1, 1.5])
+def test_numbers_of_partitions_and_blocks_are_checked(setting, value):
+    with pytest.raises(OptionError, match=f"{setting} is {value}: give a whole number of at least 1"):
+        SparkEngine(**{setting: value})

@@ -12,7 +12,7 @@ import quorate as qr
 from quorate.engines.spark import SparkEngine
 from quorate.errors import InputError, MissingLabels, OptionError
 from quorate.io import spark_votes
-from quorate.io.spark import spread
+from quorate.io.spark import gather, spread
 from same_fit import assert_same, fit
 
 CROWD = qr.simulate(tasks=90, workers=12, labels=3, votes_per_task=4, seed=6)
@@ -198,3 +198,13 @@ def test_released_votes_are_gone(spark, engine, frame_of):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert result.labels.count() == 90  # made again from the source
+
+
+@pytest.mark.filterwarnings("ignore::quorate.errors.MissingLabels")
+def test_partitions_of_nothing_but_abstentions_and_frames_of_nothing(spark):
+    rows = [("t", 1, 7), ("t", 2, 7), ("u0", 1, None), ("u1", 1, None)]
+    frame = spark.createDataFrame(rows, "task string, worker int, label bigint")
+    result = qr.aggregate(frame, engine=SparkEngine(partitions=8))
+    assert sorted(result.labels_frame().select("task", "label").rows()) == [("t", 7), ("u0", None), ("u1", None)]
+    result.release()
+    assert gather(frame.limit(0)).schema == {"task": pl.String, "worker": pl.Int64, "label": pl.Int64}

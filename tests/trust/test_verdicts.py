@@ -89,6 +89,40 @@ def test_a_ring_that_outvotes_the_others_is_found():
     assert not any(verdict == "copy" for _, verdict in experts)
 
 
+@pytest.mark.parametrize("labels", [3, 8, 16, 64])
+def test_those_who_give_all_labels_alike_are_no_adversaries(labels):
+    draw, found = np.random.default_rng(labels), Counter()
+    for _ in range(3):
+        truth = draw.integers(0, labels, 400)
+        rows = [
+            (t, int(w), int(draw.integers(labels) if w < 12 or draw.random() > 0.8 else truth[t]))
+            for t in range(400)
+            for w in draw.choice(40, 5, replace=False)
+        ]
+        workers = qr.aggregate(rows).workers
+        found.update(workers.filter(pl.col("worker") < 12)["verdict"])
+    assert found["spammer"] >= 0.7 * found.total()
+
+
+def test_nobody_is_a_witness_of_their_own_votes():
+    draw = np.random.default_rng(0)
+    truth = draw.integers(0, 3, 200)
+    rows = [
+        (t, int(w), int(truth[t] if draw.random() < 0.8 else draw.integers(3)))
+        for t in range(200)
+        for w in draw.choice(20, 4, replace=False)
+    ]
+    guesses = [(t, 20, int(draw.integers(3))) for t in range(80)]
+    once, often = (qr.aggregate([*rows, *guesses * n]).workers.sort("worker") for n in (1, 5))
+    assert once["verdict"][20] == often["verdict"][20] == "spammer"
+
+
+@pytest.mark.parametrize("workers", [3, 10])
+def test_good_workers_are_no_copies_of_each_other(workers):
+    rows = [(t, w, t % 3) for t in range(100) for w in range(workers)]
+    assert set(qr.aggregate(rows).workers["verdict"]) == {"trusted"}
+
+
 @given(crowds())
 def test_the_columns_keep_what_they_promise(rows):
     result = qr.aggregate(rows, model="mv")

@@ -30,7 +30,7 @@ from quorate.io.spark_votes import SQL_KIND, SparkVotes, WideVotes
 from quorate.kernels import cpu, reference
 from quorate.kernels.core import compiled
 from quorate.params import Parameters
-from quorate.settings import Choice
+from quorate.settings import Choice, Number
 from quorate.statistics import Statistics
 from quorate.votes import Panel, Votes
 
@@ -49,6 +49,9 @@ class SparkEngine:
 
     def __post_init__(self) -> None:
         Choice(("auto", "driver", "executors")).check("rows", self.rows)
+        for name, value in (("partitions", self.partitions), ("blocks", self.blocks)):
+            if value is not None:
+                Number(least=1, whole=True).check(name, value)
 
     def read(self, source: object, **options: Any) -> Votes | SparkVotes:
         """Returns votes where they lie: a Spark frame's, those of paths and URIs on Spark, others in memory."""

@@ -94,13 +94,16 @@ class CompiledCoder:
     def add(self, batch: pl.DataFrame) -> None:
         """Takes a batch of prepared columns; only labels may be missing."""
         stream = self._core.Stream(batch.select(ROLES).__arrow_c_stream__())
+        tables = []
         for role, kind in zip(ROLES, stream.kinds, strict=True):
-            if kind != "null" and batch[role].null_count() < len(batch):
-                require_same(role, self._kinds.setdefault(role, kind), kind)
-                if role not in self._dictionaries:
-                    self._dictionaries[role] = self._core.TextDictionary() if kind == "string" else self._core.IntDictionary()
-        # A column of nothing but missing labels needs a dictionary, too; it stays empty.
-        tables = [self._dictionaries[role] if role in self._dictionaries else self._core.TextDictionary() for role in ROLES]
+            fitting = self._core.TextDictionary if kind in ("string", "null") else self._core.IntDictionary
+            if kind == "null" or batch[role].null_count() == len(batch):
+                tables.append(fitting())  # nothing but missing labels: of their own type, and forgotten
+                continue
+            require_same(role, self._kinds.setdefault(role, kind), kind)
+            if role not in self._dictionaries:
+                self._dictionaries[role] = fitting()
+            tables.append(self._dictionaries[role])
         columns = list(range(len(ROLES)))
         try:
             while (part := stream.next()) is not None:

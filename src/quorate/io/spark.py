@@ -17,7 +17,13 @@ from quorate.errors import InputError, QuorateError
 
 Frame = Any  # a Spark frame: pyspark is optional, so its types are not named
 SQL_TYPE: Final = {pl.String(): "string", pl.Int64(): "bigint", pl.Boolean(): "boolean", pl.Float64(): "double"}
-DTYPE: Final = {name.replace("bigint", "long"): dtype for dtype, name in SQL_TYPE.items()}  # by the name of Spark's type
+# By the name of Spark's type: what a column is gathered as where there is nothing to gather.
+DTYPE: Final = {
+    **{name: pl.Int64() for name in ("byte", "short", "integer", "long")},
+    **{name: pl.String() for name in ("string", "varchar", "char")},
+    "boolean": pl.Boolean(),
+    "double": pl.Float64(),
+}
 
 
 def is_frame(source: object) -> bool:

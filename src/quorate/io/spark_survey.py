@@ -16,6 +16,7 @@ from quorate.io.ids import narrowed, vocabulary
 from quorate.io.spark import Frame, arrow_batches, empty_like, functions, gather, ipc, map_arrow
 
 ROLES: Final = ("task", "worker", "label")
+PAIR: Final = ("worker", "label", "votes")
 # A text that is a whole number and nothing else: "7", not "007".
 PLAIN_NUMBER: Final = "^(0|-?[1-9][0-9]{0,18})$"
 ANY: Final = 1 << 62  # pairs
@@ -40,7 +41,7 @@ class Survey(NamedTuple):
     def pairs(self) -> pl.DataFrame:
         """Returns worker, label and votes of every row, gathered."""
         seen = gather(self.frame) if self.some is None else self.some
-        return seen.drop_nulls("label").select("worker", "label", "votes")
+        return seen.drop_nulls("label").select(PAIR)
 
 
 @dataclass(frozen=True)
@@ -58,10 +59,10 @@ class _Send:
             frame = pl.DataFrame(batch)
             lines += len(frame)
             sums.append(_by_label(frame))
-            pairs = [*pairs, frame] if lines <= self.most else []
+            pairs = [*pairs, frame.select(PAIR)] if lines <= self.most else []
             whole = whole and self.narrow and _are_whole(frame["worker"])
         if lines:
-            kept = ipc(pl.concat(pairs)) if lines <= self.most else None
+            kept = ipc(pl.concat(pairs), packed=True) if lines <= self.most else None
             line = {"sums": ipc(_added(sums)), "whole": whole, "pairs": kept}
             schema = {"sums": pl.Binary, "whole": pl.Boolean, "pairs": pl.Binary}
             yield from arrow_batches(pl.DataFrame([line], schema=schema))
@@ -87,7 +88,7 @@ def survey(prepared: Frame, narrow: bool, most: int = ANY) -> Survey:
     sums = [_by_label(nothing), *(pl.read_ipc(bytes(line["sums"])) for line in told)]
     some = None
     if all(line["pairs"] is not None for line in told):
-        some = pl.concat([nothing, *(pl.read_ipc(bytes(line["pairs"])) for line in told)])
+        some = pl.concat([nothing.select(PAIR), *(pl.read_ipc(bytes(line["pairs"])) for line in told)])
     return Survey(_added(sums), bool(told) and all(line["whole"] for line in told), frame, some)
 
 

@@ -40,6 +40,7 @@ from quorate.transfer import Learned, loosened, possible_labels, transfer
 from quorate.votes import Panel, Votes
 
 COMMON: Rules = {"seed": Number(whole=True), "ties": Choice(("hash", "prior"))}
+NOT_HERE = "this engine cannot run model {!r}: choose engine='cpu', 'disk' or 'reference'"
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +165,7 @@ class Model:
         raise TypeError(f"{type(self).__name__} names settings but no way to fit them")
 
     def _fit_blocks(self, votes: WideVotes, session: WidePasses, watch: Watch) -> FarFit:
-        raise OptionError(f"this engine cannot run model {self.name!r} with its rows on the executors: choose another model")
+        raise OptionError(NOT_HERE.format(self.name))
 
 
 def _told_blocks(session: WidePasses, watch: Watch, told: Knowledge | None, before: Learned | None) -> Watch:

@@ -17,7 +17,7 @@ from quorate.errors import OptionError
 from quorate.fit import Fit
 from quorate.kernels.reference import Sums
 from quorate.models.ascent import Point, climb
-from quorate.models.base import COMMON, Model, Watch
+from quorate.models.base import COMMON, NOT_HERE, Model, Watch
 from quorate.models.confusion import estimate
 from quorate.prior import ClassPrior
 from quorate.settings import Choice, Number, Rules
@@ -72,7 +72,7 @@ class GLAD(Model):
 
     def _fit(self, votes: Votes, session: Session, watch: Watch) -> Fit:
         if not isinstance(session, OffersGlad):
-            raise OptionError("this engine cannot run model 'glad': choose engine='cpu', 'disk' or 'reference'")
+            raise OptionError(NOT_HERE.format(self.name))
         possible = watch.possible(votes, session)
         plugged = _Plugged(self, votes, session.glad(), possible, watch.classes)
         ended = em.iterate(plugged, plugged, watch.how.progress)

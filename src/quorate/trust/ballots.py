@@ -36,6 +36,13 @@ class Ballots:
         two = np.maximum.reduceat(worker, self.task_ptr[:-1]) > np.minimum.reduceat(worker, self.task_ptr[:-1])
         return two if known is None else two | known
 
+    def once(self) -> Ballots:
+        """Returns the first vote of each worker on each task."""
+        task, worker = self.task(), self.worker()
+        again = np.zeros(len(task), np.bool_)
+        again[1:] = (task[1:] == task[:-1]) & (worker[1:] == worker[:-1])
+        return self.kept(~again) if again.any() else self
+
     def of_tasks(self, chosen: NDArray[np.bool_]) -> Ballots:
         """Returns the votes of the chosen tasks, [tasks]."""
         if chosen.all():
@@ -47,6 +54,11 @@ class Ballots:
     def n_tasks(self) -> int:
         """The number of tasks."""
         return len(self.task_ptr) - 1
+
+    @cached_property
+    def n_labels(self) -> int:
+        """The number of labels that somebody gave, or 1."""
+        return max(len(np.unique(self.panel.row_label)), 1)
 
     @cached_property
     def per_task(self) -> NDArray[np.int64]:

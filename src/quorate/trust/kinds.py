@@ -3,7 +3,8 @@
 One who looks with probability s gives the true label when looking, and else guesses in a manner of their own. One who
 evades gives, with probability s, any label but the true one, and else any label at all. Guessing alone has likelihood 1
 here: the logarithm of the others' is the evidence that answers say anything, what one who bet against guessing would
-have won, half on looking and half on evading.
+have won, half on looking and half on evading. Where labels are many, a manner of one's own is costly to learn; so both
+evidence and evading are weighed against giving all labels alike, too.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ LOOKS: Final = np.linspace(0.05, 0.95, 10)
 EVADES: Final = np.array([0.35, 0.65, 0.95])
 GUESSES: Final = len(EVADES)  # where guessing stands among the hypotheses: evading, guessing, looking
 LENT: Final = np.array([0.1, 0.3, 9.6])  # workers lent to evading, guessing, looking: most people look
+OWN: Final = float(np.log(10.0))  # guessing is in a manner of one's own, unless all labels alike are ten times likelier
 ROUNDS: Final = 50
 SAMPLE: Final = 5_000  # workers who say enough about all
 
@@ -34,6 +36,7 @@ class Kinds(NamedTuple):
     looks: Floats  # [workers] expected share of votes that look at the truth
     evades: Floats  # [workers] and of those that evade it
     bits: Floats  # [workers] evidence that answers say anything, against guessing
+    alike: Floats  # [workers] evidence that all labels are given alike, in bits, against evading
 
 
 def kinds(ballots: Ballots, seen: Seen) -> Kinds:
@@ -44,20 +47,28 @@ def kinds(ballots: Ballots, seen: Seen) -> Kinds:
     weights = _mixture(likelihood[:: max(len(likelihood) // SAMPLE, 1)])
     joint = likelihood * weights
     evading, looking = weights[:GUESSES], weights[GUESSES + 1 :]
-    won = 0.5 * (likelihood[:, :GUESSES] @ (evading / evading.sum()) + likelihood[:, GUESSES + 1 :] @ (looking / looking.sum()))
+    evaded = likelihood[:, :GUESSES] @ (evading / evading.sum())
+    won = 0.5 * (evaded + likelihood[:, GUESSES + 1 :] @ (looking / looking.sum()))
+    alike = np.bincount(ballots.worker(), -np.log(ballots.n_labels * seen.guess), minlength=len(won))
     joint /= joint.sum(axis=1, keepdims=True)
     return Kinds(
         evader=joint[:, :GUESSES].sum(axis=1),
         guesser=joint[:, GUESSES],
         looks=joint[:, GUESSES + 1 :] @ LOOKS,
         evades=joint[:, :GUESSES] @ EVADES,
-        bits=(np.log(np.maximum(won, 1e-300)) + scale[:, 0]) / np.log(2.0),
+        bits=(_log(won) + scale[:, 0] - np.maximum(alike - OWN, 0.0)) / np.log(2.0),
+        alike=(alike - _log(evaded) - scale[:, 0]) / np.log(2.0),
     )
+
+
+def _log(likelihood: Floats) -> Floats:
+    out: Floats = np.log(np.maximum(likelihood, 1e-300))
+    return out
 
 
 def expected(ballots: Ballots, seen: Seen, found: Kinds) -> NDArray[np.float32]:
     """Returns the probability of each vote, [votes], given the others of its task and what its worker is like."""
-    worker, labels = ballots.worker(), ballots.panel.n_labels
+    worker, labels = ballots.worker(), ballots.n_labels
     looks, evades, evader = (part.astype(np.float32)[worker] for part in (found.looks, found.evades, found.evader))
     guessing = seen.guess * (1.0 - looks - evader)
     chance = guessing + looks * seen.others + (evader - evades) / labels + evades * _evaded(seen, labels)
@@ -67,7 +78,7 @@ def expected(ballots: Ballots, seen: Seen, found: Kinds) -> NDArray[np.float32]:
 
 def _log_likelihoods(ballots: Ballots, seen: Seen) -> Floats:
     """Returns the log-likelihood of each worker's votes under each hypothesis, less that of guessing, [workers, hypotheses]."""
-    worker, labels = ballots.worker(), ballots.panel.n_labels
+    worker, labels = ballots.worker(), ballots.n_labels
     out = np.zeros((ballots.panel.n_workers, GUESSES + 1 + len(LOOKS)))
     evaded, lift = _evaded(seen, labels), seen.others / seen.guess - 1.0
     for n, share in enumerate(EVADES.astype(np.float32)):

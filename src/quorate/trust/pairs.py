@@ -15,6 +15,7 @@ log = logging.getLogger(__name__)
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+MOST_USUAL: Final = 0.9  # of agreement beyond expectation that is taken for normal
 COPYING: Final = 0.95  # one who copies gives the other's answer with this probability, and else an own one
 BUDGET: Final = 1 << 20  # pairs of votes that are looked at, or as many as there are votes
 CROWDED: Final = 256  # votes of one task that are paired with one another, where there are too many
@@ -41,24 +42,20 @@ class Pairs(NamedTuple):
 
 
 def comparable(ballots: Ballots, chance: NDArray[np.float32]) -> tuple[Ballot, float]:
-    """Returns (the first vote of each worker on each task; the log-likelihood ratio of a disagreement).
+    """Returns (the votes, each with its chance; the log-likelihood ratio of a disagreement).
 
     `chance`, [votes], is the probability of each vote given the others. Answers may be alike for reasons that no
     model sees, such as tasks that mislead: the crowd's own excess of agreement is taken for normal.
     """
-    task, worker, label = ballots.task(), ballots.worker(), ballots.label()
-    again = np.zeros(len(task), np.bool_)
-    again[1:] = (task[1:] == task[:-1]) & (worker[1:] == worker[:-1])
-    first = np.flatnonzero(~again)
-    task, worker, expected = task[first], worker[first], chance[first].astype(np.float64)
-    given = label[first].astype(np.int64)
+    task, worker, given = ballots.task(), ballots.worker(), ballots.label().astype(np.int64)
+    expected = chance.astype(np.float64)
     usual = usual_excess(task, given, expected)
     gain = np.log((1.0 - COPYING + COPYING / expected) / (1.0 - usual + usual / expected))
     return Ballot(task, worker, given, expected, gain), float(np.log((1.0 - COPYING) / (1.0 - usual)))
 
 
 def usual_excess(task: Integers, label: Integers, chance: Floats) -> float:
-    """Returns the share of answers that are alike beyond expectation, over neighbouring votes, [votes] each; at most a half.
+    """Returns the share of answers that are alike beyond expectation, over neighbouring votes, [votes] each.
 
     >>> usual_excess(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 1]), np.full(4, 0.5))
     0.0
@@ -66,7 +63,7 @@ def usual_excess(task: Integers, label: Integers, chance: Floats) -> float:
     both = task[1:] == task[:-1]
     alike, expected = (label[1:] == label[:-1])[both], 0.5 * (chance[1:] + chance[:-1])[both]
     left = float((1.0 - expected).sum())
-    return float(np.clip((alike - expected).sum() / left, 0.0, 0.5)) if left > 0 else 0.0
+    return float(np.clip((alike - expected).sum() / left, 0.0, MOST_USUAL)) if left > 0 else 0.0
 
 
 def by_agreement(ballots: Ballots) -> NDArray[np.float32]:

@@ -25,6 +25,7 @@ Floats = NDArray[np.float64]
 VERDICTS: Final = ("trusted", "sleeper", "spammer", "adversary", "copy")
 LIKELY: Final = 0.5  # probability of not looking from which on a worker is called a spammer
 ALMOST_SURE: Final = 0.9  # and an adversary: bad luck in a few votes is no ill will
+ALIKE: Final = 8.0  # bits by which giving all labels alike may explain answers better than evading, shared out over the labels
 CLEAR: Final = float(np.log2(10.0))  # bits of evidence from which on answers are taken to say something: ten to one
 EASE: Final = 3.0  # evidence that members are let off at first sight, when their ring still passes for many
 LARGE: Final = 0.2  # share of the workers that may outvote the others
@@ -47,7 +48,8 @@ class Assessment:
 def assess(votes: Votes, labels: NDArray[np.int32], known: NDArray[np.bool_] | None = None) -> Assessment:
     """Returns what the votes tell, starting from labels, [tasks], of which those `known`, [tasks], are certain.
 
-    A vote that nobody else cast beside, on a task that is not known, tells nothing about its worker, and is left out.
+    A vote that nobody else cast beside, on a task that is not known, tells nothing about its worker, and is left out; so is
+    one that repeats an earlier one on the same task: nobody is a witness of their own votes.
     """
     n, k = votes.n_workers, votes.n_labels
     if not n:
@@ -55,7 +57,7 @@ def assess(votes: Votes, labels: NDArray[np.int32], known: NDArray[np.bool_] | N
     if (votes.n_tasks + votes.n_rows) * k > LARGEST:
         log.warning("no intervals and verdicts: %d tasks and %d rows x %d labels are too many", votes.n_tasks, votes.n_rows, k)
         return _nothing(n, k)
-    whole = Ballots.of(votes)
+    whole = Ballots.of(votes).once()
     telling = whole.telling(known)
     ballots, labels, known = whole.of_tasks(telling), labels[telling], None if known is None else known[telling]
     posterior = settle(ballots, of_labels(labels, k), known)
@@ -83,7 +85,7 @@ def assess(votes: Votes, labels: NDArray[np.int32], known: NDArray[np.bool_] | N
         accuracy=accuracy_interval(ballots, belief, seen.right),
         information=mutual_information(ballots, belief),
         evidence=found.bits,
-        verdict=verdicts(found, ring >= 0),
+        verdict=verdicts(found, ring >= 0, ballots.n_labels),
         copies=partners(ring, shared),
         priors=prior_interval(ballots, belief),
     )
@@ -102,9 +104,13 @@ def outvoting(ballots: Ballots) -> NDArray[np.int64]:
     return np.where((ring >= 0) & (size[ring] >= LARGE * workers), ring, NONE)
 
 
-def verdicts(found: Kinds, copying: NDArray[np.bool_]) -> NDArray[np.str_]:
-    """Returns a word for each worker, [workers]; copying, [workers], comes before all else."""
-    blind, evading = found.guesser + found.evader, found.evader > found.guesser
+def verdicts(found: Kinds, copying: NDArray[np.bool_], labels: int) -> NDArray[np.str_]:
+    """Returns a word for each worker, [workers]; copying, [workers], comes before all else.
+
+    The more labels there are, the less a vote says about evading: each is avoided seldom by one who guesses, too.
+    """
+    blind = found.guesser + found.evader
+    evading = (found.evader > found.guesser) & (found.alike < ALIKE / labels)
     word = np.where((found.bits >= CLEAR) & (found.looks > found.evades), "trusted", "sleeper")
     word = np.where(~evading & (blind > LIKELY), "spammer", word)
     word = np.where(evading & (blind > ALMOST_SURE), "adversary", word)
