@@ -1,7 +1,5 @@
 """The disk engine: the labels of the reference from any shards, in bounded memory, and after any interruption."""
 
-import errno
-import os
 import signal
 import subprocess
 import sys
@@ -15,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quorate as qr
+from full_disk import fill_disk
 from quorate.engines import memory, registry, stream
 from quorate.engines.base import Keeps, Resumable
 from quorate.engines.disk import DiskEngine
@@ -349,16 +348,7 @@ def test_a_full_disk_is_said_in_one_line(tmp_path, monkeypatch, fail_at):
     from quorate.io.encoded import arrays
 
     votes = qr.read(qr.simulate(tasks=200, workers=15, seed=7).votes)
-    written, real = [], arrays.write_all
-
-    def full(file, data):
-        written.append(1)
-        if len(written) >= fail_at:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        real(file, data)
-
-    for module in (arrays, stream):
-        monkeypatch.setattr(module, "write_all", full)
+    fill_disk(monkeypatch, fail_at, arrays, stream)
     with pytest.raises(qr.QuorateError, match="cannot write .*: No space left on device") as said:
         fitted(votes, "fds", replace(SMALL, shard_votes=200))
     assert "\n" not in str(said.value)

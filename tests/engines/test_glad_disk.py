@@ -1,8 +1,6 @@
 """GLAD on disk: the fit of memory from any shards, in bounded memory, and after any interruption."""
 
-import errno
 import itertools
-import os
 import signal
 import subprocess
 import sys
@@ -15,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quorate as qr
+from full_disk import fill_disk
 from quorate import vectors
 from quorate.engines import glad, glad_disk, local, memory, registry, stream, vector_files
 from quorate.engines.base import GladModel
@@ -279,16 +278,7 @@ def test_a_vector_that_is_gone_is_said(tmp_path):
 @pytest.mark.parametrize("fail_at", [1, 5, 20, 30, 45, 200, 600])
 def test_a_full_disk_is_said_in_one_line(monkeypatch, fail_at):
     votes = qr.read(qr.simulate(tasks=200, workers=15, seed=7).votes)
-    written, real = [], arrays.write_all
-
-    def full(file, data):
-        written.append(1)
-        if len(written) >= fail_at:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        real(file, data)
-
-    for module in (arrays, stream, vector_files, glad_disk):
-        monkeypatch.setattr(module, "write_all", full)
+    fill_disk(monkeypatch, fail_at, arrays, stream, vector_files, glad_disk)
     with pytest.raises(qr.QuorateError, match="cannot write .*: No space left on device") as said:
         fitted(votes, replace(SMALL, shard_votes=200))
     assert "\n" not in str(said.value)

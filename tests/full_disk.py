@@ -1,0 +1,20 @@
+"""A disk that is full after so many writes."""
+
+import errno
+import os
+
+from quorate.io.encoded import arrays
+
+
+def fill_disk(monkeypatch, fail_at, *modules):
+    """Lets the write of this number fail, and every later one, in modules that write arrays."""
+    written, real = [], arrays.write_all
+
+    def full(file, data):
+        written.append(1)
+        if len(written) >= fail_at:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(file, data)
+
+    for module in modules:
+        monkeypatch.setattr(module, "write_all", full)
