@@ -10,14 +10,14 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq $(1); } || { echo "please install $(1), then run make again"; false; }
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench docs reproduce sanitize clean
+.PHONY: help setup demo test lint bench docs reproduce sanitize fuzz clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY)  ## make the virtual environment and install quorate into it
 
-$(READY): pyproject.toml constraints.txt csrc/CMakeLists.txt $(wildcard csrc/*.* csrc/passes/*.* csrc/encode/*.*)
+$(READY): pyproject.toml constraints.txt $(shell find csrc -name '*.cpp' -o -name '*.hpp' -o -name CMakeLists.txt)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "quorate needs Python 3.11 or newer; this is $$($(PYTHON) -V)"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || $(call apt,python3-venv)
 	@command -v c++ >/dev/null || { $(call apt,g++); } || echo "no C++ compiler: quorate will run on its reference kernels, more slowly"
@@ -56,6 +56,10 @@ sanitize: $(READY)  ## the compiled core under address and undefined-behaviour s
 	@cmake --build build/sanitize --parallel 2 >/dev/null
 	LD_PRELOAD="$$(c++ -print-file-name=libasan.so) $$(c++ -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	  $(BIN)/python tests/sanitized.py build/sanitize
+
+MINUTES ?= 10
+fuzz: $(READY)  ## random crowds, damaged and forged files, interrupted streams: no crash, no wrong answer (MINUTES=10)
+	cd tests && $(abspath $(BIN))/python -m fuzzing --minutes $(MINUTES)
 
 clean:  ## remove what the targets made
 	cd csrc && rm -rf .cmake .ninja_* .skbuild-info.json CMakeCache.txt CMakeFiles CMakeInit.txt build.ninja cmake_install.cmake *.a

@@ -1,0 +1,16 @@
+"""Every fuzz target on a few fixed seeds; `make fuzz` runs them as long as it is told."""
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+SEEDS = {"fits": 25}  # cases that take about a second
+TARGETS = sorted(p.stem for p in Path(__file__).parent.glob("[a-z]*.py") if not p.stem.startswith("test_"))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_cases(target):
+    module = import_module(f"fuzzing.{target}")
+    for seed in range(SEEDS.get(target, 10)):
+        module.run(seed)
