@@ -4,7 +4,6 @@ import random
 import warnings
 
 import oracle
-
 import quorate as qr
 from quorate.models.registry import MODELS
 
