@@ -1,0 +1,28 @@
+"""Models, streams and encoded folders that version 0.1.0 wrote still load, and say what they said then."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import quorate as qr
+
+FILES = Path(__file__).parent / "saved_by_0_1_0"
+EXPECTED = json.loads((FILES / "expected.json").read_text())
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED.keys() - {"encoded"}))
+def test_saved_file(name):
+    if name.startswith("online"):
+        frame = qr.Online.load(FILES / name).labels()
+    else:
+        frame = qr.load(FILES / name).predict(qr.read(FILES / "votes.csv")).labels
+    assert frame["label"].to_list() == EXPECTED[name]["label"]
+    assert np.allclose(frame["confidence"].to_numpy(), EXPECTED[name]["confidence"], atol=1e-8)
+
+
+def test_encoded_folder():
+    frame = qr.aggregate(FILES / "encoded", model="fds").labels
+    assert frame["task"].to_list() == EXPECTED["encoded"]["task"]
+    assert frame["label"].to_list() == EXPECTED["encoded"]["label"]
