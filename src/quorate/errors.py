@@ -4,9 +4,36 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Final
+
+# What a terminal obeys instead of showing: control characters (C0, DEL, C1), line and paragraph separators, marks that turn
+# the direction of text around or take no room, tags, and halves of surrogate pairs, which cannot be encoded at all.
+UNSEEN: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
+)
 
 
-class QuorateError(Exception):
+def visible(text: str) -> str:
+    r"""Return the text with everything that a terminal would obey shown as an escape; all else stays as it is.
+
+    >>> visible("ann\x1b[31m\n")
+    'ann\\x1b[31m\\n'
+    """
+    return UNSEEN.sub(_escape, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+class OneLine(Exception):  # noqa: N818 (of warnings, too)
+    """Base of errors and warnings whose message is one line: what it quotes can neither break it nor steer a terminal."""
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(visible(str(message)))
+
+
+class QuorateError(OneLine):
     """Base of every error that quorate raises on purpose; the message is one line for people."""
 
 
@@ -18,45 +45,48 @@ class OptionError(QuorateError, ValueError):
     """An option has a value (or a name) that is not accepted."""
 
 
-class NotConverged(UserWarning):
+class NotConverged(OneLine, UserWarning):
     """A fit used up its iterations before its stopping rule was met."""
 
 
-class MissingLabels(UserWarning):
+class MissingLabels(OneLine, UserWarning):
     """Votes without a label were dropped as abstentions."""
 
 
-class CopiedVotes(UserWarning):
+class CopiedVotes(OneLine, UserWarning):
     """Some workers give the same wrong answers far more often than chance: their votes are not independent."""
 
 
-class NotCompiled(UserWarning):
+class NotCompiled(OneLine, UserWarning):
     """The compiled core is not there; the reference kernels do its work, more slowly."""
 
 
 def listed(values: Iterable[object], limit: int = 12) -> str:
-    """Returns the values joined by commas, cut after `limit` with a count of the rest.
+    """Return the values joined by commas, cut after `limit` with a count of the rest; each is text, shortened and visible.
 
     >>> listed(range(4), limit=2)
     '0, 1, … (2 more)'
     """
     texts = [str(v) for v in values]
-    head = ", ".join(texts[:limit])
+    head = ", ".join(_shortened(visible(text), 200) for text in texts[:limit])
     return head if len(texts) <= limit else f"{head}, … ({len(texts) - limit} more)"
 
 
 def shown(value: object, limit: int = 60) -> str:
-    """Returns `repr(value)`, shortened so that an error stays one line.
+    """Return `repr(value)`, shortened so that an error stays one line.
 
     >>> shown("x" * 100, limit=5)
     "'xxxx…"
     """
-    text = re.sub(r"\s*\n\s*", " ", repr(value))  # a table's repr has many
+    return _shortened(visible(re.sub(r"\s*\n\s*", " ", repr(value))), limit)  # a table's repr has many lines
+
+
+def _shortened(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[:limit] + "…"
 
 
 def unknown(what: str, name: object, accepted: Iterable[str]) -> OptionError:
-    """Returns the error for a name that is not among the accepted ones, with the nearest of them.
+    """Return the error for a name that is not among the accepted ones, with the nearest of them.
 
     >>> str(unknown("model", "fsd", ["ds", "fds", "mv"]))
     "unknown model 'fsd': did you mean 'fds'? (accepted: ds, fds, mv)"

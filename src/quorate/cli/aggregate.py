@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from quorate.cli import output as out
 from quorate.cli.options import label_list
 from quorate.cli.work import at_work
 
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
     from quorate.evaluation import Evaluation
     from quorate.result import Result
-
-PREVIEW = 20  # labels shown on a terminal
 
 
 def command(
@@ -69,7 +68,7 @@ def command(
     from quorate.engines.memory import NOTHING
     from quorate.engines.registry import resolve
     from quorate.errors import InputError, OptionError
-    from quorate.io.write import check_folder, check_targets, write_frame
+    from quorate.io.write import check_files, check_folder, write_frame
     from quorate.models.registry import MODELS
 
     on_spark = engine == "spark"
@@ -77,14 +76,18 @@ def command(
         raise OptionError("--master makes sense with --engine spark only: leave it out, or add the engine")
     if save is not None and multi:
         raise InputError("--save makes sense for tasks with one label only: leave it out with --multi")
+    frames = {"-o": output, "--workers": workers, "--probabilities": probabilities}
+    inputs = {"the votes": votes, "the truth": truth, "the gold": gold, "the history": history, "the warm start": warm_start}
     if on_spark:
         from quorate.cli import on_spark as far
 
         if save is not None:
             check_folder(save)
+        local = {name: path for name, path in {**frames, "--save": save}.items() if "://" not in str(path)}
+        check_files(local, {name: source for name, source in inputs.items() if "://" not in str(source)})
         far.prepare(votes, master, (output, workers, probabilities), {"--multi": multi, "--truth": truth})
     else:
-        check_targets(*(None if name is None else Path(name) for name in (output, workers, probabilities)), other=save)
+        out.check(frames, inputs, others={"--save": save}, to_stdout=output is None)
     source = votes if len(votes) > 1 else votes[0]
     takes = MODELS[model].room if model in MODELS else NOTHING  # one that is not known is named by `aggregate`
     place = resolve(engine, threads, source=None if multi else source, memory=memory, room=takes)
@@ -256,27 +259,11 @@ def _flat(frame: pl.DataFrame, suffix: str) -> pl.DataFrame:
 
 
 def _labels(result: Any) -> None:
-    """Prints the labels: a preview on a terminal, CSV into a pipe."""
-    import sys
-
     batches = result.label_batches() if hasattr(result, "label_batches") else iter([_flat(result.labels_frame(), "")])
-    if not sys.stdout.isatty():
-        from quorate.io.write import write_stream
-
-        write_stream(batches, sys.stdout.buffer)
-        return
-    from quorate.cli import console
-
-    shown = next(batches)
-    console.data().print(console.table(shown.columns, shown.head(PREVIEW).rows(), left=2))
-    tasks = len(result.votes.tasks) + len(result.votes.unvoted)
-    if tasks > PREVIEW:
-        console.talk().print(f"… and {tasks - PREVIEW} more: write them all with -o labels.csv", style="dim")
+    out.labels(batches, len(result.votes.tasks) + len(result.votes.unvoted))
 
 
 def _json(result: Result, facts: dict[str, object], evaluation: Evaluation | None, *, with_labels: bool) -> None:
-    import json
-
     document = dict(facts)
     if hasattr(result, "fit"):
         document["priors"] = dict(zip(result.votes.labels.texts(), result.fit.params.priors.tolist(), strict=True))
@@ -284,4 +271,4 @@ def _json(result: Result, facts: dict[str, object], evaluation: Evaluation | Non
         document["evaluation"] = evaluation.summary()
     if with_labels:
         document["result"] = result.labels_frame().to_dicts()
-    typer.echo(json.dumps(document, ensure_ascii=False, allow_nan=False))
+    out.document(document)

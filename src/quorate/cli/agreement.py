@@ -42,10 +42,11 @@ def command(
 ) -> None:
     """Measures how far workers agree, with intervals, and finds those who copy each other."""
     import quorate as qr
+    from quorate.cli import output
     from quorate.cli.options import label_list
-    from quorate.io.write import check_targets, write_frame
+    from quorate.io.write import write_frame
 
-    check_targets(pairs, matrix)
+    output.check({"--pairs": pairs, "--matrix": matrix}, {"the votes": votes, "the truth": truth}, to_stdout=True)
     found = qr.agreement(
         votes if len(votes) > 1 else votes[0],
         level=level,
@@ -67,9 +68,7 @@ def command(
     if matrix is not None:
         write_frame(found.matrix_frame(), matrix)
     if as_json:
-        import json
-
-        typer.echo(json.dumps(found.summary(), ensure_ascii=False, allow_nan=False))
+        output.document(found.summary())
     elif quiet:
         typer.echo(float(found.alpha))
     else:
@@ -80,27 +79,28 @@ def _print(found: Agreement) -> None:
     from quorate.cli import console
 
     out = console.data()
-    out.print(
+    out.say(
         f"{found.votes} votes on {found.tasks} tasks by {len(found.workers)} workers, {len(found.labels)} labels; "
         f"{found.paired_tasks} tasks have two votes or more"
     )
     if found.repeated_votes:
-        out.print(f"{found.repeated_votes} votes repeat a worker's own on the same task: --duplicates last keeps one of them")
+        out.say(f"{found.repeated_votes} votes repeat a worker's own on the same task: --duplicates last keeps one of them")
     rows = [(row[1], row[2], _range(row[3], row[4])) for row in found.figures_frame().rows()]
     out.print()
     out.print(console.table([f"{found.level} labels", "value", f"{found.confidence:.0%} interval"], rows))
     if found.without_pairs:
-        out.print(f"\nno pairs of workers: {found.without_pairs}")
+        out.print()
+        out.say(f"no pairs of workers: {found.without_pairs}")
     _errors(found)
     if found.pair_figures is not None and len(found.workers) <= SMALL:
-        out.print("\nagreement of every two workers", style="bold")
+        out.heading("agreement of every two workers")
         out.print(console.heat_map(found.workers.texts(), found.matrix_array(found.pair_figures), corner=""))
     if len(found.copies):
         frame = found.copying_frame()
-        out.print("\nworkers who seem to copy each other, or to err for the same reason", style="bold")
-        out.print(console.table([name.replace("_", " ") for name in frame.columns], frame.head(SHOWN).rows(), left=2))
+        out.heading("workers who seem to copy each other, or to err for the same reason")
+        out.print(console.table([name.replace("_", " ") for name in frame.columns], frame.head(SHOWN).rows(), ids=2))
         if len(frame) > SHOWN:
-            out.print(f"… and {len(frame) - SHOWN} more pairs: --pairs FILE lists them, --json the rings")
+            out.say(f"… and {len(frame) - SHOWN} more pairs: --pairs FILE lists them, --json the rings")
 
 
 def _errors(found: Agreement) -> None:
@@ -114,7 +114,7 @@ def _errors(found: Agreement) -> None:
         ("effective votes", found.effective_votes, _range(found.effective_votes.low, found.effective_votes.high)),
     ]
     out = console.data()
-    out.print(f"\nerrors against {against}", style="bold")
+    out.heading(f"errors against {against}")
     out.print(console.table(["", "", ""], [(name, float(value), span) for name, value, span in rows]))
 
 

@@ -62,4 +62,4 @@ def get_sets(
     with console.downloads(talk, sum(SETS[name].size for name in chosen)) as progress:
         for name in chosen:
             get(SETS[name], folder, base_url, lambda file, here: progress(file.place, here))
-            talk.print(f"{name}: {SETS[name].votes} votes in {folder / name}", markup=False, soft_wrap=True)
+            talk.say(f"{name}: {SETS[name].votes} votes in {folder / name}")

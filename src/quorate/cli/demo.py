@@ -47,17 +47,17 @@ def _run(folder: Path, seed: int) -> None:
 
     import quorate as qr
     from quorate.cli import console
-    from quorate.io.write import write_frame
+    from quorate.io.write import check_files, write_frame
     from quorate.models.registry import MODELS
 
     out = console.data()
     crowd = _crowd(seed)
+    check_files({"votes": folder / "votes.csv", "truth": folder / "truth.csv"})
     write_frame(crowd.votes, folder / "votes.csv")
     write_frame(crowd.truth, folder / "truth.csv")
-    out.print(
-        f"\n{len(crowd.votes)} votes by {len(crowd.worker_names)} moderators on {len(crowd.truth)} comments, "
-        f"each one of\n{', '.join(LABELS)} (files in {folder})\n"
-    )
+    out.print()
+    out.say(f"{len(crowd.votes)} votes by {len(crowd.worker_names)} moderators on {len(crowd.truth)} comments, each one of")
+    out.say(f"{', '.join(LABELS)} (files in {folder})")
     rows: list[tuple[object, ...]] = []
     results: dict[str, Result] = {}
     for name, model in MODELS.items():
@@ -66,14 +66,15 @@ def _run(folder: Path, seed: int) -> None:
         seconds = time.perf_counter() - began
         accuracy = qr.evaluate(results[name], folder / "truth.csv").accuracy
         rows.append((name, model.title, f"{accuracy:.1%}", results[name].iterations, f"{seconds * 1000:.0f}"))
-    out.print("every model on the same votes", style="bold")
+    out.heading("every model on the same votes")
     out.print(console.table(["model", "", "accuracy", "iterations", "ms"], rows, left=2))
-    out.print("\nWhat Fast Dawid-Skene found out about three of the workers, without ever seeing the truth:\n")
+    out.print()
+    out.say("What Fast Dawid-Skene found out about three of the workers, without ever seeing the truth:")
     for worker, about in TELLING.items():
-        out.print(f"{worker}: {about}", style="bold")
+        out.heading(f"{worker}: {about}")
         out.print(console.heat_map(LABELS, results["fds"].confusion_matrix(worker)))
-        out.print()
-    out.print("On your votes: quorate aggregate votes.csv -o labels.csv --workers workers.csv")
+    out.print()
+    out.say("On your votes: quorate aggregate votes.csv -o labels.csv --workers workers.csv")
 
 
 def _crowd(seed: int) -> Simulation:

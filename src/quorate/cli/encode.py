@@ -47,7 +47,4 @@ def command(
             progress=progress,
         )
     size = sum(path.stat().st_size for path in output.iterdir())
-    talk.print(
-        f"{len(made)} votes on {made.n_tasks} tasks by {made.n_workers} workers are in {output} ({size / 1e6:.1f} MB)",
-        soft_wrap=True,
-    )
+    talk.say(f"{len(made)} votes on {made.n_tasks} tasks by {made.n_workers} workers are in {output} ({size / 1e6:.1f} MB)")

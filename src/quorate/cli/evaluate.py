@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from quorate.cli.console import Screen
     from quorate.evaluation import Evaluation
 
 
@@ -36,9 +35,9 @@ def command(
     columns = {"task": task, "label": label, "truth_task": truth_task, "truth_label": truth_label}
     result = qr.evaluate(labels, truth, **columns, multi=multi, probabilities=probabilities)
     if as_json:
-        import json
+        from quorate.cli import output
 
-        typer.echo(json.dumps(result.summary(), ensure_ascii=False, allow_nan=False))
+        output.document(result.summary())
         return
     if quiet:
         typer.echo(result.accuracy)
@@ -50,21 +49,21 @@ def command(
         rows = [[name.replace("_", " "), value] for name, value in result.summary().items()]
         out.print(console.table(["", ""], rows))
         return
-    out.print(f"accuracy {result.accuracy:.4f} ({result.correct} of {result.tasks} tasks that have both a label and truth)")
-    out.print(f"left out: {result.without_truth} labels without truth, {result.without_label} tasks with truth but no label")
+    out.say(f"accuracy {result.accuracy:.4f} ({result.correct} of {result.tasks} tasks that have both a label and truth)")
+    out.say(f"left out: {result.without_truth} labels without truth, {result.without_label} tasks with truth but no label")
     if result.gold:
-        out.print(f"{result.gold} of these labels were given as gold; accuracy of the others {result.accuracy_without_gold:.4f}")
+        out.say(f"{result.gold} of these labels were given as gold; accuracy of the others {result.accuracy_without_gold:.4f}")
     frame = result.per_label_frame()
-    out.print("\nper label", style="bold")
-    out.print(console.table(frame.columns, frame.rows()))
+    out.heading("per label")
+    out.print(console.table(frame.columns, frame.rows(), ids=1))
     confusion = result.confusion_frame()
-    out.print("\ntasks by true label (rows) and chosen label (columns)", style="bold")
-    out.print(console.table(confusion.columns, confusion.rows()))
+    out.heading("tasks by true label (rows) and chosen label (columns)")
+    out.print(console.square(confusion[confusion.columns[0]].to_list(), [row[1:] for row in confusion.rows()], "true"))
     if result.calibration.tasks:
         _confidence(out, result)
 
 
-def _confidence(out: Console, result: Evaluation) -> None:
+def _confidence(out: Screen, result: Evaluation) -> None:
     """Prints what confidence is worth: the figures that are known, and the reliability curve."""
     from quorate.cli import console
 
@@ -77,7 +76,7 @@ def _confidence(out: Console, result: Evaluation) -> None:
         "Brier score, label right or not (0 to 1)": found.confidence_brier,
         "log loss (floor 1e-12)": found.log_loss,
     }
-    out.print(f"\nconfidence, on {found.tasks} tasks", style="bold")
+    out.heading(f"confidence, on {found.tasks} tasks")
     out.print(console.table(["", ""], [[name, value] for name, value in figures.items() if value == value]))
     out.print()
     out.print(console.reliability(found.bins))

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import os
+import signal
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn
 
 import typer
 
 from quorate.cli import aggregate, agreement, datasets, demo, encode, evaluate, predict, reproduce, simulate, stream
-from quorate.errors import QuorateError
+from quorate.errors import QuorateError, visible
 
 app = typer.Typer(
     name="quorate",
@@ -30,6 +36,8 @@ app.command("demo")(demo.command)
 app.command("reproduce")(reproduce.command)
 app.add_typer(datasets.app, name="datasets")
 
+USAGE: type[Exception] = typer.BadParameter.mro()[2]  # click's base of all errors of usage, whichever click typer comes with
+
 
 @app.callback(invoke_without_command=True)
 def _options(version: bool = typer.Option(False, "--version", help="Show the version and leave.")) -> None:
@@ -43,25 +51,141 @@ def _options(version: bool = typer.Option(False, "--version", help="Show the ver
 
 def main() -> None:
     """Runs the command line; bad input ends in one line and exit code 1, bad usage in 2."""
+    _open_streams()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = _one_line
-            app()
+        with _one_line_each(), _terminated():
+            code = app(standalone_mode=False)
+            sys.stdout.flush()  # what cannot be written is known only now
+        if code:
+            sys.exit(code)
         return
+    except USAGE as error:
+        _tell_usage(error)
     except QuorateError as error:
         message = str(error)
     except MemoryError:
         message = "out of memory: close other programs, or use fewer labels or votes"
     except BrokenPipeError:  # the reader of our output has left: not worth a word
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_stdout()
         sys.exit(1)
     except OSError as error:  # a full disk behind stdout, a folder that cannot be made
         message = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
     # Only now, when what the failed command held is free: the compiled core tells of what is left at exit.
-    typer.echo(f"quorate: {' '.join(message.splitlines())}", err=True)
+    _tell(message)
+    _drop_stdout()
     sys.exit(1)
 
 
-def _one_line(message: Warning | str, *_: object, **__: object) -> None:
-    typer.echo(f"quorate: warning: {message}", err=True)
+def _tell(message: object) -> None:
+    """Print one line to stderr; where even that cannot be written, nothing can be said."""
+    with suppress(OSError):
+        print(f"quorate: {visible(str(message))}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _tell_usage(error: Any) -> NoReturn:
+    """Print what is wrong with the arguments, which may hold anything, and leave."""
+    if type(error).__name__ != "NoArgsIsHelpError":  # the message of that one is the help, which has many lines
+        error.message = visible(str(error.message))
+    with suppress(OSError):
+        error.show()
+    sys.exit(error.exit_code)
+
+
+@contextmanager
+def _one_line_each() -> Iterator[None]:
+    """Show every warning, and what the library logs as one, as a line on stderr."""
+
+    def warn(message: Warning | str, *_: object, **__: object) -> None:
+        _tell(f"warning: {message}")
+
+    log, handler = logging.getLogger("quorate"), _LogLines(logging.WARNING)
+    log.addHandler(handler)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = warn
+            yield
+    finally:
+        log.removeHandler(handler)
+
+
+class _LogLines(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print what was logged."""
+        _tell(record.getMessage())
+
+
+@contextmanager
+def _terminated() -> Iterator[None]:
+    """Leave as from an error when the process is told to end, so that what is half written is removed."""
+
+    def leave(*_: object) -> NoReturn:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: cleaning up is not to be interrupted
+        sys.exit(128 + signal.SIGTERM)
+
+    try:
+        before = signal.signal(signal.SIGTERM, leave)
+    except ValueError:  # not the main thread: whoever started it takes care of signals
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class _ClosedOutput(io.RawIOBase):
+    """Stands for a standard output that was closed before we began: nobody can read what is written."""
+
+    def writable(self) -> bool:
+        """Say yes: the error is to come from `write`, in words."""
+        return True
+
+    def write(self, data: object) -> NoReturn:
+        """Raise, in one line."""
+        raise QuorateError("standard output is closed: write into a file with -o, or leave it open")
+
+
+class _ClosedText(io.TextIOBase):
+    encoding = "utf-8"
+    buffer = _ClosedOutput()
+
+    def write(self, text: str) -> int:
+        """Raise, in one line; nothing is no loss."""
+        return self.buffer.write(text) if text else 0
+
+
+def _open_streams() -> None:
+    """Make stdout and stderr such that writing to them is safe, whatever the process was given.
+
+    A closed one is no longer the first free descriptor, which a file of the user's could get. Characters that the encoding
+    of a terminal does not have are escaped.
+    """
+    for number, given in enumerate((sys.stdin, sys.stdout, sys.stderr)):
+        if given is None:
+            with suppress(OSError):
+                _reserve(number)
+    if sys.stdout is None:
+        sys.stdout = _ClosedText()
+    if sys.stderr is None:
+        sys.stderr = io.TextIOWrapper(open(os.devnull, "wb", buffering=0), encoding="utf-8", write_through=True)  # noqa: PTH123, SIM115
+    for given in (sys.stdout, sys.stderr):
+        if isinstance(given, io.TextIOWrapper):
+            given.reconfigure(errors="backslashreplace")
+
+
+def _reserve(number: int) -> None:
+    """Open nothing at a standard descriptor that is closed."""
+    try:
+        os.fstat(number)
+    except OSError:
+        found = os.open(os.devnull, os.O_RDWR)
+        if found != number:
+            os.dup2(found, number)
+            os.close(found)
+
+
+def _drop_stdout() -> None:
+    """Forget what waits to be written to stdout, which would fail once more when Python ends."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -26,8 +26,6 @@ def prepare(votes: list[str], master: str | None, outputs: Sequence[str | None],
     if votes == ["-"]:
         raise InputError("Spark cannot read standard input: name a file, a folder or a URI")
     targets = [name for name in outputs if name is not None]
-    if len(set(targets)) < len(targets):
-        raise InputError("two outputs have the same path: give each its own")
     running = session(master)
     running.sparkContext.setLogLevel("FATAL")  # what goes wrong is told in one line, by us
     for target in targets:
@@ -55,10 +53,10 @@ def show(result: SparkResult) -> None:
         from quorate.cli import console
 
         rows = [tuple(row) for row in result.labels.limit(PREVIEW).collect()]
-        console.data().print(console.table(list(schema), rows, left=2))
+        console.data().print(console.table(list(schema), rows, ids=2))
         if result.votes.n_tasks > PREVIEW:
             more = result.votes.n_tasks - PREVIEW
-            console.talk().print(f"… and {more} more: write them all with -o labels.parquet", style="dim")
+            console.talk().say(f"… and {more} more: write them all with -o labels.parquet", style="dim")
         return
     write_stream(pl.DataFrame(schema=schema), sys.stdout.buffer)
     lines: list[tuple[Any, ...]] = []

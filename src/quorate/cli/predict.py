@@ -24,13 +24,13 @@ def command(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but data.")] = False,
 ) -> None:
     """Labels new tasks with what a saved model knows of the workers; nothing is learned from their votes."""
-    import sys
-
     import quorate as qr
+    from quorate.cli import output as out
     from quorate.errors import listed
-    from quorate.io.write import check_targets, write_frame, write_stream
+    from quorate.io.write import write_frame
 
-    check_targets(output, workers, probabilities)
+    frames = {"-o": output, "--workers": workers, "--probabilities": probabilities}
+    out.check(frames, {"the votes": votes, "the model": using}, to_stdout=output is None)
     model = qr.load(using)
     source = votes if len(votes) > 1 else votes[0]
     result = model.predict(source, task=task, worker=worker, label=label, duplicates=duplicates, threads=threads)
@@ -41,10 +41,12 @@ def command(
     if output is not None:
         write_frame(result.labels_frame(), output)
     else:
-        write_stream(result.labels_frame(), sys.stdout.buffer)
+        out.labels(iter([result.labels_frame()]), len(result.votes.tasks) + len(result.votes.unvoted))
     if quiet:
         return
-    unknown = result.unknown_workers
-    typer.echo(f"{result.votes.n_tasks} tasks labelled by {model!r}", err=True)
+    from quorate.cli import console
+
+    talk, unknown = console.talk(), result.unknown_workers
+    talk.say(f"{result.votes.n_tasks} tasks labelled by {model!r}")
     if unknown:
-        typer.echo(f"{len(unknown)} workers are not known, and taken for the mean worker: {listed(unknown, SHOWN)}", err=True)
+        talk.say(f"{len(unknown)} workers are not known, and taken for the mean worker: {listed(unknown, SHOWN)}")

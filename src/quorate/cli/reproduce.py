@@ -23,17 +23,21 @@ def command(
     """Runs the paper's experiments and writes its figures, ours and the differences; an interrupted run goes on."""
     from quorate.cli import console
     from quorate.cli.datasets import default_folder
+    from quorate.errors import InputError
+    from quorate.io.write import identities, lies_in
     from quorate.paper import plots, protocol, verdict
     from quorate.paper.grid import Plan
     from quorate.paper.reproduce import cells_of, reproduce
 
     folder = data or default_folder()
     names = protocol.choose(None if sets is None else sets.split(","))
+    if identities(output) & identities(folder) or any(lies_in(output, folder / name) for name in names):
+        raise InputError(f"{output} is a folder of the data sets that are read: name another folder")
     talk = console.talk(quiet)
     with console.counter(talk, cells_of(names, folder)) as progress:
         found = reproduce(folder, output, names, Plan(subset, trials), fresh=fresh, done=lambda name: progress(name, 1))
     counts = verdict.summary(verdict.judge(found.grid, subset))
     talk.print(console.table(counts.columns, counts.rows()))
     if not found.drawn:
-        talk.print(plots.MISSING, markup=False, soft_wrap=True)
-    talk.print(f"the report is {output / 'report.md'}", markup=False, soft_wrap=True)
+        talk.say(plots.MISSING)
+    talk.say(f"the report is {output / 'report.md'}")

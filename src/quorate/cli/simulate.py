@@ -33,7 +33,7 @@ def command(
     import quorate as qr
     from quorate.cli import console
     from quorate.errors import InputError
-    from quorate.io.write import check_suffix
+    from quorate.io.write import check_files, check_suffix
 
     crowd = qr.simulate(
         tasks=tasks,
@@ -54,11 +54,12 @@ def command(
     if output.exists() and not output.is_dir():
         raise InputError(f"{output} is a file: name a folder")
     check_suffix(output / f"votes.{form}")
+    check_files({name: output / f"{name}.{form}" for name in ("votes", "truth", "workers", "confusions")})
     output.mkdir(parents=True, exist_ok=True)
     talk = console.talk(quiet)
     with console.counter(talk, tasks * sum(crowd.spec.panel_sizes()) / 2 * (1 + repeats) + tasks) as progress:
         crowd.write(output, form, progress)
-    talk.print(f"votes, truth, workers and confusions of {tasks} tasks by {workers} workers are in {output}")
+    talk.say(f"votes, truth, workers and confusions of {tasks} tasks by {workers} workers are in {output}")
 
 
 def _range(text: str) -> int | tuple[int, int]:

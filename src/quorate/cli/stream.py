@@ -40,6 +40,7 @@ def command(
     from quorate.cli.options import label_list
     from quorate.io.spark_folders import watch
 
+    _check_folders(source, state, output)
     online = qr.Online(labels=label_list(labels), model=model, seed=seed, duplicates=duplicates, strength=strength)
     columns = order.split(",") if order else ()
     stream = qr.SparkStream(
@@ -56,4 +57,25 @@ def command(
         counts = {"batches": done.batch + 1, "votes": done.votes}
         rest = {"without a label": done.abstentions, "bad rows left out": done.skipped}
         facts = [f"{name}: {number}" for name, number in (counts | {k: n for k, n in rest.items() if n}).items()]
-        typer.echo(f"{', '.join(facts)}; decisions are in {output}", err=True)
+        from quorate.cli import console
+
+        console.talk().say(f"{', '.join(facts)}; decisions are in {output}")
+
+
+def _check_folders(source: str, state: Path, output: str) -> None:
+    """Raise when what is written would be read, or written over: three folders, none in another that matters."""
+    import glob
+
+    from quorate.errors import InputError
+    from quorate.io.write import lies_in
+
+    parts = Path(source).parts
+    fixed = [place for place, part in enumerate(parts) if glob.has_magic(part)]
+    votes = Path(*parts[: fixed[0]]) if fixed else Path(source)
+    for option, folder in (("--state", str(state)), ("-o", output)):
+        if "://" not in source + folder and (lies_in(folder, votes) or lies_in(votes, folder)):
+            raise InputError(
+                f"{option} {folder} and the votes in {votes} overlap, so what is written would be read: keep them apart"
+            )
+    if "://" not in output and (lies_in(output, state) or lies_in(state, output)):
+        raise InputError(f"-o {output} and --state {state} overlap: give each a folder of its own")

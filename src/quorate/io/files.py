@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import glob
 import gzip
+import io
+import json
+import os
+import shutil
+import stat
+import tempfile
+import weakref
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import BinaryIO, Final, Literal
 
 import polars as pl
 
@@ -19,6 +27,22 @@ from quorate.io.columns import find
 
 Wanted = Mapping[str, str | None]  # role -> the column the caller named, if any
 PACKED: Final = (".gz", ".zst")
+STANDARD: Final = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
+START: Final = 1 << 16  # bytes looked at before a file is read
+GZIP: Final = b"\x1f\x8b"
+ZSTD: Final = b"\x28\xb5\x2f\xfd"
+# Byte order marks, the longer ones first: that of UTF-32 begins like that of UTF-16.
+MARKS: Final = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+)
+NULS: Final = "{name} is not UTF-8: its first line has NUL bytes, as in UTF-16 without a byte order mark; save the file as UTF-8"
+DENSE: Final = 100  # text seldom packs better than so many to one; what does is looked at before it is read
+MAX_LINE: Final = 1 << 26  # bytes of a line in a file that is packed that densely
+PANIC: Final[type[BaseException]] = pl.exceptions.PanicException  # no Exception, and raised for damaged Parquet and Arrow
 
 
 @dataclass(frozen=True)
@@ -66,13 +90,45 @@ def format_of(path: Path) -> Format:
     return form
 
 
+class Spool:
+    """A copy of what can be read once only, or must be decoded first, in a file that goes with this object."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        folder = tempfile.mkdtemp(prefix="quorate-")
+        self._removal = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self.path = Path(folder) / "spool"
+        with self.path.open("wb") as file:
+            shutil.copyfileobj(stream, file, 1 << 20)
+
+
+def is_stream(path: Path) -> bool:
+    """Return whether a path is a pipe, a device or an open descriptor: read once, written into and never replaced."""
+    if descriptor(path) is not None:
+        return True
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def descriptor(path: Path) -> int | None:
+    """Return the descriptor of this process that a path names, such as /dev/stdout or a shell's /dev/fd/63."""
+    name = str(path)
+    if name in STANDARD:
+        return STANDARD[name]
+    folder, number = os.path.split(name)
+    return int(number) if folder in ("/dev/fd", "/proc/self/fd") and number.isdecimal() else None
+
+
 def batches(
-    path: Path, wanted: Wanted, form: Format | None = None, name: str | None = None, *, skip: int = 0
+    path: Path | Spool, wanted: Wanted, form: Format | None = None, name: str | None = None, *, skip: int = 0
 ) -> Iterator[pl.DataFrame]:
     """Yields the wanted columns of a file, named by their role, in file order, but for the first `skip` rows.
 
     `name` is the file's in messages.
     """
+    spool, path = (path, path.path) if isinstance(path, Spool) else (None, path)
     name = name or str(path)
     form = form or format_of(path)
     if path.is_dir():
@@ -81,13 +137,17 @@ def batches(
         before = _stamp(path)
         if before[0] == 0:
             raise InputError(f"{name} is empty: a header line and a line per vote are expected")
-        with path.open("rb"):
-            pass
-    except OSError as error:
-        raise InputError(f"cannot read {name}: {error.strerror}") from error
+        decoded = _decoded(path, form, name)
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from error
+    text = path if decoded is None else decoded.path
     try:
-        lazy = _scan(path, form)
+        lazy = _scan(text, form)
         header = list(lazy.collect_schema())
+        if any("\0" in column for column in header):
+            raise InputError(NULS.format(name=name))
         _refuse_repeats(header, form, name)
         columns = find(header, wanted, name)
         chosen = lazy.select(pl.col(c).alias(role) for role, c in columns.items())
@@ -102,21 +162,23 @@ def batches(
         if empty:
             yield pl.DataFrame(schema=chosen.collect_schema())
     except (pl.exceptions.PolarsError, OSError, EOFError) as error:
-        raise InputError(f"cannot read {name}: {_place(path, form, error)}") from error
+        raise InputError(f"cannot read {name}: {_place(text, form, error)}") from error
+    except PANIC as error:
+        raise InputError(f"cannot read {name}: it is damaged ({' '.join(str(error).split())[:200]})") from error
     if _stamp(path) != before:
         raise InputError(f"{name} changed while it was read: read it again when nothing writes to it")
+    del spool, decoded  # the copies were needed until here
 
 
 def sniffed(path: Path, name: str) -> Format:
     """Returns the format of a file without a telling name (standard input), from its first bytes."""
-    with path.open("rb") as file:
-        start = file.read(1 << 16)
-    if start.startswith(b"\x1f\x8b"):
-        try:
-            with gzip.open(path) as unpacked:
-                start = unpacked.read(1 << 16)
-        except (OSError, EOFError, zlib.error) as error:
-            raise InputError(f"cannot read {name}: {error}") from error
+    try:
+        start = _start(path)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"cannot read {name}: {error}") from error
+    encoding = _encoding(start)
+    if encoding is not None:
+        start = start[: len(start) // 4 * 4].decode(encoding, "ignore").encode()
     if start.startswith(b"PAR1"):
         return FORMATS[".parquet"]
     if start.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
@@ -125,6 +187,117 @@ def sniffed(path: Path, name: str) -> Format:
         return FORMATS[".jsonl"]
     header = start.split(b"\n", 1)[0]
     return FORMATS[".tsv" if b"\t" in header and b"," not in header else ".csv"]
+
+
+def _start(path: Path) -> bytes:
+    """Return the first bytes of a file, unpacked where they are packed by gzip; none where they are packed by Zstandard."""
+    with path.open("rb") as file:
+        start = file.read(START)
+    if start.startswith(GZIP):
+        with gzip.open(path) as unpacked:
+            return unpacked.read(START)
+    return b"" if start.startswith(ZSTD) else start
+
+
+def _encoding(start: bytes) -> str | None:
+    """Return the encoding that a byte order mark tells, None without one."""
+    return next((encoding for mark, encoding in MARKS if start.startswith(mark)), None)
+
+
+def _decoded(path: Path, form: Format, name: str) -> Spool | None:
+    """Return a copy of a text file in UTF-8 where it is encoded otherwise; what cannot be read is an error.
+
+    None is returned for a file that can be read as it is.
+    """
+    if form.reader not in ("text", "lines"):
+        with path.open("rb"):  # or it is told now why not
+            return None
+    try:
+        start = _start(path)
+        _refuse_dense(path, name)
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        return None  # the reader will say what is wrong with the packing
+    encoding = _encoding(start)
+    if encoding is None:
+        if b"\0" in start.split(b"\n", 1)[0]:
+            raise InputError(NULS.format(name=name))
+        if form.reader == "lines":
+            _refuse_repeated_keys(start, name)
+        return None
+    if encoding == "utf-8-sig" and form.is_text:
+        return None  # the reader knows this mark
+    packed = start[:2] != _raw(path, 2)
+    try:
+        with gzip.open(path) if packed else path.open("rb") as raw:
+            return Spool(_Recoded(raw, encoding))  # type: ignore[arg-type]
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name} is not valid {error.encoding.upper()} ({error.reason}): save the file as UTF-8") from error
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"cannot read {name}: {error}") from error
+
+
+class _Recoded:
+    """A stream in another encoding as a stream of UTF-8, decoded piece by piece."""
+
+    def __init__(self, raw: BinaryIO | gzip.GzipFile, encoding: str) -> None:
+        self._raw = raw
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+
+    def read(self, size: int) -> bytes:
+        """Return some more bytes; none at the end."""
+        while data := self._raw.read(size):
+            if text := self._decoder.decode(data).encode():
+                return text
+        return self._decoder.decode(b"", final=True).encode()
+
+
+def _raw(path: Path, size: int) -> bytes:
+    with path.open("rb") as file:
+        return file.read(size)
+
+
+def _refuse_dense(path: Path, name: str) -> None:
+    """Raise for a packed file that unfolds into a line of no vote: reading it would take all memory there is.
+
+    The last four bytes of a gzip file tell its length unpacked. Only where that is far beyond what text packs to are
+    the lines looked at, in little memory.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        if file.read(2) != GZIP or size < 18:
+            return
+        file.seek(-4, io.SEEK_END)
+        length = int.from_bytes(file.read(4), "little")
+    if length < max(MAX_LINE, DENSE * size):
+        return
+    line = 0
+    with gzip.open(path) as unpacked:
+        while block := unpacked.read(1 << 20):
+            at = block.rfind(b"\n")
+            line = line + len(block) if at < 0 else len(block) - at - 1
+            if line > MAX_LINE:
+                raise InputError(f"{name} unfolds into a line of more than {MAX_LINE >> 20} MiB: this is no file of votes")
+
+
+def _refuse_repeated_keys(start: bytes, name: str) -> None:
+    """Raise when an object among the first lines has a key twice: readers differ in which of the two they take."""
+
+    def keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            seen: set[str] = set()
+            twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+            raise InputError(f"{name}: the key {twice!r} stands twice in line {number}: keep one of them")
+        return found
+
+    lines = start.split(b"\n")
+    for number, line in enumerate(lines if len(start) < START else lines[:-1], 1):  # noqa: B007
+        try:
+            json.loads(line, object_pairs_hook=keys)
+        except InputError:
+            raise
+        except (ValueError, RecursionError):
+            return  # the reader will say what is wrong
 
 
 def _scan(path: Path, form: Format) -> pl.LazyFrame:
@@ -187,7 +360,10 @@ def _bad_line(raw: Iterable[bytes], form: Format) -> str | None:
                 return f"line {number} has {len(fields)} fields, the header {width}: mend or remove that line"
     except UnicodeDecodeError as bad:
         value = bad.object[bad.start]
-        return f"line {number} is not valid UTF-8 (byte 0x{value:02x}): save the file as UTF-8"
+        return (
+            f"line {number} is not valid UTF-8 (byte 0x{value:02x}): save the file as UTF-8 "
+            "(from Windows or in Latin-1: iconv -f WINDOWS-1252 -t UTF-8)"
+        )
     except csv.Error as bad:
         return f"line {number}: {bad}: mend or remove that line"
     return None

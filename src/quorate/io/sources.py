@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -71,9 +69,21 @@ def open_table(source: Source, wanted: Wanted) -> Table:
 
 
 def paths_of(source: Source) -> list[Path] | None:
-    """Returns the files that a source names, in reading order; None for anything else, and for standard input."""
+    """Returns the files that a source names, in reading order; None for anything else.
+
+    Standard input and pipes are no files here: they can be read once only.
+    """
     names = _names(source)
-    return None if names is None or names == ["-"] else list(chain.from_iterable(map(_matches, names)))
+    if names is None or names == ["-"]:
+        return None
+    paths = list(chain.from_iterable(map(_matches, names)))
+    return None if any(map(files.is_stream, paths)) else paths
+
+
+def files_of(source: Source) -> list[Path | int]:
+    """Return everything that is read when a source is: paths, pipes too, and the descriptor of standard input."""
+    names = _names(source) or []
+    return [0] if names == ["-"] else list(chain.from_iterable(map(_matches, names)))
 
 
 def _names(source: Source) -> list[str] | None:
@@ -88,11 +98,12 @@ def _open_files(names: list[str], wanted: Wanted) -> Table:
     if names == ["-"]:
         return _open_stdin(wanted)
     paths = list(chain.from_iterable(map(_matches, names)))
-    forms = [files.format_of(path) for path in paths]
-    is_text = {form.is_text for form in forms}
+    opened = [_opened(path) for path in paths]
+    is_text = {form.is_text for _, form in opened}
     if len(is_text) > 1:
         raise InputError(f"{listed(paths)}: text files and typed files cannot be read together; read them in two calls")
-    return Table(chain.from_iterable(files.batches(path, wanted) for path in paths), is_text=is_text.pop())
+    parts = (files.batches(at, wanted, form, str(path)) for path, (at, form) in zip(paths, opened, strict=True))
+    return Table(chain.from_iterable(parts), is_text=is_text.pop())
 
 
 def _matches(name: str) -> list[Path]:
@@ -109,17 +120,25 @@ def _open_stdin(wanted: Wanted) -> Table:
     """Returns standard input, kept on disk meanwhile: a pipe cannot be read twice, and need not fit in memory."""
     if sys.stdin is None:
         raise InputError("standard input is closed: pipe votes into it, or name a file")
-    folder = tempfile.TemporaryDirectory(prefix="quorate-")
-    path = Path(folder.name) / "stdin"
-    with path.open("wb") as file:
-        shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
-    form = files.sniffed(path, "standard input")
+    try:
+        spool = files.Spool(sys.stdin.buffer)
+    except OSError as error:
+        raise InputError(f"cannot read standard input: {error.strerror or error}") from error
+    form = files.sniffed(spool.path, "standard input")
+    return Table(files.batches(spool, wanted, form, name="standard input"), is_text=form.is_text)
 
-    def batches() -> Iterator[pl.DataFrame]:
-        with folder:
-            yield from files.batches(path, wanted, form, name="standard input")
 
-    return Table(batches(), is_text=form.is_text)
+def _opened(path: Path) -> tuple[Path | files.Spool, files.Format]:
+    """Return a file and its format; the content of a pipe is kept on disk, and tells the format where its name does not."""
+    if not files.is_stream(path):
+        return path, files.format_of(path)
+    form = files.format_of(path) if path.suffix else None
+    try:
+        with path.open("rb") as stream:
+            spool = files.Spool(stream)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+    return spool, form or files.sniffed(spool.path, str(path))
 
 
 def concat(batches: Iterable[pl.DataFrame]) -> pl.DataFrame:
@@ -127,7 +146,8 @@ def concat(batches: Iterable[pl.DataFrame]) -> pl.DataFrame:
     try:
         return pl.concat(list(batches))
     except pl.exceptions.PolarsError as error:
-        raise InputError(f"parts of the source do not fit together, use one type throughout: {error}") from error
+        why = " ".join(str(error).split())
+        raise InputError(f"parts of the source do not fit together, use one type throughout: {why}") from error
 
 
 def _from_columns(source: Mapping[str, object], wanted: Wanted) -> pl.DataFrame:

@@ -1,18 +1,33 @@
-"""Files written whole or not at all: aside, then renamed."""
+"""Files written whole or not at all: aside, then renamed; and never over a file that is read.
+
+The file aside lies beside the target, under a name that the target tells, and its writer holds a lock on it. A process
+that is killed leaves it there without a lock, and the next write to the same target takes it over. So at most as many are
+ever left as there were writers at a time, and no folder need be searched for them.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from itertools import chain, combinations
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks
+    fcntl = None  # type: ignore[assignment]
 
 import polars as pl
 from polars.io.plugins import register_io_source
 
 from quorate.errors import InputError, QuorateError, listed
+from quorate.io.files import descriptor, is_stream
 
 WRITERS: Final[Mapping[str, Callable[[pl.DataFrame, Path], object]]] = {
     ".csv": lambda frame, path: frame.write_csv(path),
@@ -32,39 +47,110 @@ SINKS: Final[Mapping[str, Callable[[pl.LazyFrame, Path], object]]] = {
 }
 
 
+Place = str | os.PathLike[str] | int  # a path, or an open descriptor
+WRITERS_AT_ONCE: Final = 8  # writers of one target that take a name each; more of them take names that nobody reuses
+
+
 def check_target(path: Path) -> None:
     """Raises when a frame cannot be written there, so that it is known before long work."""
     check_suffix(path)
     check_folder(path)
 
 
-def check_targets(*frames: Path | None, other: Path | None = None) -> None:
-    """Raises when frames (and one other file) cannot be written to these paths, or two of them are the same."""
-    given = [path for path in frames if path is not None]
-    for path in given:
-        check_target(path)
-    if other is not None:
-        check_folder(other)
-        given.append(other)
-    if len({path.absolute() for path in given}) < len(given):
-        raise InputError("two outputs have the same path: give each its own")
+def check_files(outputs: Mapping[str, Place | None], inputs: Mapping[str, Any] | None = None) -> None:
+    """Raise when an output is also an input, or two outputs are one file, by whatever route.
+
+    Both are named as the user knows them. Inputs are what `read` takes; those that are no files are left out. Paths are
+    compared with links and dots resolved, and by device and inode, so that hard links and other spellings are seen.
+    """
+    written = {name: (place, identities(place)) for name, place in outputs.items() if place is not None}
+    for (one, (first, some)), (other, (second, more)) in combinations(written.items(), 2):
+        if some & more:
+            raise InputError(
+                f"two outputs have the same path: {one} {first} and {other} {second} are one file; give each its own"
+            )
+    for source, (path, read) in _inputs(inputs or {}):
+        for name, (place, own) in written.items():
+            where = name if isinstance(place, int) else f"{name} {place}"
+            if own & read:
+                raise InputError(f"{where} is the file that {source} are read from, which would be lost: give another path")
+            if isinstance(path, Path) and not isinstance(place, int) and path.is_dir() and lies_in(place, path):
+                raise InputError(f"{where} lies in the folder that {source} are read from: give a path outside of {path}")
+
+
+def check_replaced(folder: Path, source: Any, what: str = "the votes") -> None:
+    """Raise when an input lies in a folder that is about to be replaced."""
+    for _, (path, _) in _inputs({what: source}):
+        if isinstance(path, Path) and lies_in(path, folder):
+            raise InputError(f"cannot write {folder}: {what} are read from {path}, which would be lost; name another folder")
+
+
+def _inputs(inputs: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Path | int, set[object]]]]:
+    """Yield every file that is read, with the name of what is read from it."""
+    from quorate.io.sources import files_of
+
+    for name, source in inputs.items():
+        for path in files_of(source):
+            yield name, (path, identities(path))
+
+
+def identities(place: Place) -> set[object]:
+    """Return what tells whether two places are one file: its path with links resolved, and its device and inode.
+
+    Devices (such as /dev/null) have none: what is written there replaces nothing. Nor has a descriptor that is no file.
+    """
+    resolved: set[object] = set() if isinstance(place, int) else {os.path.normcase(os.path.realpath(place))}
+    try:
+        found = os.fstat(place) if isinstance(place, int) else os.stat(place)  # noqa: PTH116
+    except OSError:
+        return resolved
+    if stat.S_ISCHR(found.st_mode) or (isinstance(place, int) and not stat.S_ISREG(found.st_mode)):
+        return set()
+    return resolved | {(found.st_dev, found.st_ino)}
+
+
+def lies_in(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> bool:
+    """Return whether a path is this folder, or anywhere below it, links resolved.
+
+    >>> lies_in("votes/../crowd/a.csv", "crowd"), lies_in("crowd.csv", "crowd")
+    (True, False)
+    """
+    inner, outer = Path(os.path.realpath(path)), Path(os.path.realpath(folder))
+    own = identities(outer)
+    return any(identities(place) & own for place in (inner, *inner.parents))
 
 
 def check_suffix(path: Path) -> None:
     """Raises when a path's suffix names no format that can be written."""
-    if path.suffix.lower() not in WRITERS:
+    if _form(path) not in WRITERS:
         raise InputError(f"cannot write {path}: the suffix {path.suffix!r} names no known format; known are {listed(WRITERS)}")
+
+
+def _form(path: Path) -> str:
+    """Return the suffix whose format is written there; a pipe or device without one takes CSV."""
+    return ".csv" if not path.suffix and is_stream(path) else path.suffix.lower()
 
 
 def check_folder(path: Path) -> None:
     """Raises when no file can be written at this path."""
     try:
         is_folder = path.is_dir()
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
+        real = path if is_stream(path) else _resolved(path)
+    except (OSError, ValueError) as error:  # too long, links in a circle, a NUL
+        raise InputError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
     if is_folder:
         raise InputError(f"cannot write {path}: it is a folder")
-    check_parent(path)
+    if not is_stream(path):
+        check_parent(real)
+
+
+def _resolved(path: Path) -> Path:
+    """Return the file that is replaced: behind a link what it points to, which need not exist yet."""
+    if not path.is_symlink():
+        return path
+    with suppress(FileNotFoundError):
+        path.stat()  # raises for links in a circle
+    return Path(os.path.realpath(path))
 
 
 def check_parent(path: Path) -> None:
@@ -78,7 +164,7 @@ def check_parent(path: Path) -> None:
 def write_frame(frame: pl.DataFrame, path: Path) -> None:
     """Writes a frame in the format its suffix names; a failure or Ctrl-C leaves what was there before."""
     check_target(path)
-    write_aside(path, lambda aside: WRITERS[path.suffix.lower()](frame, aside))
+    write_aside(path, lambda aside: WRITERS[_form(path)](frame, aside))
 
 
 def write_batches(batches: Iterable[pl.DataFrame], path: Path, progress: Callable[[int], object] | None = None) -> None:
@@ -89,11 +175,11 @@ def write_batches(batches: Iterable[pl.DataFrame], path: Path, progress: Callabl
         coming = iter(batches)
         first = next(coming, None)
         if first is None:
-            WRITERS[path.suffix.lower()](pl.DataFrame(), aside)
+            WRITERS[_form(path)](pl.DataFrame(), aside)
             return
         counted = _reported(chain([first], coming), progress)
         source = register_io_source(lambda *_: counted, schema=first.schema, validate_schema=False)
-        SINKS[path.suffix.lower()](source, aside)
+        SINKS[_form(path)](source, aside)
 
     write_aside(path, write)
 
@@ -116,25 +202,95 @@ def write_stream(frames: pl.DataFrame | Iterable[pl.DataFrame], stream: BinaryIO
 
 
 def write_aside(path: Path, write: Callable[[Path], object]) -> None:
-    """Calls `write` with a path beside the target, then renames it onto the target."""
+    """Calls `write` with a path beside the target, then renames it onto the target.
+
+    A link stays, and what it points to is replaced. A pipe, a device or an open descriptor is written into.
+    """
     try:
-        handle, name = tempfile.mkstemp(prefix=".quorate-", suffix=path.suffix, dir=path.parent)
-    except OSError as error:
-        raise QuorateError(f"cannot write {path}: {error.strerror}") from error
-    os.close(handle)
-    aside = Path(name)
-    try:
-        write(aside)
-        aside.chmod(0o666 & ~_umask())
-        aside.replace(path)
+        if is_stream(path):
+            _write_through(path, write)
+            return
+        target = _resolved(path)
+        with _aside(target) as aside:
+            write(aside)
+            aside.chmod(0o666 & ~_umask())
+            aside.replace(target)
+    except BrokenPipeError:
+        raise  # the reader has left: not an error of the write
     except (OSError, pl.exceptions.PolarsError) as error:
         raise QuorateError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _write_through(path: Path, write: Callable[[Path], object]) -> None:
+    """Write into a pipe or device: all of it aside first, since not every format can be written in one go."""
+    with tempfile.TemporaryDirectory(prefix="quorate-") as folder:
+        aside = Path(folder) / f"out{path.suffix or '.csv'}"
+        write(aside)
+        number = descriptor(path)
+        with aside.open("rb") as file, path.open("wb") if number is None else os.fdopen(os.dup(number), "wb") as target:
+            shutil.copyfileobj(file, target, 1 << 20)
+
+
+@contextmanager
+def _aside(target: Path) -> Iterator[Path]:
+    """Yield an empty file beside the target that no other writer uses; it is gone afterwards, under this name."""
+    handle, aside = _claimed(target)
+    try:
+        yield aside
     finally:
         try:
             aside.unlink(missing_ok=True)
         except KeyboardInterrupt:  # Ctrl-C may be told twice: once by polars, once here
             aside.unlink(missing_ok=True)
             raise
+        finally:
+            os.close(handle)  # and the lock with it
+
+
+def _claimed(target: Path) -> tuple[int, Path]:
+    """Return a locked and empty file beside the target, and its name; what killed writers left is taken over or removed."""
+    start = f".quorate-{blake2b(os.fsencode(target.name), digest_size=6).hexdigest()}-"
+    claimed = None
+    for number in range(WRITERS_AT_ONCE if fcntl is not None else 0):
+        path = target.parent / f"{start}{number}{target.suffix}"
+        handle = _locked(path, os.O_RDWR | (os.O_CREAT if claimed is None else 0))
+        if handle is None:
+            continue
+        if claimed is None:
+            os.ftruncate(handle, 0)
+            claimed = handle, path
+        else:  # left by a writer beside another, both killed
+            path.unlink(missing_ok=True)
+            os.close(handle)
+    if claimed is not None:
+        return claimed
+    handle, name = tempfile.mkstemp(prefix=start, suffix=target.suffix, dir=target.parent)
+    return handle, Path(name)
+
+
+def _locked(path: Path, flags: int) -> int | None:
+    """Return a descriptor of this file that holds its lock; None where there is no such file, or it is not ours to take."""
+    try:
+        handle = os.open(path, flags | os.O_NOFOLLOW, 0o600)
+    except (FileNotFoundError, PermissionError):
+        if flags & os.O_CREAT and not os.path.lexists(path):
+            raise
+        return None
+    except OSError:
+        if flags & os.O_CREAT and not path.is_symlink():
+            raise  # a full disk, a folder that is gone
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        own, there = os.fstat(handle), os.lstat(path)  # whoever had it before may have renamed or removed it
+        if os.path.samestat(own, there) and stat.S_ISREG(own.st_mode) and own.st_nlink == 1 and own.st_uid == os.geteuid():
+            return handle
+    except (BlockingIOError, FileNotFoundError):
+        pass  # somebody writes there, or has finished
+    except OSError:  # a file system without locks: names that tell the target are of no use there
+        path.unlink(missing_ok=True)
+    os.close(handle)
+    return None
 
 
 def _umask() -> int:

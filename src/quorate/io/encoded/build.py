@@ -22,7 +22,7 @@ from quorate.io.encoded.plan import Plan, memory_of, votes_in
 from quorate.io.encoded.state import STATE, State, emptied, fingerprint, is_of_source, locked, note_source
 from quorate.io.files import Wanted
 from quorate.io.sources import Source, open_table, paths_of
-from quorate.io.write import check_parent
+from quorate.io.write import check_parent, check_replaced
 from quorate.vocabulary import Vocabulary
 
 
@@ -63,6 +63,7 @@ def encode(
     identity = {} if paths is None else fingerprint(paths, options)
     aside = target.parent / f".{target.name}.partial"
     check_parent(target)
+    check_replaced(target, source)
     if target.exists() and not is_encoded(target) and not (target.is_dir() and not any(target.iterdir())):
         raise InputError(f"{target} exists and holds no encoded votes: name a new folder")
     if resume and is_encoded(target) and not aside.exists() and is_of_source(target, identity):

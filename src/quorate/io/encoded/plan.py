@@ -66,6 +66,11 @@ def votes_in(paths: Sequence[Path]) -> int:
             else:
                 size = path.stat().st_size
                 total += size * (UNPACKED if path.suffix.lower() in PACKED else 1) // SHORTEST
-        except (OSError, InputError, pl.exceptions.PolarsError):  # whoever reads the file will say what is wrong with it
+        except (
+            OSError,
+            InputError,
+            pl.exceptions.PolarsError,
+            pl.exceptions.PanicException,
+        ):  # whoever reads the file will say what is wrong with it
             continue
     return total
