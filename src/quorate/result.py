@@ -22,6 +22,7 @@ from quorate.io import frames
 from quorate.io.encode import over_labels
 from quorate.io.ids import column, label_columns
 from quorate.io.sources import Source
+from quorate.io.write import check_files
 from quorate.knowledge import Knowledge
 from quorate.learning import learned_from
 from quorate.tempering import posterior_pieces, tempered_fit
@@ -198,6 +199,7 @@ class Result:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes what was learned (not the votes, nor the labels of tasks) to one file, for `quorate.load`."""
+        check_files({"the model": path}, {"the votes": getattr(self.votes, "folder", None)})  # encoded votes know their folder
         learning.save(Path(path), self.learned())
 
     def predict(

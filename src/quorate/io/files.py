@@ -156,7 +156,9 @@ def batches(
         if skip:
             chosen = chosen.slice(skip)
         empty = True
-        for batch in chosen.collect_batches():
+        # Of a line with too many fields the reader takes the first ones, unless it has to read all of them.
+        whole = pl.QueryOptFlags(projection_pushdown=not form.is_text)
+        for batch in chosen.collect_batches(optimizations=whole):
             empty = False
             yield batch
         if empty:
@@ -215,8 +217,8 @@ def _decoded(path: Path, form: Format, name: str) -> Spool | None:
     try:
         start = _start(path)
         _refuse_dense(path, name)
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        return None  # the reader will say what is wrong with the packing
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"cannot read {name}: {error}") from error
     encoding = _encoding(start)
     if encoding is None:
         if b"\0" in start.split(b"\n", 1)[0]:

@@ -73,16 +73,16 @@ def check_files(outputs: Mapping[str, Place | None], inputs: Mapping[str, Any] |
         for name, (place, own) in written.items():
             where = name if isinstance(place, int) else f"{name} {place}"
             if own & read:
-                raise InputError(f"{where} is the file that {source} are read from, which would be lost: give another path")
+                raise InputError(f"{where} is read as well, as {source}, and would be lost: give another path to write to")
             if isinstance(path, Path) and not isinstance(place, int) and path.is_dir() and lies_in(place, path):
-                raise InputError(f"{where} lies in the folder that {source} are read from: give a path outside of {path}")
+                raise InputError(f"{where} lies in {path}, which is read as {source}: give a path outside of that folder")
 
 
 def check_replaced(folder: Path, source: Any, what: str = "the votes") -> None:
     """Raise when an input lies in a folder that is about to be replaced."""
     for _, (path, _) in _inputs({what: source}):
         if isinstance(path, Path) and lies_in(path, folder):
-            raise InputError(f"cannot write {folder}: {what} are read from {path}, which would be lost; name another folder")
+            raise InputError(f"cannot write {folder}: {path}, read as {what}, lies in it and would be lost; name another folder")
 
 
 def _inputs(inputs: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Path | int, set[object]]]]:
@@ -239,12 +239,19 @@ def _aside(target: Path) -> Iterator[Path]:
         yield aside
     finally:
         try:
-            aside.unlink(missing_ok=True)
+            _unlink(aside, handle)
         except KeyboardInterrupt:  # Ctrl-C may be told twice: once by polars, once here
-            aside.unlink(missing_ok=True)
+            _unlink(aside, handle)
             raise
         finally:
             os.close(handle)  # and the lock with it
+
+
+def _unlink(aside: Path, handle: int) -> None:
+    """Remove a file aside, unless it was renamed: its name may be another writer's by now."""
+    with suppress(FileNotFoundError):
+        if os.path.samestat(os.fstat(handle), os.lstat(aside)):
+            aside.unlink()
 
 
 def _claimed(target: Path) -> tuple[int, Path]:

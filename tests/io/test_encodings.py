@@ -1,0 +1,120 @@
+"""Text files as people save them: byte order marks, UTF-16 and UTF-32, Latin-1; and files that are not what they seem."""
+
+import gzip
+import io
+import sys
+import tracemalloc
+
+import polars as pl
+import pytest
+
+import quorate as qr
+from quorate.io import files
+
+CSV = "task,worker,label\n" + "".join(f"t{n // 3},wörker {n % 3} 漢,{'äb'[n % 2]}\n" for n in range(9000))
+LINES = pl.read_csv(CSV.encode()).write_ndjson()
+WANTED = qr.aggregate(pl.read_csv(CSV.encode())).labels
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("form", ["csv", "csv.gz", "tsv", "jsonl", "jsonl.gz", "-"])
+def test_a_byte_order_mark_tells_the_encoding(tmp_path, monkeypatch, encoding, form):
+    text = LINES if "jsonl" in form else CSV.replace(",", "\t") if form == "tsv" else CSV
+    data = (("\ufeff" if encoding.endswith(("le", "be")) else "") + text).encode(encoding)
+    if form == "-":
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        assert qr.aggregate("-").labels.equals(WANTED)
+        return
+    path = tmp_path / f"v.{form}"
+    path.write_bytes(gzip.compress(data) if form.endswith("gz") else data)
+    assert qr.aggregate(path).labels.equals(WANTED)
+    if not form.startswith("jsonl"):
+        assert qr.aggregate(qr.encode(path, tmp_path / "v")).labels.sort("task").equals(WANTED.sort("task"))
+
+
+def test_without_a_final_newline(tmp_path):
+    (tmp_path / "u.csv").write_bytes("task,worker,label\nt1,a,x\nt1,b,y".encode("utf-16"))
+    assert qr.read(tmp_path / "u.csv").workers.ids() == ["a", "b"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+def test_without_a_mark_the_message_says_what_it_is(tmp_path, encoding):
+    for name, text in (("u.csv", CSV), ("u.jsonl", LINES), ("u.csv.gz", CSV)):
+        data = text.encode(encoding)
+        (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+        with pytest.raises(
+            qr.InputError, match="first line has NUL bytes, as in UTF-16 without a byte order mark; save the file as UTF-8"
+        ):
+            qr.read(tmp_path / name)
+
+
+def test_what_is_cut_or_mixed_is_told(tmp_path):
+    (tmp_path / "odd.csv").write_bytes(CSV.encode("utf-16")[:-1])
+    with pytest.raises(qr.InputError, match="odd.csv is not valid UTF-16"):
+        qr.read(tmp_path / "odd.csv")
+    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(CSV.encode("utf-16"))[:-30])
+    with pytest.raises(qr.InputError, match="cannot read .*cut.csv.gz"):
+        qr.read(tmp_path / "cut.csv.gz")
+
+
+def test_latin_1_is_named_with_the_remedy(tmp_path):
+    (tmp_path / "v.csv").write_bytes(b"task,worker,label\na,b,c\na,\xe9,c\n")
+    with pytest.raises(qr.InputError, match=r"line 3 is not valid UTF-8 .*iconv -f WINDOWS-1252 -t UTF-8"):
+        qr.read(tmp_path / "v.csv")
+    (tmp_path / "v.jsonl").write_bytes('{"task":"a","worker":"é","label":"c"}\n'.encode("latin-1"))
+    with pytest.raises(qr.InputError, match=r"line 1 is not valid UTF-8 .*iconv -f WINDOWS-1252 -t UTF-8"):
+        qr.read(tmp_path / "v.jsonl")
+
+
+def test_decoding_takes_little_memory(tmp_path):
+    path = tmp_path / "v.csv"
+    path.write_bytes((CSV + CSV.partition("\n")[2] * 40).encode("utf-16"))
+    tracemalloc.start()
+    try:
+        spool = files._decoded(path, files.FORMATS[".csv"], "v.csv")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert spool.path.stat().st_size > 5_000_000
+    assert peak < 12_000_000  # a few pieces of a megabyte, whatever the size of the file
+    folder = spool.path.parent
+    del spool
+    assert not folder.exists()
+
+
+def test_repeated_keys_are_told(tmp_path):
+    (tmp_path / "v.jsonl").write_text('{"task":1,"worker":1,"label":"a"}\n{"task":1,"worker":2,"label":"a","label":"b"}\n')
+    with pytest.raises(qr.InputError, match="the key 'label' stands twice in line 2"):
+        qr.read(tmp_path / "v.jsonl")
+
+
+def test_a_line_with_too_many_fields_is_told_where_other_columns_are_there(tmp_path):
+    """A comma in a column that nobody asks for shifts all that follow it."""
+    (tmp_path / "v.csv").write_text("text,task,worker,label,note\nhello,t1,a,x,n\nHello, world,t1,b,y,n\n")
+    with pytest.raises(qr.InputError, match="line 3 has 6 fields, the header 5"):
+        qr.read(tmp_path / "v.csv")
+
+
+def test_a_bomb_is_refused_in_little_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "MAX_LINE", 1 << 20)
+    (tmp_path / "bomb.csv.gz").write_bytes(gzip.compress(b"task,worker,label\nt1,a," + b"x" * (4 << 20)))
+    with pytest.raises(qr.InputError, match="bomb.csv.gz unfolds into a line of more than 1 MiB: this is no file of votes"):
+        qr.read(tmp_path / "bomb.csv.gz")
+    (tmp_path / "dense.csv.gz").write_bytes(gzip.compress(b"task,worker,label\n" + b"t1,a,x\n" * 500_000))
+    assert len(qr.read(tmp_path / "dense.csv.gz")) == 500_000
+
+
+def test_a_panic_of_the_reader_is_an_input_error(tmp_path, monkeypatch):
+    class Panicking:
+        def __getattr__(self, name):
+            raise pl.exceptions.PanicException("called `Option::unwrap()` on\na `None` value")
+
+    pl.DataFrame({"task": [1], "worker": [1], "label": [1]}).write_parquet(tmp_path / "v.parquet")
+    monkeypatch.setattr(files, "_scan", lambda *_: Panicking())
+    with pytest.raises(qr.InputError, match=r"v.parquet: it is damaged \(called `Option::unwrap\(\)` on a `None` value\)"):
+        qr.read(tmp_path / "v.parquet")
+    from quorate.io.encoded import plan
+
+    monkeypatch.setattr(plan.pl, "scan_parquet", lambda *_, **__: Panicking())
+    with pytest.raises(qr.InputError, match="it is damaged"):
+        qr.encode(tmp_path / "v.parquet", tmp_path / "v")
