@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping
+from numbers import Real
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -20,7 +21,7 @@ from quorate.io.read import read_frame
 from quorate.io.sources import Source
 from quorate.knowledge import Knowledge
 from quorate.prior import ClassPrior, Others
-from quorate.settings import Number
+from quorate.settings import MOST_VOTES, Number
 from quorate.transfer import Learned
 from quorate.vocabulary import Vocabulary, text_of
 from quorate.votes import Panel
@@ -60,9 +61,13 @@ def as_knowledge(source: Source | Knowledge | Learned | HasLearned) -> Knowledge
     frame, _ = read_frame(source, dict.fromkeys(("worker", "true", "given", "count")))
     columns = {name: prepared(frame[name], name) for name in ("worker", "true", "given")}
     count = frame["count"].cast(pl.Float64, strict=False)
-    bad = (count.is_null() | ~count.is_finite() | (count < 0)).fill_null(True).arg_true()
+    bad = (count.is_null() | ~count.is_between(0, MOST_VOTES)).fill_null(True).arg_true()
+    if frame["count"].dtype == pl.Boolean and len(count):
+        bad = pl.Series([0])
     if len(bad):
-        raise InputError(f"count in row {bad[0] + 1} of the history is {shown(frame['count'][bad[0]])}: give a number from 0 on")
+        raise InputError(
+            f"count in row {bad[0] + 1} of the history is {shown(frame['count'][bad[0]])}: give a number from 0 to {MOST_VOTES:g}"
+        )
     for name, ids in columns.items():
         if ids.null_count():
             raise InputError(f"{name} is missing in row {int(ids.is_null().arg_true()[0]) + 1} of the history")
@@ -95,7 +100,8 @@ def pseudo_votes(known: Knowledge, panel: Panel) -> Others:
 def class_prior(priors: Priors, weight: float | None, labels: Vocabulary) -> ClassPrior:
     """Returns class priors that a caller gives: by label, in label order, as a frame, or "uniform"."""
     if weight is not None:
-        Number(least=0).check("priors_weight", weight)
+        Number(least=0, most=MOST_VOTES).check("priors_weight", weight)
+        weight = float(weight)
     k = len(labels)
     if isinstance(priors, str):
         if priors != "uniform":
@@ -111,7 +117,8 @@ def class_prior(priors: Priors, weight: float | None, labels: Vocabulary) -> Cla
         raise OptionError(f"priors say nothing of the label {shown(missing[0])}: give one for each of {listed(labels.ids())}")
     values = np.array([given[name] for name in names], np.float64)
     least_word = "above 0" if weight is None else "from 0 on"  # fixed at 0 a label could never be chosen
-    if not np.isfinite(values).all() or (values < 0).any() or (weight is None and (values == 0).any()):
+    within = (values >= 0) & (values <= 1 + CLOSE)  # NaN is not
+    if not within.all() or (weight is None and (values == 0).any()):
         raise OptionError(f"priors are {listed(given.items())}: give probabilities {least_word}")
     if not math.isclose(float(values.sum()), 1.0, abs_tol=CLOSE):
         raise OptionError(
@@ -147,10 +154,12 @@ def _pairs(labels: Iterable[object], values: Iterable[object]) -> dict[str, floa
 
 
 def _number(value: object) -> float:
-    try:
-        return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise OptionError(f"priors hold {shown(value)}: give numbers") from None
+    if not isinstance(value, bool) and isinstance(value, Real):
+        try:
+            return float(value)
+        except OverflowError:
+            pass
+    raise OptionError(f"priors hold {shown(value)}: give numbers")
 
 
 def _sorted(ids: Vocabulary) -> Vocabulary:

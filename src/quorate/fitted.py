@@ -40,6 +40,12 @@ class FittedModel:
 
     content: Learned
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.content, Learned):
+            raise InputError(
+                f"content is {shown(self.content)}: quorate.load makes fitted models of files, result.learned() of fits"
+            )
+
     def __repr__(self) -> str:
         known, facts = self.content.knowledge, self.content.facts
         source = f", learned from {facts['votes']} votes on {facts['tasks']} tasks" if {"votes", "tasks"} <= facts.keys() else ""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.bounds import require_array
 from quorate.vocabulary import Vocabulary
 
 
@@ -16,6 +17,9 @@ class Gold:
 
     tasks: Vocabulary
     labels: NDArray[np.int32]  # [gold tasks] codes
+
+    def __post_init__(self) -> None:
+        require_array("labels", self.labels, np.int32, (len(self.tasks),))
 
     def __len__(self) -> int:
         return len(self.labels)

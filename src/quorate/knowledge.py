@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.votes import Panel
+from quorate.bounds import require_array, require_finite
+from quorate.votes import Panel, require_panel
+
+EXACT: Final = 2.0**53  # above it, float64 no longer tells whole numbers apart
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -19,6 +23,13 @@ class Knowledge(Panel):
 
     counts: NDArray[np.float64]  # [rows, K] votes of a row on tasks of this true label
     class_counts: NDArray[np.float64]  # [K] tasks of this true label
+
+    def __post_init__(self) -> None:
+        require_panel(self)
+        for name, ids in (("workers", self.workers), ("labels", self.labels)):
+            ids.require_distinct(name)
+        for name, shape in (("counts", (self.n_rows, self.n_labels)), ("class_counts", (self.n_labels,))):
+            require_finite(name, require_array(name, getattr(self, name), np.float64, shape), least=0, most=EXACT)
 
     def mean_worker(self) -> NDArray[np.float64]:
         """Returns all workers' votes as shares of those on tasks of the same true label, [K given, K true].

@@ -6,8 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import Any
 
 from quorate.errors import OptionError, shown, unknown
+
+# The most pseudo-votes (or weight) that may be asked for: beside more of them, single votes would be lost in rounding.
+MOST_VOTES = 1e12
 
 
 @dataclass(frozen=True)
@@ -23,15 +27,23 @@ class Number:
         """Raises unless the value is such a number."""
         if isinstance(value, str) and value in self.words:
             return
-        kind = Integral if self.whole else Real  # NumPy's numbers are such, too
-        is_number = isinstance(value, kind) and not isinstance(value, bool)
-        fine = is_number and -math.inf < value < math.inf and self.least <= value <= self.most  # type: ignore[operator]
-        if not fine:
+        if not self._holds(value):
             what = "a whole number" if self.whole else "a number"
             bound = f" of at least {self.least:g}" if self.least > -math.inf else ""
             bound += f" and at most {self.most:g}" if self.most < math.inf else ""
             words = "".join(f", or {word!r}" for word in self.words)
             raise OptionError(f"{name} is {shown(value)}: give {what}{bound}{words}")
+
+    def _holds(self, value: object) -> bool:
+        kind = Integral if self.whole else Real  # NumPy's numbers are such, too
+        if isinstance(value, bool) or not isinstance(value, kind):
+            return False
+        number: Any = value
+        try:
+            finite = self.whole or math.isfinite(float(number))
+        except OverflowError:  # a whole number, or a fraction, beyond all floats
+            return False
+        return finite and bool(self.least <= number <= self.most)
 
 
 @dataclass(frozen=True)
@@ -42,7 +54,7 @@ class Choice:
 
     def check(self, name: str, value: object) -> None:
         """Raises unless the value is one of the names."""
-        if value not in self.names:
+        if not isinstance(value, str) or value not in self.names:
             raise unknown(name, value, self.names)
 
 

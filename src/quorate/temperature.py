@@ -12,10 +12,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.errors import InputError, OptionError, shown
+from quorate.errors import InputError, shown
+from quorate.settings import Number
 
 FLOOR: Final = 1e-12  # probabilities below this count as this: the logarithm stays finite
 COLDEST, HOTTEST = 0.05, 100.0  # where temperatures are sought: labels that are all right (wrong) would ask for 0 (infinity)
+TEMPERATURE: Final = Number(least=1e-6, most=1e6)  # where p^(1/T) neither overflows nor loses the order of labels
 STEPS: Final = 200  # far more than Newton with bisection takes
 EXACT: Final = 1e-12  # relative change of 1/T that ends the search
 
@@ -28,6 +30,7 @@ def log_loss(posterior: NDArray[np.float64], truth: NDArray[np.integer]) -> floa
     >>> round(log_loss(np.array([[0.5, 0.5], [1.0, 0.0]]), np.array([0, 1])), 4)  # log(2) and the floor's 27.63, halved
     14.1621
     """
+    _check(posterior, truth, least=-1)
     if not len(truth):
         return float("nan")
     of_truth = np.where(truth < 0, 0.0, posterior[np.arange(len(truth)), truth])
@@ -40,8 +43,8 @@ def tempered(posterior: NDArray[np.float64], temperature: float) -> NDArray[np.f
     >>> tempered(np.array([[0.9, 0.1]]), 2.0).round(3)
     array([[0.75, 0.25]])
     """
-    if not (np.isfinite(temperature) and temperature > 0):
-        raise OptionError(f"temperature is {shown(temperature)}: give a number above 0")
+    TEMPERATURE.check("temperature", temperature)
+    _check(posterior)
     if temperature == 1.0:
         return posterior.copy()
     return _softmax(_logs(posterior) / temperature)
@@ -91,14 +94,20 @@ def _softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     return out
 
 
-def _check(posterior: NDArray[np.float64], truth: NDArray[np.integer]) -> None:
-    if posterior.ndim != 2 or truth.shape != posterior.shape[:1]:
-        raise InputError(f"posterior has shape {posterior.shape}, truth {truth.shape}: give [n, K] probabilities and [n] codes")
-    bad = ~((posterior >= 0) & (posterior <= 1 + 1e-6)).all(axis=1)  # NaN is neither
-    if bad.any():
-        at = int(np.flatnonzero(bad)[0])
+def _check(posterior: NDArray[np.float64], truth: NDArray[np.integer] | None = None, least: int = 0) -> None:
+    """Raise unless these are probabilities, [n, K], and codes of at least `least` and below K, [n]."""
+    lines = np.shape(posterior)
+    if len(lines) != 2 or not isinstance(posterior, np.ndarray) or posterior.dtype.kind != "f":
+        raise InputError(f"posterior has shape {lines}: give [n, K] probabilities as a NumPy array of floats")
+    within = (posterior >= 0) & (posterior <= 1 + 1e-6)  # NaN is neither
+    if not within.all():
+        at = int(np.argmin(within.all(axis=1)))
         raise InputError(f"line {at + 1} of posterior is {shown(posterior[at].tolist())}: give probabilities from 0 to 1")
-    odd = (truth < 0) | (truth >= posterior.shape[1])
+    if truth is None:
+        return
+    if not isinstance(truth, np.ndarray) or truth.shape != lines[:1] or truth.dtype.kind not in "iu":
+        raise InputError(f"posterior has shape {lines}, truth {np.shape(truth)}: give [n] codes of labels as whole numbers")
+    odd = (truth < least) | (truth >= lines[1])
     if odd.any():
-        at = int(np.flatnonzero(odd)[0])
-        raise InputError(f"code {at + 1} of truth is {truth[at]}: give codes from 0 to {posterior.shape[1] - 1}")
+        at = int(np.argmax(odd))
+        raise InputError(f"code {at + 1} of truth is {truth[at]}: give codes from {least} to {lines[1] - 1}")

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate import settings
+from quorate.bounds import require_array
+from quorate.errors import InputError
 from quorate.io.ids import matched
 from quorate.knowledge import Knowledge
 from quorate.params import Parameters
+from quorate.settings import Choice, Rules
+from quorate.temperature import TEMPERATURE
 from quorate.votes import Panel
 
 Floats = NDArray[np.float64]
 LENT = 0.01  # votes of the mean worker that free a warm start from what was never seen
 # How a model scores votes: by confusions, by a weight per worker, by one accuracy per worker, or by counting heads.
 Scoring = Literal["confusion", "weight", "coin", "heads"]
+RULES: Rules = {"scoring": Choice(get_args(Scoring)), "temperature": TEMPERATURE}
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +42,21 @@ class Learned:
     iterations: int = 0
     temperature: float = 1.0
     facts: Mapping[str, object] = field(default_factory=dict)  # tasks, votes, log-likelihood: for people
+
+    def __post_init__(self) -> None:
+        known, k = self.knowledge, self.knowledge.n_labels
+        shapes = {
+            "table": (known.n_rows, k),
+            "denominators": (known.n_workers, k),
+            "shared": (k, k),
+            "priors": (k,),
+            **({} if self.skill is None else {"skill": (known.n_workers,)}),
+        }
+        for name, shape in shapes.items():
+            array = require_array(name, getattr(self, name), np.float64, shape)
+            if np.isnan(array).any():
+                raise InputError(f"{name} holds NaN: give numbers")
+        settings.check({"scoring": self.scoring, "temperature": self.temperature}, RULES)
 
     def confusion(self, worker: int) -> Floats:
         """Returns pi_cl of one worker, [K true, K given]; that of the population for an unknown one (-1)."""

@@ -10,17 +10,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Final, Literal
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.errors import InputError, OptionError, shown
+from quorate import bounds
+from quorate.errors import InputError, OptionError, shown, unknown
 
 Kind = Literal["string", "integer", "boolean"]
 Id = str | int | bool
 
 KIND_OF_TYPE: Final[dict[type, Kind]] = {str: "string", int: "integer", bool: "boolean"}
+DTYPE_OF_KIND: Final[dict[Kind, type[np.generic]]] = {"string": np.uint8, "integer": np.int64, "boolean": np.bool_}
 LARGEST: Final = 2**63 - 1
 
 
@@ -37,11 +39,61 @@ class Vocabulary:
     offsets: NDArray[np.int64]  # string: [n + 1], where each text begins; else empty
 
     def __init__(self, kind: Kind, values: NDArray[np.generic], offsets: NDArray[np.int64] | None = None) -> None:
+        """Take arrays that are checked, and copied unless they are read-only; a mapped file is checked when it is used."""
+        if kind not in DTYPE_OF_KIND:
+            raise unknown("kind", kind, DTYPE_OF_KIND)
         self.kind = kind
-        self.values = values
-        self.offsets = np.zeros(0, np.int64) if offsets is None else offsets
-        self.values.flags.writeable = False
-        self.offsets.flags.writeable = False
+        self.values = bounds.frozen(bounds.require_array("values", values, DTYPE_OF_KIND[kind]))
+        if kind == "string":
+            self.offsets = bounds.frozen(bounds.require_array("offsets", offsets, np.int64))
+            if not len(self.offsets):
+                raise InputError("offsets are empty: the first one, 0, is always there")
+        elif offsets is None or not np.size(offsets):
+            self.offsets = np.zeros(0, np.int64)
+        else:
+            raise InputError(f"offsets are for ids of kind string: leave them out for kind {kind}")
+        self._is_valid = self._is_distinct = False  # whether that is known
+        if not (bounds.is_mapped(self.values) or bounds.is_mapped(self.offsets)):
+            self._require_valid("ids")
+
+    @classmethod
+    def known(cls, kind: Kind, values: NDArray[np.generic], offsets: NDArray[np.int64] | None = None) -> Self:
+        """Return the vocabulary of arrays that were made for it a moment ago: they are neither checked nor copied."""
+        out = cls.__new__(cls)
+        out.kind = kind
+        out.values = bounds.freeze(values)
+        out.offsets = bounds.freeze(np.zeros(0, np.int64) if offsets is None else offsets)
+        out._is_valid = out._is_distinct = True
+        return out
+
+    def require_distinct(self, name: str) -> None:
+        """Raise unless these are distinct ids, in valid arrays; what is known already is not looked at again."""
+        self._require_valid(name)
+        if self._is_distinct:
+            return
+        if self.kind == "string":
+            again = bounds.repeated_text(self.offsets, self.values.view(np.uint8))
+        else:
+            first = np.unique(self.values, return_index=True)[1]
+            later = np.ones(len(self.values), np.bool_)
+            later[first] = False
+            again = int(np.argmax(later)) if later.any() else None
+        if again is not None:
+            raise InputError(f"{name} hold {shown(self[again])} twice, at index {again} again: give distinct ids")
+        self._is_distinct = True
+
+    def _require_valid(self, name: str) -> None:
+        if not self._is_valid and self.kind == "string":
+            bounds.require_offsets(f"the offsets of {name}", self.offsets, len(self.values))
+            bounds.require_texts(name, self.offsets, self.values.view(np.uint8))
+        self._is_valid = True
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        bounds.freeze(self.values)
+        bounds.freeze(self.offsets)
+        self._is_valid = self._is_distinct = False
+        self._require_valid("ids")
 
     @classmethod
     def of(cls, ids: Iterable[object], what: str = "id") -> Vocabulary:
@@ -58,20 +110,24 @@ class Vocabulary:
         if len(set(texts)) < len(texts):
             twice = next(t for n, t in enumerate(texts) if t in texts[:n])
             raise InputError(f"{what} {shown(twice)} is listed twice: list each one once")
-        if kind == "string":
-            return cls.of_texts(texts)
-        return cls(kind, np.array(given, dtype=np.int64 if kind == "integer" else np.bool_))
+        if kind != "string":
+            return cls.known(kind, np.array(given, dtype=DTYPE_OF_KIND[kind]))
+        out = cls.of_texts(texts)
+        out._is_distinct = True
+        return out
 
     @classmethod
     def of_texts(cls, texts: Sequence[str]) -> Vocabulary:
-        """Returns a string vocabulary of texts known to be distinct."""
+        """Returns a string vocabulary of texts; whether they are distinct is not looked at."""
         try:
             encoded = [t.encode("utf-8") for t in texts]
         except UnicodeEncodeError as error:
             raise InputError(f"{shown(error.object)} is not valid text: {error.reason}") from error
         offsets = np.zeros(len(encoded) + 1, np.int64)
         np.cumsum([len(b) for b in encoded], out=offsets[1:])
-        return cls("string", np.frombuffer(b"".join(encoded), np.uint8), offsets)
+        out = cls.known("string", np.frombuffer(b"".join(encoded), np.uint8), offsets)
+        out._is_distinct = False
+        return out
 
     def __len__(self) -> int:
         return len(self.offsets) - 1 if self.kind == "string" else len(self.values)
@@ -110,14 +166,20 @@ class Vocabulary:
     def take(self, codes: NDArray[np.integer]) -> Vocabulary:
         """Returns the vocabulary of the ids with these codes, in this order."""
         if self.kind != "string":
-            return Vocabulary(self.kind, self.values[codes])
+            return self._taken(codes, self.values[codes])
         starts = self.offsets[:-1][codes]
         lengths = self.offsets[1:][codes] - starts
         offsets = np.zeros(len(codes) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
         # Byte i of the new text lies at (start of its id) + (place within its id).
         where = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return Vocabulary("string", self.values[where], offsets)
+        return self._taken(codes, self.values[where], offsets)
+
+    def _taken(self, codes: NDArray[np.integer], *arrays: NDArray[Any]) -> Vocabulary:
+        out = Vocabulary.known(self.kind, *arrays)
+        out._is_valid = self._is_valid
+        out._is_distinct = self._is_distinct and _are_distinct(codes, len(self))
+        return out
 
     def text_buffers(self) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
         """Returns (offsets [n + 1], bytes) of the texts of all ids, whatever their kind."""
@@ -132,6 +194,13 @@ class Vocabulary:
     @cached_property
     def _index(self) -> dict[str, int]:
         return {t: code for code, t in enumerate(self.texts())}
+
+
+def _are_distinct(codes: NDArray[np.integer], n: int) -> bool:
+    """Returns whether these codes below n are distinct; False, too, where it is not plain to see."""
+    if (codes[1:] > codes[:-1]).all():
+        return True
+    return bool(codes.min() >= 0) and bool((np.bincount(codes, minlength=n) <= 1).all())
 
 
 def text_of(value: object) -> str:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.errors import InputError
+from quorate import bounds
+from quorate.bounds import require_array, require_below, require_offsets, require_sorted
+from quorate.errors import InputError, shown, unknown
 from quorate.vocabulary import Vocabulary
 
 FrameKind = Literal["polars", "pandas", "pyarrow"]
+COUNTED: Final = ("all", "last", "first")  # of a worker's votes on one task
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -65,9 +68,26 @@ class Panel:
         return np.add.reduceat(by_row, starts, axis=0) if len(starts) else by_row
 
 
+def require_panel(panel: Panel) -> None:
+    """Raise unless the arrays of a panel are what its docstring says, and each worker and label has an id of its own."""
+    workers, labels = panel.workers, panel.labels
+    for name, ids in (("workers", workers), ("labels", labels)):
+        if not isinstance(ids, Vocabulary):
+            raise InputError(f"{name} is {shown(ids)} of type {type(ids).__name__}: give a Vocabulary")
+    row_label = require_array("row_label", panel.row_label, np.int32)
+    worker_ptr = require_array("worker_ptr", panel.worker_ptr, np.int64)
+    require_offsets("worker_ptr", worker_ptr, len(row_label), strictly=True)
+    require_below("row_label", row_label, len(labels))
+    require_sorted("row_label", row_label, worker_ptr, strictly=True)
+    if len(workers) != len(worker_ptr) - 1:
+        raise InputError(f"workers has {len(workers)} ids, but worker_ptr tells of {len(worker_ptr) - 1}: give one for each")
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Votes(Panel):
     """All votes, sorted by task (in order of first appearance), within a task by row.
+
+    `quorate.read` makes them; arrays that a caller gives are checked in full, and copied unless they are read-only.
 
     >>> import quorate as qr
     >>> votes = qr.read([("t1", "ann", "cat"), ("t1", "bob", "dog"), ("t2", "ann", "cat")])
@@ -86,8 +106,46 @@ class Votes(Panel):
     duplicates: str = "all"  # which of a worker's votes on one task counted: all, last or first
 
     def __post_init__(self) -> None:
-        for array in (self.task_ptr, self.row, self.worker_ptr, self.row_label):
-            array.flags.writeable = False
+        for name in ("task_ptr", "row", "worker_ptr", "row_label"):
+            array = getattr(self, name)
+            if isinstance(array, np.ndarray):
+                object.__setattr__(self, name, bounds.frozen(array))
+        self._require()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        for name in ("task_ptr", "row", "worker_ptr", "row_label"):
+            bounds.freeze(getattr(self, name))
+        self._require()
+
+    def _require(self) -> None:
+        """Raise unless every array is what it is said to be; files that a subclass has mapped are its own to check."""
+        mine = type(self) is Votes
+        require_panel(self)
+        row, task_ptr = require_array("row", self.row, np.uint32), require_array("task_ptr", self.task_ptr, np.int64)
+        here = [mine or not bounds.is_mapped(array) for array in (row, task_ptr)]
+        if here[0]:
+            require_below("row", row, self.n_rows)
+        if here[1]:
+            require_offsets("task_ptr", task_ptr, len(row), strictly=True)
+        if all(here):
+            require_sorted("row", row, task_ptr)
+        for name in ("tasks", "unvoted", "workers", "labels"):
+            ids = getattr(self, name)
+            if not isinstance(ids, Vocabulary):
+                raise InputError(f"{name} is {shown(ids)} of type {type(ids).__name__}: give a Vocabulary")
+            if mine or not bounds.is_mapped(ids.values):
+                ids.require_distinct(name)
+        if len(self.tasks) != len(task_ptr) - 1:
+            raise InputError(f"tasks has {len(self.tasks)} ids, but task_ptr tells of {len(task_ptr) - 1}: give one for each")
+        if len(self.unvoted) and len(self.tasks) and self.unvoted.kind != self.tasks.kind:
+            raise InputError(f"unvoted holds ids of kind {self.unvoted.kind}, tasks of kind {self.tasks.kind}: use one kind")
+        if self.frame_kind not in get_args(FrameKind):
+            raise unknown("frame_kind", self.frame_kind, get_args(FrameKind))
+        if self.duplicates not in COUNTED:
+            raise unknown("duplicates", self.duplicates, COUNTED)
+        if not isinstance(self.abstentions, int | np.integer) or isinstance(self.abstentions, bool) or self.abstentions < 0:
+            raise InputError(f"abstentions is {shown(self.abstentions)}: give a whole number of at least 0")
 
     def __len__(self) -> int:
         return len(self.row)

@@ -102,7 +102,7 @@ def test_files_hold_what_the_frames_do(tmp_path, monkeypatch, suffix):
         ({"skill": 1.5}, "skill is 1.5: give a number of at least 0 and at most 1"),
         ({"votes_per_task": 0}, "votes_per_task is 0"),
         ({"votes_per_task": (5, 3)}, r"votes_per_task is \(5, 3\)"),
-        ({"label_weights": [1]}, "label_weights is .1.0.: give 3 weights"),
+        ({"label_weights": [1]}, "label_weights is .1.: give 3 weights"),
         ({"spammers": 0.6, "adversaries": 0.6}, "together at most 1"),
     ],
 )

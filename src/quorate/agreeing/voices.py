@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from quorate.agreeing.copying import Copies, rings
 from quorate.agreeing.pair_table import PairFigures
 from quorate.agreeing.reference import Reference
+from quorate.bounds import freeze
 from quorate.errors import NotConverged
 from quorate.models.dawid_skene import FastDawidSkene
 from quorate.votes import Votes
@@ -72,4 +73,5 @@ def one_voice(votes: Votes, ring: Ints) -> Votes:
     keep = ~in_ring[worker]
     keep[of_ring[stays]] = True
     size = np.bincount(task[keep], minlength=votes.n_tasks)
-    return replace(votes, task_ptr=np.concatenate([[0], np.cumsum(size)]), row=votes.row[keep])
+    task_ptr = np.concatenate([[0], np.cumsum(size)])
+    return replace(votes, task_ptr=freeze(task_ptr), row=freeze(votes.row[keep]))

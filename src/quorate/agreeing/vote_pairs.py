@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.bounds import freeze
 from quorate.votes import Votes
 
 BLOCK: Final = 1 << 21  # pairs of votes looked at at once, so that copies stay small
@@ -74,7 +75,7 @@ def _again(votes: Votes) -> NDArray[np.bool_]:
 def _first_votes(votes: Votes) -> Votes:
     keep = ~_again(votes)
     before = np.concatenate([[0], np.cumsum(keep)])
-    return replace(votes, task_ptr=before[votes.task_ptr], row=votes.row[keep])
+    return replace(votes, task_ptr=freeze(before[votes.task_ptr]), row=freeze(votes.row[keep]))
 
 
 def _tasks(task_ptr: Ints, first: int, last: int) -> Ints:

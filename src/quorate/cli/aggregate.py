@@ -162,11 +162,15 @@ def _prior_map(text: str) -> dict[str, float] | str:
 
     if "=" not in text:
         return text  # "uniform", or an error that says what is accepted
-    pairs = [part.rpartition("=") for part in text.split(",")]
-    try:
-        return {label.strip(): float(value) for label, _, value in pairs}
-    except ValueError:
-        raise OptionError(f"priors is {text!r}: give label=probability joined by commas, or uniform") from None
+    priors: dict[str, float] = {}
+    for label, _, value in (part.rpartition("=") for part in text.split(",")):
+        if label.strip() in priors:
+            raise OptionError(f"priors name the label {label.strip()!r} twice: give one probability for each")
+        try:
+            priors[label.strip()] = float(value)
+        except ValueError:
+            raise OptionError(f"priors is {text!r}: give label=probability joined by commas, or uniform") from None
+    return priors
 
 
 def _strength(text: str) -> float | str:

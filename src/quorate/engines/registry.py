@@ -13,7 +13,7 @@ from quorate.engines.disk import DiskEngine
 from quorate.engines.local import LocalEngine
 from quorate.engines.memory import NOTHING, Room, in_memory
 from quorate.engines.spark import SparkEngine
-from quorate.errors import OptionError, shown, unknown
+from quorate.errors import OptionError, unknown
 from quorate.io.encoded.plan import memory_of
 from quorate.io.memory import available
 from quorate.io.read import as_votes
@@ -22,8 +22,10 @@ from quorate.io.spark import is_frame
 from quorate.io.spark_votes import SparkVotes
 from quorate.kernels import cpu, glad_cpu
 from quorate.kernels.core import compiled
+from quorate.settings import Number
 from quorate.votes import Votes
 
+MOST_THREADS = 4096  # more than any machine has cores
 EVERYTHING = 1 << 62  # votes in a shard: the compiled kernels divide the work among threads themselves
 
 
@@ -68,8 +70,9 @@ def resolve(
     >>> resolve("reference").name
     'reference'
     """
-    if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or threads < 1):
-        raise OptionError(f"threads is {shown(threads)}: give a whole number of at least 1, or leave it out for all cores")
+    if threads is not None:
+        Number(least=1, most=MOST_THREADS, whole=True).check("threads", threads)
+        threads = int(threads)
     limit = None if memory is None else memory_of(memory)
     chosen = engine
     if isinstance(source, SparkVotes) or is_frame(source):

@@ -123,9 +123,9 @@ class CompiledCoder:
         kind = self._kinds[role]
         if kind == "string":
             offsets, data = found.finish()
-            return Vocabulary("string", data, offsets)
+            return Vocabulary.known("string", data, offsets)
         values = found.finish()
-        return Vocabulary(kind, values.astype(np.bool_) if kind == "boolean" else values)
+        return Vocabulary.known(kind, values.astype(np.bool_) if kind == "boolean" else values)
 
 
 def require_same(role: str, before: Kind, now: Kind) -> None:

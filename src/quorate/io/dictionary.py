@@ -51,7 +51,7 @@ class Dictionary:
         if self._table is None:
             return Vocabulary.of_texts(list(self._known)[begin:])
         offsets, data = self._table.texts(begin)
-        return Vocabulary("string", data, offsets)
+        return Vocabulary.known("string", data, offsets)
 
     def _add(self, text: str) -> int:
         return self._known.setdefault(text, len(self._known))

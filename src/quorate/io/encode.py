@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from quorate.bounds import freeze
 from quorate.errors import InputError, MissingLabels, listed, shown
 from quorate.io.assemble import assemble, assemble_compiled, check_duplicates, drop_duplicates
 from quorate.io.coder import MISSING, ROLES, Coded, Coder, CompiledCoder, PolarsCoder
@@ -86,10 +87,10 @@ def votes_of(
     tasks, unvoted, task_ptr = _voted(coded.ids["task"], arrays.task_ptr)
     workers, _, worker_ptr = _voted(coded.ids["worker"].take(order["worker"]), arrays.worker_ptr)
     return Votes(
-        task_ptr=task_ptr,
-        row=arrays.row,
-        worker_ptr=worker_ptr,
-        row_label=arrays.row_label,
+        task_ptr=freeze(task_ptr),
+        row=freeze(arrays.row),
+        worker_ptr=freeze(worker_ptr),
+        row_label=freeze(arrays.row_label),
         tasks=tasks,
         workers=workers,
         labels=labels,

@@ -108,9 +108,9 @@ def vocabulary(series: pl.Series) -> Vocabulary:
         offsets = np.zeros(len(series) + 1, np.int64)
         np.cumsum(series.str.len_bytes().to_numpy(), out=offsets[1:])
         whole = series.str.join("").item() if len(series) else ""
-        return Vocabulary("string", np.frombuffer(whole.encode(), np.uint8), offsets)
+        return Vocabulary.known("string", np.frombuffer(whole.encode(), np.uint8), offsets)
     values = series.to_numpy().copy()
-    return Vocabulary("boolean" if series.dtype == pl.Boolean else "integer", values)
+    return Vocabulary.known("boolean" if series.dtype == pl.Boolean else "integer", values)
 
 
 def column(ids: Vocabulary, codes: NDArray[np.integer] | None = None) -> pl.Series:
@@ -154,7 +154,7 @@ def narrowed(ids: Vocabulary) -> Vocabulary:
     core = compiled()
     if core is not None:
         values = core.whole_numbers(*ids.text_buffers())
-        return ids if values is None else Vocabulary("integer", values)
+        return ids if values is None else Vocabulary.known("integer", values)
     series = column(ids)
     numbers = series.cast(pl.Int64, strict=False)
     plain = numbers.null_count() == 0 and (numbers.cast(pl.String) == series).all()

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from quorate import settings
 from quorate.beliefs import HasLearned, Priors, as_knowledge, as_learned, class_prior, pseudo_votes
@@ -99,7 +99,7 @@ class Model:
         threads: int | None = None,
         trace: str = "full",
         progress: Progress | None = None,
-        start: NDArray[np.int32] | None = None,
+        start: ArrayLike | None = None,
         gold: Source | None = None,
         history: Source | HasLearned | None = None,
         priors: Priors | None = None,
@@ -110,8 +110,8 @@ class Model:
 
         `trace="light"` spares hard passes the likelihood, which more than halves their time on the compiled engine;
         labels and the final likelihood are the same. `progress` is called after every iteration. `start` gives label
-        codes to begin with, [tasks], for models that would else begin with majority vote. What callers know beforehand
-        (`gold`, `history`, `priors`, `warm_start`) is told in `quorate.aggregate`.
+        codes to begin with, [tasks] whole numbers, for models that would else begin with majority vote. What callers
+        know beforehand (`gold`, `history`, `priors`, `warm_start`) is told in `quorate.aggregate`.
         """
         settings.check({"trace": trace}, {"trace": Choice(("full", "light"))})
         for name, value in (("history", history), ("priors", priors), ("warm_start", warm_start)):
@@ -127,10 +127,8 @@ class Model:
             known = over_labels(known, before.knowledge.labels, "saved model")
         if start is not None and isinstance(known, SparkVotes):
             raise OptionError(NO_START)
-        if start is not None and (np.shape(start) != (known.n_tasks,) or not _are_codes(start, known.n_labels)):
-            raise OptionError(
-                f"start gives the code of a label, 0 to {known.n_labels - 1}, for each of the {known.n_tasks} tasks"
-            )
+        if start is not None:
+            start = _codes(start, known.n_tasks, known.n_labels)
         if before is not None and before.scoring != self.scoring:
             raise OptionError(f"a fit of {before.model!r} cannot start {self.name!r}: use the same kind of model")
         wide = isinstance(known, WideVotes)  # what is known of workers goes to where these are
@@ -182,5 +180,19 @@ def _carried(before: Learned, panel: Panel) -> Parameters:
     return transfer(before, panel).params
 
 
-def _are_codes(labels: NDArray[np.int32], n: int) -> bool:
-    return not len(labels) or bool(labels.min() >= 0 and labels.max() < n)
+def _codes(start: ArrayLike, tasks: int, labels: int) -> NDArray[np.int32]:
+    """Return label codes that a caller gives, [tasks], as the passes want them; nothing else is cast to codes."""
+    try:
+        given = np.asarray(start)
+    except ValueError:  # lines of unlike lengths
+        given = np.asarray(None)
+    if given.shape == (0,) and not isinstance(start, np.ndarray):
+        given = given.astype(np.int32)  # an empty list has no type of its own
+    right = f"give the code of a label, 0 to {labels - 1}, as a whole number for each of the {tasks} tasks"
+    if given.dtype.kind not in "iu" or given.shape != (tasks,):
+        raise OptionError(f"start is {shown(start)}: {right}")
+    wrong = (given < 0) | (given >= labels)
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise OptionError(f"start holds {given[at]} at index {at}: {right}")
+    return np.array(given, np.int32, order="C")

@@ -17,7 +17,7 @@ from quorate.models.confusion import Tables, estimate
 from quorate.models.population import AUTO, population
 from quorate.params import Parameters
 from quorate.prior import ClassPrior, Prior, lay_out
-from quorate.settings import Choice, Number, Rules
+from quorate.settings import MOST_VOTES, Choice, Number, Rules
 from quorate.statistics import Statistics
 from quorate.votes import Panel
 
@@ -25,8 +25,8 @@ FAMILY: Rules = {
     **COMMON,
     "tol": Number(least=0),
     "max_iter": Number(least=1, whole=True),
-    "smoothing": Number(least=0),
-    "strength": Number(least=0, words=(AUTO,)),
+    "smoothing": Number(least=0, most=MOST_VOTES),
+    "strength": Number(least=0, most=MOST_VOTES, words=(AUTO,)),
     "stop": Choice(("priors", "labels")),
 }
 

@@ -27,15 +27,19 @@ def make(model: str | Model, defaults: Mapping[str, object], given: Mapping[str,
     """
     if isinstance(model, Model):
         for name, value in given.items():
-            if value != defaults[name]:
+            if not _is_default(value, defaults[name]):
                 raise OptionError(
                     f"{name} is {shown(value)}, but the model has its settings: give {name} to {type(model).__name__}"
                 )
         return model
-    if model not in MODELS:
+    if not isinstance(model, str) or model not in MODELS:
         raise unknown("model", model, MODELS)
     takes = MODELS[model].options()
     for name, value in given.items():
-        if name not in takes and value != defaults[name]:
+        if name not in takes and not _is_default(value, defaults[name]):
             raise OptionError(f"{name} is {shown(value)}, but model {model!r} takes only: {listed(takes)}")
     return MODELS[model](**{name: value for name, value in given.items() if name in takes})
+
+
+def _is_default(value: object, default: object) -> bool:
+    return type(value) in (bool, int, float, str) and value == default  # of an array "equal" would be an array, too

@@ -7,23 +7,25 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from quorate import settings
-from quorate.errors import OptionError, shown
-from quorate.settings import Number, Rules
+from quorate.errors import OptionError, QuorateError, shown
+from quorate.io.memory import available, gib
+from quorate.settings import MOST_VOTES, Number, Rules
 
+PER_CELL: Final = 4 * 8  # bytes of a confusion's cell: as it is drawn, as it is, its cumulative sum, and between
 RULES: Final[Rules] = {
-    "tasks": Number(least=0, whole=True),
-    "workers": Number(least=1, whole=True),
-    "labels": Number(least=1, whole=True),
+    "tasks": Number(least=0, most=2**53, whole=True),
+    "workers": Number(least=1, most=2**31, whole=True),
+    "labels": Number(least=1, most=2**31, whole=True),
     "skill": Number(least=0, most=1),
     "skill_spread": Number(least=0, most=0.5),
     "spammers": Number(least=0, most=1),
     "adversaries": Number(least=0, most=1),
     "colluders": Number(least=0, most=1),
     "ring": Number(least=2, whole=True),
-    "power": Number(least=0),
+    "power": Number(least=0, most=100),
     "repeats": Number(least=0, most=1),
     "seed": Number(least=0, whole=True),
 }
@@ -53,15 +55,14 @@ class Spec:
         settings.check(given, RULES)
         given_sizes = self.votes_per_task
         sizes = tuple(given_sizes) if isinstance(given_sizes, Iterable) else (given_sizes,)
-        whole = len(sizes) in (1, 2) and all(isinstance(s, int) and s >= 1 for s in sizes)
+        whole = len(sizes) in (1, 2) and all(isinstance(s, int) and not isinstance(s, bool) and s >= 1 for s in sizes)
         if not whole or list(sizes) != sorted(sizes):
             raise OptionError(f"votes_per_task is {shown(self.votes_per_task)}: give a number of at least 1, or (least, most)")
-        if self.label_weights is not None and (
-            len(self.label_weights) != self.labels
-            or not all(np.isfinite(w) and w >= 0 for w in self.label_weights)
-            or sum(self.label_weights) <= 0
-        ):
-            raise OptionError(f"label_weights is {shown(self.label_weights)}: give {self.labels} weights, not all of them 0")
+        if self.label_weights is not None:
+            for weight in self.label_weights:
+                Number(least=0, most=MOST_VOTES).check("a label weight", weight)
+            if len(self.label_weights) != self.labels or sum(self.label_weights) <= 0:
+                raise OptionError(f"label_weights is {shown(self.label_weights)}: give {self.labels} weights, not all of them 0")
         if self.spammers + self.adversaries + self.colluders > 1:
             raise OptionError("spammers, adversaries and colluders are shares of the workers: together at most 1")
 
@@ -82,18 +83,34 @@ class Crowd:
     ladder: NDArray[np.float64] = field(repr=False)  # [workers, K, K] cumulative confusions, to draw answers from
 
 
-def check_confusions(confusions: NDArray[np.float64]) -> tuple[int, int]:
-    """Returns (workers, labels) of given confusions; each row must be the probabilities of all answers."""
-    shape = np.shape(confusions)
-    if len(shape) != 3 or shape[1] != shape[2] or not np.allclose(np.sum(confusions, axis=2), 1.0):
-        raise OptionError("confusions have the shape [workers, K true, K given], and every row of K sums to 1")
-    return int(shape[0]), int(shape[1])
+def check_confusions(confusions: ArrayLike) -> NDArray[np.float64]:
+    """Return given confusions, [workers, K true, K given]; each row must be the probabilities of all answers."""
+    right = "give numbers of the shape [workers, K true, K given], probabilities that sum to 1 in every row of K"
+    try:
+        given = np.asarray(confusions)
+    except ValueError:  # lines of unlike lengths
+        given = np.asarray(None)
+    shape = given.shape
+    if len(shape) != 3 or shape[1] != shape[2] or given.dtype.kind not in "fiu":
+        raise OptionError(f"confusions is {shown(confusions)}: {right}")
+    out = np.array(given, np.float64)
+    within = ((out >= 0) & (out <= 1)).all(axis=2) & (np.abs(out.sum(axis=2) - 1.0) <= 1e-6)  # NaN is not
+    if not within.all():
+        worker, true = (int(at) for at in np.argwhere(~within)[0])
+        raise OptionError(f"confusions holds {shown(out[worker, true].tolist())} for worker {worker}, true label {true}: {right}")
+    return out
 
 
 def gather(spec: Spec, confusions: NDArray[np.float64] | None = None) -> Crowd:
     """Returns the crowd of a spec: spammers first, then adversaries, colluders, and the ordinary workers."""
     rng = np.random.default_rng([spec.seed, 0])
     n, k = spec.workers, spec.labels
+    need, have = PER_CELL * n * k * k, available()
+    if need > have:
+        raise QuorateError(
+            f"the confusions of {n} workers over {k} labels need about {gib(need)}, but {gib(have)} are free: "
+            "simulate fewer workers or labels"
+        )
     kinds = np.full(n, "ordinary", dtype="U9")
     leaders = np.arange(n)
     if confusions is None:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from quorate.errors import InputError, OptionError
+from quorate.errors import InputError, OptionError, shown
 from quorate.io.write import check_target, write_batches, write_frame
 from quorate.simulation.crowd import Crowd, Spec, check_confusions, gather
 from quorate.simulation.draw import BLOCK, blocks, draw, truth
@@ -119,7 +119,7 @@ def simulate(
     power: float = 0.0,
     repeats: float = 0.0,
     label_weights: Sequence[float] | None = None,
-    confusions: NDArray[np.float64] | None = None,
+    confusions: ArrayLike | None = None,
     worker_names: Sequence[str] | None = None,
     label_names: Sequence[str] | None = None,
     seed: int = 0,
@@ -144,13 +144,14 @@ def simulate(
     >>> qr.evaluate(qr.aggregate(crowd.votes), crowd.truth).accuracy > 0.8
     True
     """
-    if confusions is not None:
-        workers, labels = check_confusions(confusions)
+    given = None if confusions is None else check_confusions(confusions)
+    if given is not None:
+        workers, labels = given.shape[:2]
     if label_weights is not None:
-        label_weights = [float(w) for w in label_weights]
+        label_weights = [w.item() if isinstance(w, np.generic) else w for w in label_weights]
     for what, names, number in (("worker_names", worker_names, workers), ("label_names", label_names, labels)):
-        if names is not None and len(names) != number:
-            raise OptionError(f"{what} has {len(names)} names: give {number}")
+        if names is not None:
+            _check_names(what, names, number)
     spec = Spec(
         tasks=tasks,
         workers=workers,
@@ -169,10 +170,17 @@ def simulate(
     )
     return Simulation(
         spec,
-        gather(spec, confusions),
+        gather(spec, given),
         tuple(worker_names or (f"w{n}" for n in range(workers))),
         tuple(label_names or (f"l{n}" for n in range(labels))),
     )
+
+
+def _check_names(what: str, names: Sequence[str], number: int) -> None:
+    if isinstance(names, str) or len(names) != number or not all(isinstance(name, str) for name in names):
+        raise OptionError(f"{what} is {shown(names)}: give {number} texts")
+    if len(set(names)) < number:
+        raise OptionError(f"{what} is {shown(names)}: give distinct ones")
 
 
 def _task_names(codes: NDArray[np.int64]) -> pl.Series:
