@@ -106,7 +106,7 @@ def test_bad_input(posterior, truth, message):
         fit_temperature(np.array(posterior), np.array(truth))
 
 
-@pytest.mark.parametrize("temperature", [0.0, -1.0, np.nan, np.inf])
+@pytest.mark.parametrize("temperature", [0.0, -1.0, np.nan, np.inf, 1e308, 1e-308, True, "1"])
 def test_bad_temperature(temperature):
-    with pytest.raises(qr.OptionError, match="give a number above 0"):
+    with pytest.raises(qr.OptionError, match="give a number of at least 1e-06 and at most 1e"):
         tempered(np.array([[0.5, 0.5]]), temperature)

@@ -98,7 +98,8 @@ def _check(posterior: NDArray[np.float64], truth: NDArray[np.integer] | None = N
     """Raise unless these are probabilities, [n, K], and codes of at least `least` and below K, [n]."""
     lines = np.shape(posterior)
     if len(lines) != 2 or not isinstance(posterior, np.ndarray) or posterior.dtype.kind != "f":
-        raise InputError(f"posterior has shape {lines}: give [n, K] probabilities as a NumPy array of floats")
+        beside = "" if truth is None else f", truth {np.shape(truth)}"
+        raise InputError(f"posterior has shape {lines}{beside}: give [n, K] probabilities as a NumPy array of floats")
     within = (posterior >= 0) & (posterior <= 1 + 1e-6)  # NaN is neither
     if not within.all():
         at = int(np.argmin(within.all(axis=1)))

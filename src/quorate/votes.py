@@ -123,6 +123,8 @@ class Votes(Panel):
         mine = type(self) is Votes
         require_panel(self)
         row, task_ptr = require_array("row", self.row, np.uint32), require_array("task_ptr", self.task_ptr, np.int64)
+        if isinstance(self.tasks, Vocabulary) and len(task_ptr) and len(self.tasks) != self.n_tasks:
+            raise InputError(f"tasks has {len(self.tasks)} ids, but task_ptr tells of {self.n_tasks}: give one for each")
         here = [mine or not bounds.is_mapped(array) for array in (row, task_ptr)]
         if here[0]:
             require_below("row", row, self.n_rows)
@@ -136,8 +138,6 @@ class Votes(Panel):
                 raise InputError(f"{name} is {shown(ids)} of type {type(ids).__name__}: give a Vocabulary")
             if mine or not bounds.is_mapped(ids.values):
                 ids.require_distinct(name)
-        if len(self.tasks) != len(task_ptr) - 1:
-            raise InputError(f"tasks has {len(self.tasks)} ids, but task_ptr tells of {len(task_ptr) - 1}: give one for each")
         if len(self.unvoted) and len(self.tasks) and self.unvoted.kind != self.tasks.kind:
             raise InputError(f"unvoted holds ids of kind {self.unvoted.kind}, tasks of kind {self.tasks.kind}: use one kind")
         if self.frame_kind not in get_args(FrameKind):

@@ -80,7 +80,7 @@ def test_warm_start_tells_what_went_before(crowd, run):
         (["--gold", "bad.csv"], "gold gives task 't0' the label 'purple'"),
         (["--priors", "l0=0.5,l1=0.1,l2=0.1"], "priors sum to 0.7, not to 1"),
         (["--priors", "l0=much"], "give label=probability joined by commas"),
-        (["--strength", "-2"], "strength is -2.0: give a number of at least 0, or 'auto'"),
+        (["--strength", "-2"], "strength is -2.0: give a number of at least 0 and at most 1e+12, or 'auto'"),
         (["--history", "truth.csv"], "no column looks like the worker"),
         (["--warm-start", "truth.csv"], "truth.csv is not a file that quorate saved"),
         (["--warm-start", "none"], "cannot read none"),

@@ -192,7 +192,7 @@ def test_labels_stay_of_the_kind_they_are(votes):
         ({"priors": 3}, "give a probability for every label"),
         ({"priors": [0.2, 0.3, 0.5], "priors_weight": -1}, "priors_weight is -1"),
         ({"priors_weight": 3.0}, "there are no priors"),
-        ({"strength": -1.0}, "strength is -1.0: give a number of at least 0, or 'auto'"),
+        ({"strength": -1.0}, "strength is -1.0: give a number of at least 0 and at most 1e+12, or 'auto'"),
         ({"strength": "much"}, "strength is 'much'"),
         (
             {"history": pl.DataFrame({"worker": ["w0"], "true": ["cat"], "given": ["dog"], "count": [3]})},
