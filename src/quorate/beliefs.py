@@ -60,10 +60,11 @@ def as_knowledge(source: Source | Knowledge | Learned | HasLearned) -> Knowledge
         return as_learned(source, "history").knowledge
     frame, _ = read_frame(source, dict.fromkeys(("worker", "true", "given", "count")))
     columns = {name: prepared(frame[name], name) for name in ("worker", "true", "given")}
+    kind = frame["count"].dtype
+    if not (kind.is_numeric() or kind in (pl.String, pl.Null)):
+        raise InputError(f"the count column of the history holds {kind}: give numbers")
     count = frame["count"].cast(pl.Float64, strict=False)
     bad = (count.is_null() | ~count.is_between(0, MOST_VOTES)).fill_null(True).arg_true()
-    if frame["count"].dtype == pl.Boolean and len(count):
-        bad = pl.Series([0])
     if len(bad):
         raise InputError(
             f"count in row {bad[0] + 1} of the history is {shown(frame['count'][bad[0]])}: give a number from 0 to {MOST_VOTES:g}"

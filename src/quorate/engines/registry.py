@@ -13,7 +13,7 @@ from quorate.engines.disk import DiskEngine
 from quorate.engines.local import LocalEngine
 from quorate.engines.memory import NOTHING, Room, in_memory
 from quorate.engines.spark import SparkEngine
-from quorate.errors import OptionError, unknown
+from quorate.errors import OptionError, shown, unknown
 from quorate.io.encoded.plan import memory_of
 from quorate.io.memory import available
 from quorate.io.read import as_votes
@@ -73,7 +73,10 @@ def resolve(
     if threads is not None:
         Number(least=1, most=MOST_THREADS, whole=True).check("threads", threads)
         threads = int(threads)
-    limit = None if memory is None else memory_of(memory)
+    try:
+        limit = None if memory is None else memory_of(memory)
+    except OverflowError:
+        raise OptionError(f"memory is {shown(memory)}: give a size like '2GB' or '500MB', or a number of bytes") from None
     chosen = engine
     if isinstance(source, SparkVotes) or is_frame(source):
         name = engine if isinstance(engine, str) else engine.name

@@ -14,6 +14,7 @@ from quorate.errors import OptionError, QuorateError, shown
 from quorate.io.memory import available, gib
 from quorate.settings import MOST_VOTES, Number, Rules
 
+EVEN: Final = 1e-12  # a spread, or a distance from certainty, that no draw would show
 PER_CELL: Final = 4 * 8  # bytes of a confusion's cell: as it is drawn, as it is, its cumulative sum, and between
 RULES: Final[Rules] = {
     "tasks": Number(least=0, most=2**53, whole=True),
@@ -24,7 +25,7 @@ RULES: Final[Rules] = {
     "spammers": Number(least=0, most=1),
     "adversaries": Number(least=0, most=1),
     "colluders": Number(least=0, most=1),
-    "ring": Number(least=2, whole=True),
+    "ring": Number(least=2, most=2**31, whole=True),
     "power": Number(least=0, most=100),
     "repeats": Number(least=0, most=1),
     "seed": Number(least=0, whole=True),
@@ -69,7 +70,7 @@ class Spec:
     def panel_sizes(self) -> tuple[int, int]:
         """Returns (least, most) votes of a task."""
         given = self.votes_per_task
-        return (given, given) if isinstance(given, int) else (given[0], given[1])
+        return (given, given) if isinstance(given, int) else (given[0], given[-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +135,8 @@ def _ordinary(rng: np.random.Generator, n: int, k: int, skill: float, spread: fl
     if k == 1:
         return np.ones((n, 1, 1))
     # A beta distribution of this mean and standard deviation; none is wider than one with strength 0.
-    strength = max(skill * (1 - skill) / spread**2 - 1, 1e-6) if spread > 0 and 0 < skill < 1 else np.inf
+    is_drawn = spread > EVEN and EVEN < skill < 1 - EVEN
+    strength = max(skill * (1 - skill) / spread**2 - 1, 1e-6) if is_drawn else np.inf
     right = np.full((n, k), skill) if np.isinf(strength) else rng.beta(skill * strength, (1 - skill) * strength, size=(n, k))
     matrices = np.zeros((n, k, k))
     matrices[:, ~np.eye(k, dtype=bool)] = (rng.dirichlet(np.ones(k - 1), size=(n, k)) * (1 - right)[..., None]).reshape(n, -1)
