@@ -18,35 +18,100 @@ PER_VOTE = 60  # bytes that a vote takes while it is read into memory
 VOTES_PER_TASK = 3  # few crowds have less; asked of where tasks are not counted yet
 
 
-class Room(NamedTuple):
-    """Bytes that a model takes in memory beside what all models take."""
+# What the compiled passes do (csrc/passes/crew.hpp, prepare.cpp); a change there is a change here.
+SHARD_VOTES = 1 << 16  # in one piece of work for a thread
+MOST_SHARD_TASKS = 4 * SHARD_VOTES
+PRIVATE_BYTES = 1 << 30  # in the tallies of all threads together: where they would take more, the threads share one
+LANES = (2, 4, 8, 16)  # numbers of an aligned line; more labels than 16 have no aligned copy
+RECOUNT = 1 << 20  # votes whose weights are shared out at once (engines/shard.py)
+GLAD_CELLS = 1 << 22  # of posteriors at once (engines/glad.py)
 
-    per_vote: int = 0
+
+class Room(NamedTuple):
+    """What a model takes in memory: arrays of the size of its table, and what is as long as votes, tasks or workers."""
+
+    per_vote: int = 0  # bytes
     per_task: int = 0
     per_worker: int = 0
+    tables: int = 3  # float64 arrays [rows, K] while a pass counts: the table, the counts before, and those to come
+    lines: bool = True  # whether passes read the table from an aligned copy
+    tally: int = 8  # bytes of a cell that threads count in: 8 in soft passes, 4 in hard ones
 
     def of(self, votes: int, tasks: int, workers: int) -> int:
         """Returns the bytes for so many of them."""
         return self.per_vote * votes + self.per_task * tasks + self.per_worker * workers
 
 
-NOTHING = Room()
+NOTHING = Room()  # beside what passes of expectation-maximisation take, hard or soft: the last one is always soft
+MAJORITY = Room(tables=1, lines=False, tally=4)
+WEIGHTED = Room(tally=4)
 # The probability that a vote is right; and 25 vectors of the M-step (see models/ascent.py).
-GLAD = Room(per_vote=8, per_task=200, per_worker=200)
+GLAD = Room(per_vote=8, per_task=200, per_worker=200, tables=1, lines=False)
 
 
-def estimate(votes: Votes, shard_votes: int, threads: int = 1) -> int:
-    """Returns the bytes a fit takes beside the votes: tables, counts, and the work of one shard."""
-    cells = votes.n_rows * votes.n_labels
-    tables = (3 + threads) * 8 * cells  # table, its aligned copy, counts, and a tally for every thread
-    tasks = votes.n_tasks * (8 + 4 + 8 + 1)  # tie key, label, confidence, tie
-    shard = 4 * 8 * min(shard_votes, len(votes)) * (votes.n_labels + 1)
-    return tables + tasks + shard
+def estimate(votes: Votes, shard_votes: int, threads: int = 1, room: Room = NOTHING, *, believed: bool = False) -> int:
+    """Returns the bytes that a fit takes beside the votes, at its peak.
+
+    `shard_votes` is 0 for the compiled passes, which need no room for a shard. `believed` says that workers have a prior
+    of their own, as a history or a population gives.
+    """
+    rows, k, tasks, n = votes.n_rows, votes.n_labels, votes.n_tasks, len(votes)
+    table = 8 * rows * k
+    if shard_votes:
+        work = 4 * 8 * min(shard_votes, n) * (k + 1)
+    else:
+        work = (line_bytes(rows, k, n) if room.lines else 0) + tally_bytes(rows, k, n, tasks, threads, room)
+    peaks = [room.tables * table + work, 2 * table]  # a pass; then counts and the table that is made of them
+    if believed:  # its pseudo-votes, and their sum with the counts
+        peaks = [peaks[0] + table, 5 * table]
+    if room is WEIGHTED:
+        some = min(RECOUNT, n)
+        peaks.append(3 * table + 24 * some + 4 * 8 * k * max(some * tasks // max(n, 1), 1))
+    if room is GLAD:
+        some = min(max(GLAD_CELLS // max(k, 1), rows), n)
+        peaks.append(2 * table + 24 * some + 8 * k * max(some * tasks // max(n, 1), 1))
+        peaks.append(room.of(n, tasks, votes.n_workers))
+    every_task = 8 + 4 + 4 + 8 + 1  # tie key, label, its copy in the end, confidence, tie
+    return max(peaks) + every_task * tasks + 2 * 8 * votes.n_workers * k + 3 * 8 * rows
+
+
+def line_bytes(rows: int, k: int, votes: int) -> int:
+    """Returns the bytes of the aligned copy of a table, which is made where it is read often enough."""
+    lanes = next((lanes for lanes in LANES if k <= lanes), 0)
+    return 8 * rows * lanes if votes >= rows else 0
+
+
+def tally_bytes(rows: int, k: int, votes: int, tasks: int, threads: int, room: Room = NOTHING) -> int:
+    """Returns the bytes of the tallies in which threads count each for itself, and which are summed in the end.
+
+    One for each thread that has work to do; none where all together would be too large, or larger than is worth it.
+    """
+    shard_tasks = min(max(tasks * SHARD_VOTES // max(votes, 1), 1), MOST_SHARD_TASKS)
+    tallies = min(threads, -(-tasks // shard_tasks))
+    lanes = next((lanes for lanes in LANES if k <= lanes), k)
+    every = room.tally * rows * (lanes if room.lines and room.tally == 8 else k) * tallies
+    return every if votes >= rows and every <= PRIVATE_BYTES else 0
 
 
 def require(votes: Votes, shard_votes: int, threads: int = 1) -> None:
-    """Raises when the estimate does not fit, naming it and the remedy."""
-    need, have = estimate(votes, shard_votes, threads), available()
+    """Raises when not even the model that takes least fits; `require_fit` looks at the model."""
+    _require(votes, estimate(votes, shard_votes, threads, MAJORITY))
+
+
+def require_fit(engine: object, votes: Votes, room: Room, *, believed: bool = False) -> None:
+    """Raises when a fit in memory would not fit, naming the estimate and the remedy; other engines look for themselves."""
+    shard_votes = {"cpu": 0, "reference": getattr(engine, "shard_votes", 0)}.get(getattr(engine, "name", ""))
+    if shard_votes is None:
+        return
+    need = estimate(votes, shard_votes, getattr(engine, "threads", 1), room, believed=believed)
+    if room is GLAD:
+        _require_glad(votes, need)
+    else:
+        _require(votes, need)
+
+
+def _require(votes: Votes, need: int) -> None:
+    have = available()
     if need > have:
         raise QuorateError(
             f"this fit needs about {gib(need)} ({votes.n_rows} rows x {votes.n_labels} labels), but {gib(have)} are free: "
@@ -54,9 +119,29 @@ def require(votes: Votes, shard_votes: int, threads: int = 1) -> None:
         )
 
 
+def of_probabilities(votes: Votes) -> int:
+    """Returns the bytes that the probabilities of all labels take: as passes write them, and as columns of a frame."""
+    one = 8 * votes.n_tasks * votes.n_labels
+    return max(one + line_bytes(votes.n_rows, votes.n_labels, len(votes)), 2 * one)
+
+
+def require_probabilities(votes: Votes) -> None:
+    """Raises when the probabilities of all labels do not fit in memory, naming the estimate and the remedy."""
+    need, have = of_probabilities(votes), available()
+    if need > have:
+        raise QuorateError(
+            f"the probabilities need about {gib(need)} ({votes.n_tasks} tasks x {votes.n_labels} labels), but {gib(have)} are "
+            "free: use engine='disk', which writes them part by part"
+        )
+
+
 def require_glad(votes: Votes) -> None:
     """Raises when the vectors of GLAD's M-step do not fit beside the votes, naming the estimate and the remedy."""
-    need, have = GLAD.of(len(votes), votes.n_tasks, votes.n_workers), available()
+    _require_glad(votes, GLAD.of(len(votes), votes.n_tasks, votes.n_workers))
+
+
+def _require_glad(votes: Votes, need: int) -> None:
+    have = available()
     if need > have:
         raise QuorateError(
             f"glad needs about {gib(need)} ({votes.n_tasks} tasks, {votes.n_workers} workers), but {gib(have)} are free: "
@@ -70,7 +155,9 @@ def room_for_shards(votes: Votes, threads: int, limit: int | None) -> int:
 
 
 def _without_shards(votes: Votes, threads: int) -> int:
-    return FLOOR + (3 + threads) * 8 * votes.n_rows * votes.n_labels
+    rows, k = votes.n_rows, votes.n_labels
+    n, tasks = len(votes), votes.n_tasks
+    return FLOOR + NOTHING.tables * 8 * rows * k + line_bytes(rows, k, n) + tally_bytes(rows, k, n, tasks, threads)
 
 
 def require_on_disk(votes: Votes, shards: int, threads: int, limit: int | None) -> None:
@@ -105,13 +192,12 @@ def require_cells(rows: int, labels: int) -> None:
         )
 
 
-def in_memory(source: Votes | Source, room: Room = NOTHING) -> int:
+def in_memory(source: Votes | Source, room: Room = NOTHING, threads: int = 1) -> int:
     """Returns about how many bytes it takes to fit the votes of a source in memory; 0 where it is there already."""
     folder = encoded_folder(source)
     if folder is not None:
         votes = open_encoded(folder, check=False)
-        beside = room.of(len(votes), votes.n_tasks, votes.n_workers)
-        return 4 * len(votes) + 24 * votes.n_tasks + estimate(votes, 0) + beside
+        return 4 * len(votes) + 24 * votes.n_tasks + estimate(votes, 0, threads, room)
     paths = None if isinstance(source, Votes) else paths_of(source)
     if paths is None:
         return 0

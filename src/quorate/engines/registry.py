@@ -84,7 +84,9 @@ def resolve(
             raise OptionError(f"engine is {name!r}, but the votes are on Spark: choose 'spark', or collect them first")
         chosen = "spark" if engine == "auto" else engine
     if chosen == "auto":
-        fits = source is None or in_memory(source, room) <= (available() if limit is None else limit)
+        fits = source is None or in_memory(source, room, threads or os.cpu_count() or 1) <= (
+            available() if limit is None else limit
+        )
         chosen = "disk" if not fits else "reference" if compiled() is None else "cpu"
     if isinstance(chosen, str):
         if chosen not in ENGINES:

@@ -16,7 +16,7 @@ from quorate.beliefs import HasLearned, Priors, as_knowledge, as_learned, class_
 from quorate.em import How, Progress, Warm
 from quorate.engines.base import Engine, Resumable, Session
 from quorate.engines.identity import digest
-from quorate.engines.memory import NOTHING, Room
+from quorate.engines.memory import NOTHING, Room, require_fit
 from quorate.engines.registry import resolve, votes_for
 from quorate.engines.spark import SparkPasses
 from quorate.engines.spark_layout import NO_START
@@ -143,6 +143,7 @@ class Model:
             raise OptionError(f"priors_weight is {shown(priors_weight)}, but there are no priors: give priors=…, too")
         far = isinstance(known, SparkVotes)
         standards: Any = None if gold is None else far_gold(gold, known) if far else read_gold(gold, known.labels)
+        require_fit(place, known, self.room, believed=told is not None or getattr(self, "strength", 0) != 0)
         session = place.load(known, seed=self.seed, ties=self.ties, gold=standards)
         if isinstance(session, Resumable):
             beliefs = (told, before, watch.classes, None if standards is None else (standards.tasks, standards.labels), start)

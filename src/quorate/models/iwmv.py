@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quorate import em
+from quorate.engines import memory
 from quorate.engines.base import Session
 from quorate.engines.spark_blocks import Block
 from quorate.engines.spark_tell import Column
@@ -43,6 +44,7 @@ class IWMV(Model):
     name: ClassVar[str] = "iwmv"
     title: ClassVar[str] = "weighted majority (IWMV)"
     scoring: ClassVar[str] = "weight"
+    room: ClassVar[memory.Room] = memory.WEIGHTED
     takes: ClassVar[frozenset[str]] = frozenset({"history", "warm_start"})
     rules: ClassVar[Rules] = {**COMMON, "max_iter": Number(least=1, whole=True)}
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from quorate.engines import memory
 from quorate.engines.base import Session
 from quorate.engines.spark_wide import WidePasses
 from quorate.fit import Fit
@@ -33,6 +34,7 @@ class MajorityVote(Model):
     name: ClassVar[str] = "mv"
     title: ClassVar[str] = "majority vote"
     learns: ClassVar[bool] = False
+    room: ClassVar[memory.Room] = memory.MAJORITY
     scoring: ClassVar[str] = "heads"
     takes: ClassVar[frozenset[str]] = frozenset()
 
