@@ -11,7 +11,16 @@ if TYPE_CHECKING:
     from quorate.aggregation import aggregate
     from quorate.agreeing.agreement import agreement
     from quorate.agreeing.figures import Agreement
-    from quorate.errors import CopiedVotes, InputError, MissingLabels, NotCompiled, NotConverged, OptionError, QuorateError
+    from quorate.errors import (
+        CopiedVotes,
+        DamagedCheckpoint,
+        InputError,
+        MissingLabels,
+        NotCompiled,
+        NotConverged,
+        OptionError,
+        QuorateError,
+    )
     from quorate.evaluation import Evaluation, evaluate
     from quorate.fitted import FittedModel, load, merge
     from quorate.io.encoded.build import encode
@@ -36,6 +45,7 @@ _HOMES = {
     "Agreement": "agreeing.figures",
     "agreement": "agreeing.agreement",
     "CopiedVotes": "errors",
+    "DamagedCheckpoint": "errors",
     "InputError": "errors",
     "MissingLabels": "errors",
     "NotCompiled": "errors",
@@ -73,6 +83,7 @@ __all__ = [
     "IWMV",
     "Agreement",
     "CopiedVotes",
+    "DamagedCheckpoint",
     "DawidSkene",
     "Evaluation",
     "FastDawidSkene",

@@ -57,6 +57,10 @@ class CopiedVotes(OneLine, UserWarning):
     """Some workers give the same wrong answers far more often than chance: their votes are not independent."""
 
 
+class DamagedCheckpoint(OneLine, UserWarning):
+    """A fit that was to be resumed starts again: what an earlier run has left of it is damaged."""
+
+
 class NotCompiled(OneLine, UserWarning):
     """The compiled core is not there; the reference kernels do its work, more slowly."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
@@ -176,13 +175,6 @@ class Votes(Panel):
 
 def piece(array: NDArray[Any], cut: slice) -> NDArray[Any]:
     """Returns part of an array; of a mapped one a copy read from its file, so that its pages do not fill the memory."""
-    whole: Any = array
-    if not isinstance(array, np.memmap) or not isinstance(whole.base, mmap.mmap):  # a view does not know its place
-        return array[cut]
-    start, stop, _ = cut.indices(len(array))
-    line = array.itemsize * int(np.prod(array.shape[1:], dtype=np.int64))
-    count = max(stop - start, 0) * line // array.itemsize
-    flat = np.fromfile(whole.filename, array.dtype, count, offset=array.offset + start * line)
-    if len(flat) < count:
-        raise InputError(f"{whole.filename} is shorter than it was: something else writes to it")
-    return flat.reshape(-1, *array.shape[1:])
+    stored = getattr(array, "stored", None)  # see StoredArray.mapped; a view has none: it does not know its place
+    out: NDArray[Any] = array[cut] if stored is None else stored[cut]
+    return out

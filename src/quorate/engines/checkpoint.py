@@ -1,45 +1,76 @@
-"""A fit noted between two passes, so that another process can go on from there."""
+"""A fit stored between two passes, so that another process can continue from there."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import os
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from quorate.engines.base import Point
+from quorate.errors import InputError, QuorateError, shown
 from quorate.fit import TraceRow
 from quorate.io import container
+from quorate.io.bounds import require_below
+from quorate.io.encoded.arrays import read_at
 from quorate.statistics import Statistics
 
 KIND: Final = "checkpoint"
 VERSION: Final = 1
 NAME: Final = "checkpoint.quorate"
+CHUNK: Final = 1 << 20  # bytes of a file checked at once
+MAX_FILES: Final = 1000  # files of one kind beside a checkpoint; no fit has as many
 
 
-def save(folder: Path, point: Point, file: int) -> None:
-    """Notes a point and which file belongs to it, of labels (glad: of abilities); a reader finds the old note or the new one."""
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """Where a fit was interrupted, and the file of labels (glad: of abilities) that belongs to this point."""
+
+    point: Point
+    file: int  # its number
+    crc32: int  # of its content
+
+
+def save(folder: Path, point: Point, path: Path, file: int, crc32: int) -> None:
+    """Store a point and which file, at `path`, belongs to it; a reader finds the old checkpoint or the new one.
+
+    The file is on the disk before the checkpoint that names it.
+    """
     meta = {
         "trace": [asdict(row) for row in point.trace],
         "hard": point.hard,
         "seen": [one.hex() for one in point.seen],
         "labels": file,
+        "crc32": crc32,
     }
     counted = point.statistics
     arrays: dict[str, NDArray[Any]] = {"priors": point.priors}
     if isinstance(counted, Statistics):  # what is not follows from the file
         arrays |= {"counts": counted.counts, "class_counts": counted.class_counts}
+    sync(path)
     container.save(folder / NAME, KIND, VERSION, meta, arrays)
+    sync(folder)
 
 
-def load(folder: Path) -> tuple[Point, int] | None:
-    """Returns the point noted here, and which file belongs to it; None where there is none, an error where it is damaged."""
+def load(folder: Path) -> Checkpoint | None:
+    """Return the checkpoint of a folder; None where there is none, an error where it is damaged or not valid."""
     path = folder / NAME
     if not path.exists():
         return None
-    meta, arrays = container.load(path, KIND, VERSION)
+    try:
+        meta, arrays = container.load(path, KIND, VERSION)
+    except QuorateError:
+        raise
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not valid: {shown(error)}") from error
+    fault = _fault(meta, arrays)
+    if fault is not None:
+        raise InputError(f"{path} is not valid: {fault}")
     point = Point(
         Statistics(np.array(arrays["counts"]), np.array(arrays["class_counts"])) if "counts" in arrays else None,
         np.array(arrays["priors"]),
@@ -47,4 +78,106 @@ def load(folder: Path) -> tuple[Point, int] | None:
         meta["hard"],
         tuple(bytes.fromhex(one) for one in meta["seen"]),
     )
-    return point, meta["labels"]
+    return Checkpoint(point, meta["labels"], meta["crc32"])
+
+
+def check_statistics(point: Point, n_tasks: int, votes_per_row: NDArray[np.int64], n_labels: int) -> None:
+    """Raise unless the statistics of a point count these very votes."""
+    if point.priors.shape != (n_labels,):
+        raise InputError(f"the checkpoint has priors of {point.priors.shape} labels, not {n_labels}")
+    counted = point.statistics
+    if counted is None:
+        return
+    counts, class_counts = counted.counts, counted.class_counts
+    if counts.shape != (len(votes_per_row), n_labels) or class_counts.shape != (n_labels,):
+        raise InputError(f"the checkpoint has counts of the shape {counts.shape}, not {(len(votes_per_row), n_labels)}")
+    near = 0.0 if counts.dtype.kind == "i" else 1e-6  # whole numbers are counted exactly
+    fine = np.allclose(counts.sum(axis=1), votes_per_row, rtol=near, atol=near)
+    if not fine or not np.isclose(class_counts.sum(), n_tasks, rtol=near, atol=near):
+        raise InputError("the counts of the checkpoint are not those of these votes")
+
+
+def check_file(path: Path, dtype: DTypeLike, length: int, crc32: int, bound: int | None = None) -> None:
+    """Raise unless a file holds what its checkpoint says: so many items, this CRC-32, and no item beyond the bound.
+
+    Without a bound the items must be finite numbers.
+    """
+    item = np.dtype(dtype)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    try:
+        size = os.fstat(descriptor).st_size
+        if size != length * item.itemsize:
+            raise InputError(f"{path} is damaged: it has {size} bytes, not {length * item.itemsize}")
+        found, step = 0, CHUNK // item.itemsize
+        for at in range(0, length, step):
+            some = np.empty(min(step, length - at), item)
+            read_at(descriptor, at * item.itemsize, some, path)
+            found = zlib.crc32(some.view(np.uint8).data, found)
+            if bound is not None:
+                require_below(str(path), some, bound)
+            elif not np.isfinite(some).all():
+                raise InputError(f"{path} is damaged: it holds a number that is not finite")
+    finally:
+        os.close(descriptor)
+    if found != crc32:
+        raise InputError(f"{path} is damaged (its checksum does not match)")
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _fault(meta: Any, arrays: Mapping[str, NDArray[Any]]) -> str | None:
+    """Return what is wrong with the content of a checkpoint whose checksum is right; None where nothing is."""
+    if isinstance(meta, dict) and "crc32" not in meta:
+        return "it has no checksum of the file beside it, as an earlier version wrote it"
+    if not isinstance(meta, dict) or meta.keys() != {"trace", "hard", "seen", "labels", "crc32"}:
+        return f"it has the fields {shown(meta)}"
+    for name, bound in (("labels", MAX_FILES), ("crc32", 2**32)):
+        if type(meta[name]) is not int or not 0 <= meta[name] < bound:
+            return f"{name} is {shown(meta[name])}"
+    if type(meta["hard"]) is not bool:
+        return f"hard is {shown(meta['hard'])}"
+    if not isinstance(meta["seen"], list) or not all(_is_hex(one) for one in meta["seen"]):
+        return f"seen is {shown(meta['seen'])}"
+    if not isinstance(meta["trace"], list) or not meta["trace"] or not all(_is_trace_row(row) for row in meta["trace"]):
+        return f"trace is {shown(meta['trace'])}"
+    return _arrays_fault(arrays)
+
+
+def _arrays_fault(arrays: Mapping[str, NDArray[Any]]) -> str | None:
+    if arrays.keys() not in ({"priors"}, {"priors", "counts", "class_counts"}):
+        return f"it has the arrays {shown(sorted(arrays))}"
+    if arrays["priors"].dtype != np.float64:
+        return f"priors are of type {arrays['priors'].dtype}"
+    if "counts" in arrays and (
+        arrays["counts"].dtype not in (np.int64, np.float64) or arrays["counts"].dtype != arrays["class_counts"].dtype
+    ):
+        return f"counts are of type {arrays['counts'].dtype}"
+    for name, array in arrays.items():
+        if array.size and not (np.isfinite(array).all() and array.min() >= 0):
+            return f"{name} holds a number that is negative or not finite"
+    return None
+
+
+def _is_hex(text: object) -> bool:
+    try:
+        return isinstance(text, str) and bytes.fromhex(text).hex() == text
+    except ValueError:
+        return False
+
+
+def _is_trace_row(row: object) -> bool:
+    whole, real = ("iteration", "labels_changed"), ("change", "log_likelihood", "classification", "objective", "seconds")
+    if not isinstance(row, dict) or row.keys() != TraceRow.__dataclass_fields__.keys():
+        return False
+    counts = all(type(row[name]) is int and 0 <= row[name] < 2**62 for name in whole)
+    return counts and row["phase"] in ("soft", "hard") and all(type(row[name]) in (int, float) for name in real)

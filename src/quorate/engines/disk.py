@@ -17,9 +17,10 @@ from quorate.engines.shard import cuts, hashes
 from quorate.engines.stream import ShardFiles
 from quorate.gold import Gold
 from quorate.io.encoded.arrays import writing
-from quorate.io.encoded.build import encode
+from quorate.io.encoded.build import encode_to
 from quorate.io.encoded.mapped import EncodedVotes
 from quorate.io.encoded.plan import SHARD, Plan, memory_of, votes_in
+from quorate.io.files import Wanted
 from quorate.io.read import as_votes, encoded_folder
 from quorate.io.sources import Source, paths_of
 from quorate.kernels import glad_reference, reference
@@ -49,14 +50,24 @@ class DiskEngine:
         paths = paths_of(source)
         plan = Plan.of(memory_of(self.memory), None if paths is None else votes_in(paths))
         plan = replace(plan, shard_votes=self.shard_votes)
-        resume = self.resume and paths is not None
-        votes = encode(source, folder / "votes", memory=self.memory, resume=resume, progress=self.report, plan=plan, **options)
-        return replace(votes, keeper=keeper)
+        columns: Wanted = {role: options.pop(role, None) for role in ("task", "worker", "label")}
+        votes = encode_to(
+            source,
+            folder / "votes",
+            columns,
+            memory=self.memory,
+            resume=self.resume and paths is not None,
+            progress=self.report,
+            plan=plan,
+            temporary=keeper is not None,
+            **options,
+        )
+        return votes.with_fields(keeper=keeper)
 
     def load(self, votes: Votes, *, seed: int, ties: str, gold: Gold | None = None) -> DiskSession:
         """Returns a session over these votes, whose files are read anew in every pass."""
         keeper, folder = self._folder()
-        if isinstance(votes, EncodedVotes):
+        if isinstance(votes, EncodedVotes) and votes.is_stored:
             files = ShardFiles.of(votes)
         else:
             of_tasks = hashes(self.kernels, votes.tasks, self.threads)

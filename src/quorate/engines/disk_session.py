@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -25,6 +26,8 @@ from quorate.engines.local import total
 from quorate.engines.memory import require_on_disk, room_for_shards
 from quorate.engines.shard import Rules, Shard, Tally
 from quorate.engines.stream import LabelFile, ShardFiles, Stream
+from quorate.engines.vector_files import VectorFiles
+from quorate.errors import DamagedCheckpoint, InputError
 from quorate.fit import Outcome
 from quorate.gold import Gold
 from quorate.io.answers import gold_codes
@@ -79,6 +82,7 @@ class DiskSession:
         self._folder: Path | None = None  # of this fit
         self._point: Point | None = None  # where it was broken off
         self._labels: int | None = None  # which file has the current labels; None: every task has label 0
+        self._crc32 = 0  # of that file
         self._noted: int | None = None  # which one belongs to the point noted last, and must stay
         self._tally: Tally | None = None  # the counts of the current labels, while these are hard
         self._passes = 0
@@ -88,20 +92,19 @@ class DiskSession:
         """Takes what tells this fit from others; one that can be resumed has a folder of that name."""
         if self._place.keeper is not None:
             return
-        of_votes = self._votes.identity if isinstance(self._votes, EncodedVotes) else digest(self._votes)
+        votes = self._votes
+        of_votes = votes.identity if isinstance(votes, EncodedVotes) and votes.is_stored else digest(votes)
         self._folder = self._place.folder / f"run-{digest((dict(settings), of_votes))}"
         with writing(self._folder):
             if not self._place.resume:
                 shutil.rmtree(self._folder, ignore_errors=True)
             self._folder.mkdir(exist_ok=True)
         weakref.finalize(self, os.close, lock(self._folder))
-        found = checkpoint.load(self._folder)
-        if found is not None:
-            self._point, self._noted = found
+        self._restore(self._folder)
 
     def resume(self) -> Point | None:
         """Returns where this very fit was broken off, and takes up the labels it had then; None where it was not."""
-        point = self._point
+        point = self._restored(of_counts=True)
         if point is not None:
             self._labels, self._passes, self._point = self._noted, len(point.trace), None
             is_hard = np.issubdtype(point.statistics.counts.dtype, np.integer)
@@ -111,8 +114,35 @@ class DiskSession:
     def note(self, point: Point) -> None:
         """Keeps a point to go on from, and the labels as they are now."""
         if self._place.keeper is None and self._folder is not None and self._labels is not None:
-            checkpoint.save(self._folder, point, self._labels)
+            with writing(self._folder):
+                checkpoint.save(self._folder, point, self._label_file(self._labels).path, self._labels, self._crc32)
             self._noted = self._labels
+
+    def _restore(self, folder: Path) -> None:
+        """Take the checkpoint of an earlier run, every byte of it checked; one that is damaged is not used, with a warning."""
+        votes = self._votes
+        try:
+            found = checkpoint.load(folder)
+            if found is None:
+                return
+            checkpoint.check_statistics(found.point, votes.n_tasks, votes.votes_per_row(), votes.n_labels)
+            if found.point.statistics is None:  # glad
+                path, length = VectorFiles(folder, 0).path(found.file), votes.n_workers + votes.n_tasks
+                checkpoint.check_file(path, np.float64, length, found.crc32)
+            else:
+                labels = self._label_file(found.file)
+                checkpoint.check_file(labels.path, labels.dtype, votes.n_tasks, found.crc32, votes.n_labels)
+        except InputError as error:
+            _warn(error)
+            return
+        self._point, self._noted = found.point, found.file
+
+    def _restored(self, *, of_counts: bool) -> Point | None:
+        """Return the point of an earlier run, unless it is of another kind of model; None where there is none."""
+        if self._point is not None and (self._point.statistics is not None) != of_counts:
+            _warn(f"the checkpoint in {self._folder} is of another model")
+            self._point = self._noted = None
+        return self._point
 
     def start(self, *, hard: bool) -> Statistics:
         """Returns the statistics of majority vote: by winner (hard) or by vote shares (soft)."""
@@ -188,9 +218,10 @@ class DiskSession:
         left = room_for_shards(votes, place.threads, place.limit)
         room = min(place.batch[1], max(left, LEAST_ROOM))
         files = replace(self._apart, weight=(PER_VOTE, PER_TASK)).merged(place.batch[0], room)
-        files = files.divided(votes.task_ptr, room)
+        files = files.divided(room)
         require_on_disk(votes, files.shard_bytes(), place.threads, place.limit)
-        found = None if self._point is None or self._noted is None else (self._point, self._noted)
+        point = self._restored(of_counts=False)
+        found = None if point is None or self._noted is None else (point, self._noted)
         self._noted = None
         self._stream.let_go()
         lent = Lent(
@@ -230,12 +261,12 @@ class DiskSession:
         They go to a file that is neither the current one nor that of the point noted last.
         """
         other = next(n for n in range(3) if n not in (self._labels, self._noted))
-        there, said = self._label_file(other), []
+        there, said, crc32 = self._label_file(other), [], 0
         with writing(there.path), there.path.open("wb", buffering=0) as file:
             for cut, shard in self._walk(what):
                 said.append(act(cut, shard))
-                there.append(file, shard.labels)
-        self._labels = other
+                crc32 = there.append(file, shard.labels, crc32)
+        self._labels, self._crc32 = other, crc32
         return said
 
     def _decide(self, what: str, act: Callable[..., Any]) -> tuple[list[Any], tuple[NDArray[Any], ...]]:
@@ -292,3 +323,7 @@ class DiskSession:
     def _output(self, name: str, dtype: Any) -> ArrayFile:
         self._outputs += 1
         return ArrayFile(self._own_folder() / f"{name}-{self._outputs}.npy", dtype)
+
+
+def _warn(what: object) -> None:
+    warnings.warn(f"{what}; this fit starts again from its first pass", DamagedCheckpoint, stacklevel=3)

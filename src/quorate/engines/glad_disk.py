@@ -91,8 +91,8 @@ class DiskShelf:
     def note(self, point: Point, x: Vector) -> None:
         """Keeps a point to go on from."""
         if self._lent.notes and isinstance(x, FileVector):
-            x.settle()
-            checkpoint.save(self._lent.folder, point, x.number)
+            with writing(x.path):
+                checkpoint.save(self._lent.folder, point, x.path, x.number, x.crc32())
             self._noted = x
 
     def clear(self) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import zlib
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -15,9 +17,10 @@ from numpy.typing import NDArray
 
 from quorate.engines.shard import cuts
 from quorate.errors import InputError
-from quorate.io.encoded.arrays import HEADER, ArrayFile, write_all
+from quorate.io.bounds import require_below
+from quorate.io.encoded.arrays import ArrayFile, StoredArray, read_at, write_all
 from quorate.io.encoded.mapped import EncodedVotes
-from quorate.votes import Votes, piece
+from quorate.votes import Votes
 
 Cut = tuple[slice, slice]  # tasks and votes of a shard
 
@@ -36,26 +39,28 @@ class Loaded(NamedTuple):
 
 @dataclass(frozen=True)
 class ShardFiles:
-    """Where the votes lie: task_ptr.npy, row.npy and task_hash.npy of a folder, cut into shards."""
+    """The open files of votes, task_ptr, row and task_hash, cut into shards."""
 
-    folder: Path
+    files: Mapping[str, StoredArray]
     cuts: tuple[Cut, ...]
     weight: tuple[int, int] = (8, 50)  # bytes that a vote and a task take while passes run, the next shard's included
 
     @classmethod
     def of(cls, votes: EncodedVotes) -> ShardFiles:
         """Returns the files of encoded votes."""
-        return cls(votes.folder, tuple(votes.cuts()))
+        return cls(votes.files, tuple(votes.cuts()))
 
     @classmethod
     def lay_out(cls, votes: Votes, hashes: NDArray[np.uint64], cuts: list[slice], folder: Path) -> ShardFiles:
         """Returns votes that are in memory as files, in their own order."""
         arrays: dict[str, NDArray[Any]] = {"task_ptr": votes.task_ptr, "row": votes.row, "task_hash": hashes}
+        files = {}
         for name, items in arrays.items():
             with ArrayFile(folder / f"{name}.npy", items.dtype) as file:
                 file.append(items)
+            files[name] = StoredArray(file.path, file.dtype, file.length)
         ptr = votes.task_ptr
-        return cls(folder, tuple((cut, slice(int(ptr[cut.start]), int(ptr[cut.stop]))) for cut in cuts))
+        return cls(files, tuple((cut, slice(int(ptr[cut.start]), int(ptr[cut.stop]))) for cut in cuts))
 
     def merged(self, votes: int, room: int) -> ShardFiles:
         """Returns the same files in larger shards, of up to so many votes and bytes (see `shard_bytes`).
@@ -71,7 +76,7 @@ class ShardFiles:
                 out.append((tasks, cast))
         return replace(self, cuts=tuple(out))
 
-    def divided(self, task_ptr: NDArray[np.int64], room: int) -> ShardFiles:
+    def divided(self, room: int) -> ShardFiles:
         """Returns the same files in shards of at most so many bytes, as far as that goes without dividing a task."""
         out: list[Cut] = []
         for tasks, cast in self.cuts:
@@ -79,7 +84,7 @@ class ShardFiles:
             if size <= room:
                 out.append((tasks, cast))
                 continue
-            ptr = piece(task_ptr, slice(tasks.start, tasks.stop + 1))
+            ptr = self.files["task_ptr"][tasks.start : tasks.stop + 1]
             for cut in cuts(ptr, max((cast.stop - cast.start) * room // size, 1)):
                 here = slice(tasks.start + cut.start, tasks.start + cut.stop)
                 out.append((here, slice(int(ptr[cut.start]), int(ptr[cut.stop]))))
@@ -104,17 +109,21 @@ class LabelFile:
 
     def __init__(self, path: Path, n_labels: int) -> None:
         self.path = path
+        self.n_labels = n_labels
         self.dtype = np.dtype(np.uint8 if n_labels <= 1 << 8 else np.uint16 if n_labels <= 1 << 16 else np.int32)
 
-    def read(self, file: BinaryIO, tasks: slice, out: NDArray[np.int32]) -> None:
-        """Reads the labels of some tasks to OUT [tasks]."""
+    def read(self, descriptor: int, tasks: slice, out: NDArray[np.int32]) -> None:
+        """Reads the labels of some tasks to OUT [tasks]; one that there is not is an error."""
         packed = np.empty(len(out), self.dtype)
-        fill(file, tasks.start * self.dtype.itemsize, packed, self.path)
+        read_at(descriptor, tasks.start * self.dtype.itemsize, packed, self.path)
+        require_below(str(self.path), packed, self.n_labels)
         out[:] = packed
 
-    def append(self, file: BinaryIO, labels: NDArray[np.int32]) -> None:
-        """Writes the labels of the tasks that come next."""
-        write_all(file, np.ascontiguousarray(labels, self.dtype).view(np.uint8).data if len(labels) else b"")
+    def append(self, file: BinaryIO, labels: NDArray[np.int32], crc32: int = 0) -> int:
+        """Writes the labels of the tasks that come next, and returns the CRC-32 of these and all before."""
+        packed = np.ascontiguousarray(labels, self.dtype).view(np.uint8).data if len(labels) else b""
+        write_all(file, packed)
+        return zlib.crc32(packed, crc32)
 
 
 class Stream:
@@ -134,13 +143,11 @@ class Stream:
         `right` is a file of numbers, one a vote, that comes along; `room` asks for as much room to write to.
         """
         with ExitStack() as opened, ThreadPoolExecutor(1) as pool:
-            files: dict[str, BinaryIO] = {}
-            for name in ("task_ptr", "row", "task_hash"):
-                files[name] = opened.enter_context(_open(self._files.folder / f"{name}.npy"))
-            if labels is not None:
-                files["labels"] = opened.enter_context(_open(labels.path))
-            if right is not None:
-                files["right"] = opened.enter_context(_open(right))
+            beside: dict[str, int] = {}  # descriptors of what comes along
+            for name, path in {"labels": None if labels is None else labels.path, "right": right}.items():
+                if path is not None:
+                    beside[name] = _open(path)
+                    opened.callback(os.close, beside[name])
             sets = self._free.pop() if self._free else [self._buffers() for _ in self._files.cuts[:2]]
             opened.callback(self._free.append, sets)
             for one in sets:
@@ -148,11 +155,11 @@ class Stream:
                     one["right"] = np.empty(self._most_votes)
             coming: Future[Loaded] | None = None
             for place in range(len(self._files.cuts)):
-                here = pool.submit(self._load, place, sets[0], files, labels) if coming is None else coming
+                here = pool.submit(self._load, place, sets[0], beside, labels, right) if coming is None else coming
                 loaded = here.result()
                 following = place + 1
                 if following < len(self._files.cuts):
-                    coming = pool.submit(self._load, following, sets[following % 2], files, labels)
+                    coming = pool.submit(self._load, following, sets[following % 2], beside, labels, right)
                 yield loaded
 
     def _buffers(self) -> dict[str, NDArray[Any]]:
@@ -163,21 +170,28 @@ class Stream:
             "labels": np.zeros(self._most_tasks, np.int32),
         }
 
-    def _load(self, place: int, buffers: dict[str, NDArray[Any]], files: dict[str, BinaryIO], labels: LabelFile | None) -> Loaded:
+    def _load(
+        self,
+        place: int,
+        buffers: dict[str, NDArray[Any]],
+        beside: dict[str, int],
+        labels: LabelFile | None,
+        of_votes: Path | None,
+    ) -> Loaded:
         tasks, votes = self._files.cuts[place]
         n = tasks.stop - tasks.start
         ptr, row, key = buffers["task_ptr"][: n + 1], buffers["row"][: votes.stop - votes.start], buffers["task_hash"][:n]
         for name, start, out in (("task_ptr", tasks.start, ptr), ("row", votes.start, row), ("task_hash", tasks.start, key)):
-            fill(files[name], HEADER + start * out.itemsize, out, self._files.folder / f"{name}.npy")
+            self._files.files[name].read_into(out, start)
         ptr -= votes.start
         current = buffers["labels"][:n]
         if labels is None:
             current[:] = 0
         else:
-            labels.read(files["labels"], tasks, current)
+            labels.read(beside["labels"], tasks, current)
         right = buffers["right"][: len(row)] if "right" in buffers else np.zeros(0)
-        if "right" in files:
-            fill(files["right"], votes.start * right.itemsize, right, Path(files["right"].name))
+        if of_votes is not None:
+            read_at(beside["right"], votes.start * right.itemsize, right, of_votes)
         return Loaded(tasks, ptr, row, self._kernels.tie_keys(key, self._seed), current, votes, right)
 
     def let_go(self) -> None:
@@ -185,19 +199,8 @@ class Stream:
         self._free.clear()
 
 
-def fill(file: BinaryIO, at: int, out: NDArray[Any], path: Path) -> None:
-    """Reads as many items as OUT holds, from this byte on; a file that ends before is an error."""
-    rest = out.view(np.uint8).data if out.size else memoryview(b"")
-    file.seek(at)
-    while rest:
-        got = file.readinto(rest)  # type: ignore[attr-defined]
-        if not got:
-            raise InputError(f"{path} is shorter than it was: something else writes to it")
-        rest = rest[got:]
-
-
-def _open(path: Path) -> BinaryIO:
+def _open(path: Path) -> int:
     try:
-        return path.open("rb", buffering=0)
+        return os.open(path, os.O_RDONLY)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import weakref
+import zlib
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.engines.stream import fill
 from quorate.errors import InputError
-from quorate.io.encoded.arrays import write_all, writing
+from quorate.io.encoded.arrays import read_at, write_all, writing
 
 SIZE: Final = 8  # bytes of a number
+CHUNK: Final = 1 << 17  # numbers read at once
 Floats = NDArray[np.float64]
 
 
@@ -24,9 +25,9 @@ class FileVector:
     def __init__(self, files: VectorFiles, number: int) -> None:
         self.number = number
         self._files = files
-        self._path = files.path(number)
-        with writing(self._path):
-            handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+        self.path = files.path(number)
+        with writing(self.path):
+            handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
         self._file = os.fdopen(handle, "r+b", buffering=0)
         weakref.finalize(self, files.put_back, number, self._file)
 
@@ -35,12 +36,12 @@ class FileVector:
 
     def __getitem__(self, cut: slice, /) -> Floats:
         out = np.empty(cut.stop - cut.start)
-        fill(self._file, cut.start * SIZE, out, self._path)
+        read_at(self._file.fileno(), cut.start * SIZE, out, self.path)
         return out
 
     def __setitem__(self, cut: slice, numbers: Floats, /) -> None:
         plain = np.ascontiguousarray(numbers, np.float64)
-        with writing(self._path):
+        with writing(self.path):
             self._file.seek(cut.start * SIZE)
             write_all(self._file, plain.view(np.uint8).data if len(plain) else b"")
 
@@ -48,10 +49,12 @@ class FileVector:
         """Returns another vector of these files, whose numbers are yet to be written."""
         return self._files.blank()
 
-    def settle(self) -> None:
-        """Waits until the numbers are on the disk, so that a note may speak of them."""
-        with writing(self._path):
-            os.fsync(self._file.fileno())
+    def crc32(self) -> int:
+        """Return the CRC-32 of all numbers."""
+        found = 0
+        for start in range(0, len(self), CHUNK):
+            found = zlib.crc32(self[start : min(start + CHUNK, len(self))].view(np.uint8).data, found)
+        return found
 
 
 class VectorFiles:

@@ -138,7 +138,7 @@ def _relabelled(votes: EncodedVotes, labels: Vocabulary, what: str) -> EncodedVo
             "encode the votes with the labels declared in that order"
         )
     same_kind = _of_kind(labels, votes.labels.kind) if len(votes.labels) else labels
-    return replace(votes, labels=same_kind, row_label=place[votes.row_label].astype(np.int32))
+    return votes.with_fields(labels=same_kind, row_label=place[votes.row_label].astype(np.int32))
 
 
 def _of_kind(labels: Vocabulary, kind: Kind) -> Vocabulary:

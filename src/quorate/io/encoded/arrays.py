@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import stat
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,14 +77,99 @@ def header(dtype: np.dtype[Any], length: int) -> bytes:
     return b"\x93NUMPY\x01\x00" + (HEADER - 10).to_bytes(2, "little") + f"{text:<{HEADER - 11}}\n".encode("latin1")
 
 
+class StoredArray:
+    """A one-dimensional .npy file that is opened once and read by position.
+
+    Every read goes to the file that was opened, even when another file has its path later. A file that was written to
+    since then is an error, never a mixture.
+    """
+
+    def __init__(self, path: Path, dtype: DTypeLike, length: int, *, folder: int | None = None) -> None:
+        """Open the file, found by its name in the open directory `folder` where one is given."""
+        self.path = path
+        self.dtype = np.dtype(dtype).newbyteorder("<")
+        self._length = length
+        self._all: NDArray[Any] | None = None
+        flags = os.O_RDONLY | os.O_NONBLOCK  # a pipe of this name must not be waited for
+        try:
+            self._descriptor = os.open(path if folder is None else path.name, flags, dir_fd=folder)
+        except OSError as error:
+            raise InputError(f"cannot read {path}: {error.strerror}") from error
+        weakref.finalize(self, os.close, self._descriptor).atexit = False
+        status = os.fstat(self._descriptor)
+        self._stamp = status.st_size, status.st_mtime_ns
+        if not stat.S_ISREG(status.st_mode):
+            raise InputError(f"cannot read {path}: it is not a file")
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, cut: slice) -> NDArray[Any]:
+        """Return a copy of some items."""
+        start, stop, _ = cut.indices(self._length)
+        out = np.empty(max(stop - start, 0), self.dtype)
+        self.read_into(out, start)
+        return out
+
+    def __reduce__(self) -> str:
+        raise TypeError(f"{self.path} is open here: another process opens it for itself")
+
+    def read_into(self, out: NDArray[Any], start: int) -> None:
+        """Read the items from `start` on to OUT."""
+        read_at(self._descriptor, HEADER + start * self.dtype.itemsize, out, self.path)
+        status = os.fstat(self._descriptor)
+        if (status.st_size, status.st_mtime_ns) != self._stamp:
+            raise InputError(f"{self.path} was written to since it was opened: open it again")
+
+    def all(self) -> NDArray[Any]:
+        """Return all items, read into memory the first time they are asked for; they are read-only."""
+        if self._all is None:
+            whole = self[:]
+            whole.flags.writeable = False
+            self._all = whole
+        return self._all
+
+    def check_size(self) -> None:
+        """Raise when the file is not exactly as long as its items and their header are."""
+        size = HEADER + self._length * self.dtype.itemsize
+        if self._stamp[0] != size:
+            raise InputError(f"{self.path} is damaged: it has {self._stamp[0]} bytes, not {size}")
+
+    def check_header(self) -> None:
+        """Raise when the bytes before the items are not those that were written."""
+        found = np.empty(HEADER, np.uint8)
+        read_at(self._descriptor, 0, found, self.path)
+        if found.tobytes() != header(self.dtype, self._length):
+            raise InputError(f"{self.path} is damaged: its header is not that of {self._length} items of type {self.dtype.str}")
+
+    def mapped(self) -> NDArray[Any]:
+        """Return the items without reading them: pages come as they are touched. `piece` reads from the file instead."""
+        if not self._length:
+            return np.zeros(0, self.dtype)
+        with os.fdopen(os.dup(self._descriptor), "rb") as file:
+            out: Any = np.memmap(file, self.dtype, "r", HEADER, (self._length,))
+        out.stored = self
+        return out  # type: ignore[no-any-return]
+
+
+def read_at(descriptor: int, at: int, out: NDArray[Any], path: Path) -> None:
+    """Read as many items as OUT holds, from this byte on; a file that ends before is an error."""
+    rest = out.view(np.uint8).data if out.size else memoryview(b"")
+    while rest:
+        try:
+            got = os.preadv(descriptor, [rest], at)
+        except OSError as error:
+            raise InputError(f"cannot read {path}: {error.strerror}") from error
+        if not got:
+            raise InputError(f"{path} is shorter than it was: something else writes to it")
+        rest, at = rest[got:], at + got
+
+
 def mapped(path: Path, dtype: DTypeLike, length: int) -> NDArray[Any]:
-    """Returns the items of a file without reading them: pages come as they are touched."""
-    if not length:
-        return np.zeros(0, dtype)
-    try:
-        return np.memmap(path, np.dtype(dtype).newbyteorder("<"), "r", HEADER, (length,))
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path}: {error}") from error
+    """Return the items of a file without reading them: pages come as they are touched."""
+    stored = StoredArray(path, dtype, length)
+    stored.check_size()
+    return stored.mapped()
 
 
 @contextmanager

@@ -7,11 +7,13 @@ votes in that of their rows, so the folder is the same for any order of the inpu
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from quorate.errors import InputError, MissingLabels, OptionError, QuorateError
 from quorate.io.assemble import check_duplicates
@@ -24,6 +26,9 @@ from quorate.io.files import Wanted
 from quorate.io.sources import Source, open_table, paths_of
 from quorate.io.write import check_parent, check_replaced
 from quorate.vocabulary import Vocabulary
+
+# The remedy where a folder for temporary files is full.
+NO_ROOM: Final = "make room there, set TMPDIR to a folder with more, or name one to work in (work=…; on the command line -o)"
 
 
 def encode(
@@ -53,12 +58,38 @@ def encode(
     >>> qr.aggregate(folder, model="mv").labels.sort("task")["task"].to_list()
     ['t1', 't2']
     """
+    return encode_to(
+        source,
+        Path(folder),
+        {"task": task, "worker": worker, "label": label},
+        labels=labels,
+        duplicates=duplicates,
+        memory=memory,
+        resume=resume,
+        progress=progress,
+        plan=plan,
+    )
+
+
+def encode_to(
+    source: Source,
+    target: Path,
+    columns: Wanted,
+    *,
+    labels: Iterable[object] | None = None,
+    duplicates: str = "all",
+    memory: str | int | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+    plan: Plan | None = None,
+    temporary: bool = False,
+) -> EncodedVotes:
+    """Return votes encoded into a folder, as `encode` does; nothing is kept of a `temporary` one that fails."""
     check_duplicates(duplicates)
     declared = None if labels is None else Vocabulary.of(labels, "label")
-    limit, paths, target = memory_of(memory), paths_of(source), Path(folder)
+    limit, paths = memory_of(memory), paths_of(source)
     if paths is None and resume:
         raise OptionError("resume goes on with files: these votes are no files, so encode them anew")
-    columns: Wanted = {"task": task, "worker": worker, "label": label}
     options = {**columns, "labels": None if declared is None else declared.ids(), "duplicates": duplicates}
     identity = {} if paths is None else fingerprint(paths, options)
     aside = target.parent / f".{target.name}.partial"
@@ -72,7 +103,9 @@ def encode(
     with locked(aside):
         if resume and aside.joinpath(STATE).exists() and not is_of_source(aside, identity):
             raise InputError(f"{aside} was begun with other files or options: begin anew without resume")
+        _restore_old(target)
         state = State.load(aside) if resume else None
+        resumed, kept = state is not None, paths is not None and not temporary
         if state is None:
             emptied(aside)
             note_source(aside, identity)
@@ -84,30 +117,66 @@ def encode(
                 job.read(table, paths, columns)
                 job.build()
             shutil.rmtree(aside / "spill", ignore_errors=True)
+            if resumed:
+                open_encoded(aside)  # what an earlier run has written is checked before it replaces anything
         except OSError as error:
-            left = f"; what is done is kept in {aside}, go on with resume" if paths is not None else ""
-            _forget(aside, keep=paths is not None)
+            _forget(aside, keep=kept)
+            left = f"; what is done is kept in {aside}, go on with resume" if kept else f"; {NO_ROOM}" if temporary else ""
             raise QuorateError(f"cannot write {target}: {error.strerror or error}{left}") from error
         except BaseException as error:
-            _forget(aside, keep=paths is not None and not isinstance(error, QuorateError))
+            _forget(aside, keep=kept and not isinstance(error, QuorateError))
             raise
         _replace(aside, target)
     if state.missing:
-        warnings.warn(f"{state.missing} of {state.rows} votes have no label: dropped as abstentions", MissingLabels, stacklevel=2)
+        warnings.warn(f"{state.missing} of {state.rows} votes have no label: dropped as abstentions", MissingLabels, stacklevel=3)
     return open_encoded(target, check=False)
 
 
 def _replace(aside: Path, target: Path) -> None:
-    """Puts a finished folder in its place; until the last moment what was there before stays."""
+    """Put a finished folder in its place, at once: whoever opens the target finds what was there before, or the new votes."""
     if target.exists():
-        old = target.parent / f".{target.name}.old"
-        shutil.rmtree(old, ignore_errors=True)
-        target.rename(old)
-        aside.rename(target)
-        shutil.rmtree(old)
+        _sync(aside)  # before the old votes go
+        with locked(target):  # so that nobody works in these when they are aside
+            if not _exchange(aside, target):
+                target.rename(_old(target))
+                aside.rename(target)
+            _sync(target.parent)
+            for path in (aside, _old(target)):
+                shutil.rmtree(path, ignore_errors=True)
     else:
         aside.rename(target)
-    (target / STATE).unlink()
+    (target / STATE).unlink(missing_ok=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Return whether two folders have changed places, in one step; not every file system can do that."""
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):  # another system than Linux
+        return False
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return bool(rename(here, os.fsencode(one), here, os.fsencode(other), ctypes.c_uint(exchange)) == 0)
+
+
+def _restore_old(target: Path) -> None:
+    """Put the votes back that a process which ended between two renames has left aside; remove what is left otherwise."""
+    if not target.exists() and is_encoded(_old(target)):
+        _old(target).rename(target)
+    shutil.rmtree(_old(target), ignore_errors=True)
+
+
+def _old(target: Path) -> Path:
+    return target.parent / f".{target.name}.old"
+
+
+def _sync(folder: Path) -> None:
+    """Wait until the arrays of a folder, its manifest and all names in it are on the disk."""
+    for path in [*folder.glob("*.npy"), *folder.glob("*.json"), folder]:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _forget(aside: Path, *, keep: bool) -> None:

@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from quorate.errors import InputError, listed, shown
+from quorate.io.bounds import require_below
 from quorate.io.coder import KINDS, MISSING, require_same
 from quorate.io.ids import narrowed, sort_order, vocabulary
 from quorate.kernels.core import compiled
@@ -121,6 +122,15 @@ class RunningRows:
         pairs = pl.Series(pair)
         missing = by_label == MISSING
         return self.rows.encode(pairs.set(pl.Series(missing), None) if missing.any() else pairs)
+
+    def check(self) -> None:
+        """Raise unless every row that was read back is of a worker and a label that were, too."""
+        if not len(self.rows):
+            return
+        rows = self.rows.ids()
+        pair = rows.to_numpy() if rows.dtype == pl.Int64 else np.full(1, -1)
+        require_below("the worker of a row", pair >> 32, len(self.workers))
+        require_below("the label of a row", pair & 0xFFFFFFFF, len(self.labels))
 
     def finish(self, *, narrow: bool) -> Rows:
         """Returns the rows in their final order: by worker, then label, each in the order of its ids."""

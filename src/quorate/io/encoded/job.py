@@ -10,8 +10,9 @@ import numpy as np
 import polars as pl
 
 from quorate.errors import InputError
+from quorate.io.bounds import require_below
 from quorate.io.coder import KINDS, MISSING, require_same
-from quorate.io.encoded.arrays import mapped
+from quorate.io.encoded.arrays import StoredArray
 from quorate.io.encoded.codes import Rows, RunningRows
 from quorate.io.encoded.manifest import Manifest
 from quorate.io.encoded.partition import arrange
@@ -24,7 +25,6 @@ from quorate.io.ids import narrowed, prepared, vocabulary
 from quorate.io.sources import Table
 from quorate.kernels.core import compiled
 from quorate.vocabulary import Kind, Vocabulary
-from quorate.votes import piece
 
 Progress = Callable[[str, int, int], None]  # what is done, how many votes of it, of how many (0: not known)
 
@@ -100,10 +100,12 @@ class Job:
     def _complete(self, rows: Rows, shards: ShardWriter, unvoted: VocabularyWriter, kind: Kind) -> None:
         folder = self._folder
         files = shards.entries() | unvoted.entries()
-        row = mapped(folder / "row.npy", np.uint32, shards.votes)
+        row = StoredArray(folder / "row.npy", np.uint32, shards.votes)
         counts = np.zeros(len(rows.row_label), np.int64)
         for start in range(0, len(row), COUNT):
-            counts += np.bincount(piece(row, slice(start, start + COUNT)), minlength=len(counts))
+            some = row[start : start + COUNT]
+            require_below(str(row.path), some, len(counts))
+            counts += np.bincount(some, minlength=len(counts))
         files |= write_items(folder, "worker_ptr", rows.worker_ptr)
         files |= write_items(folder, "row_label", rows.row_label) | write_items(folder, "row_votes", counts)
         files |= write_ids(folder, "workers", rows.workers) | write_ids(folder, "labels", rows.labels)
@@ -158,9 +160,11 @@ class Job:
         for name, ids in {"workers": self._rows.workers, "labels": self._rows.labels, "rows": self._rows.rows}.items():
             fresh = ids.ids(self._logged[name])
             if len(fresh):
-                state.logs[name] = state.logs.get(name, 0) + append_streams(spill.folder / name, fresh.to_frame("id"))
+                size, crc32 = state.logs.get(name, (0, 0))
+                more, crc32 = append_streams(spill.folder / name, fresh.to_frame("id"), crc32)
+                state.logs[name] = size + more, crc32
             self._logged[name] = len(ids)
-        state.votes, state.sizes = spill.votes.tolist(), spill.sizes.tolist()
+        state.votes, state.sizes, state.sums = spill.votes.tolist(), spill.sizes.tolist(), spill.sums.tolist()
         state.save(self._folder)
 
     def _restore(self) -> None:
@@ -170,12 +174,15 @@ class Job:
             emptied(spill.folder)
             return
         for name, ids in {"workers": self._rows.workers, "labels": self._rows.labels, "rows": self._rows.rows}.items():
-            cut_to(spill.folder / name, state.logs.get(name, 0))
-            if state.logs.get(name):
-                for frame in read_streams(spill.folder / name):
-                    ids.encode(frame["id"])
-            self._logged[name] = len(ids)
-        spill.restore(state.votes, state.sizes, first=state.done)
+            size, crc32 = state.logs.get(name, (0, 0))
+            cut_to(spill.folder / name, size, crc32)
+            for frame in read_streams(spill.folder / name, "id") if size else ():
+                ids.encode(frame["id"])
+                self._logged[name] += len(frame)
+            if len(ids) != self._logged[name]:
+                raise InputError(f"{spill.folder / name} is not valid: an id occurs twice; begin anew without resume")
+        self._rows.check()
+        spill.restore(state.votes, state.sizes, state.sums, first=state.done)
 
     def _small_enough(self, spill: Spill, part: int) -> Iterator[Iterable[pl.DataFrame]]:
         """Yields the votes of a partition, split by further bits of the hash until they fit in memory."""

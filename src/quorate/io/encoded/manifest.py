@@ -1,11 +1,10 @@
-"""The manifest of a folder of encoded votes: what lies in it, and the checksums that tell whether it still does."""
+"""The manifest of a folder of encoded votes: what is stored in it, and the checksums that tell whether it still is."""
 
 from __future__ import annotations
 
 import json
-import zlib
+import os
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -13,15 +12,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from quorate.errors import InputError, QuorateError, shown
-from quorate.io.encoded.arrays import HEADER
-from quorate.io.encoded.writer import Span, sharded_files
+from quorate.errors import InputError, QuorateError, listed, shown
+from quorate.io.encoded.writer import VALUES, Span, sharded_files
 from quorate.vocabulary import Kind
 
 NAME: Final = "manifest.json"
 FORMAT: Final = "quorate votes"
 VERSION: Final = 1
-READ: Final = 1 << 22  # bytes checked at a time
+LARGEST: Final = 2**62  # no number of votes, tasks or bytes is larger
+ROLES: Final = ("task", "worker", "label")
 
 
 @dataclass(frozen=True)
@@ -40,71 +39,48 @@ class Manifest:
     @property
     def identity(self) -> str:
         """The checksum of the manifest, and so of everything."""
-        return _digest({"format": FORMAT, "version": VERSION, **asdict(self)})
+        return digest({"format": FORMAT, "version": VERSION, **asdict(self)})
 
     def write(self, folder: Path) -> None:
         """Writes the manifest, last of all files."""
         body = {"format": FORMAT, "version": VERSION, **asdict(self)}
         aside = folder / f"{NAME}.new"
-        aside.write_text(json.dumps(body | {"sha256": _digest(body)}, indent=1) + "\n", encoding="utf-8")
+        aside.write_text(json.dumps(body | {"sha256": digest(body)}, indent=1) + "\n", encoding="utf-8")
         aside.replace(folder / NAME)
 
     @classmethod
-    def read(cls, folder: Path) -> Manifest:
-        """Returns the manifest of a folder; what is no such folder, damaged or too new is an error."""
+    def read(cls, folder: Path, handle: int | None = None) -> Manifest:
+        """Return the manifest of a folder; one that is absent, damaged, not valid or too new is an error.
+
+        `handle` is the open directory, where there is one: its files are found even if the folder was renamed.
+        """
         path = folder / NAME
         try:
-            body = json.loads(path.read_text(encoding="utf-8"))
+            with open(path if handle is None else NAME, encoding="utf-8", opener=_opener(handle)) as file:
+                body = json.loads(file.read())
         except OSError as error:
             raise InputError(f"{folder} holds no encoded votes ({NAME}: {error.strerror}): make them with encode") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{path} is damaged ({error}): encode the votes again") from error
         if not isinstance(body, dict) or body.get("format") != FORMAT:
             raise InputError(f"{folder} holds no encoded votes: its {NAME} is of something else")
-        if not isinstance(body.get("version"), int) or body["version"] > VERSION:
-            found = shown(body.get("version"))
-            raise QuorateError(f"{folder} was encoded by a newer quorate (format {found}, this one reads {VERSION}): upgrade")
-        if body.pop("sha256", None) != _digest(body):
+        version = body.get("version")
+        if type(version) is not int or version > VERSION:
+            raise QuorateError(
+                f"{folder} was encoded by a newer quorate (format {shown(version)}, this one reads {VERSION}): upgrade"
+            )
+        if body.pop("sha256", None) != digest(body):
             raise InputError(f"{path} is damaged (its checksum does not match): encode the votes again")
+        wrong = _fault(body)
+        if wrong is not None:
+            raise InputError(f"{path} is not valid: {wrong}; encode the votes again")
         del body["format"], body["version"]
         return cls(**body | {"shards": tuple(Span(**span) for span in body["shards"])})
 
-    def check_sizes(self, folder: Path) -> None:
-        """Raises when a file is not as long as it should be."""
-        for name, entry in self.files.items():
-            path, size = folder / f"{name}.npy", HEADER + entry["length"] * np.dtype(entry["dtype"]).itemsize
-            try:
-                have = path.stat().st_size
-            except OSError as error:
-                raise InputError(f"cannot read {path}: {error.strerror}; encode the votes again") from error
-            if have != size:
-                raise InputError(f"{path} is damaged: it has {have} bytes, not {size}; encode the votes again")
-
-    def check_content(self, folder: Path, threads: int) -> None:
-        """Raises when a checksum does not match; everything is read once."""
-        sections = list(self._sections())
-        with ThreadPoolExecutor(threads) as pool:
-            for (name, place, *_), fine in zip(sections, pool.map(lambda s: _matches(folder, *s), sections), strict=True):
-                if not fine:
-                    where = f" in shard {place}" if place is not None else ""
-                    raise InputError(
-                        f"{folder / name}.npy is damaged{where} (its checksum does not match): encode the votes again"
-                    )
-
-    def _sections(self) -> Any:
-        """Yields (name of the file, number of the shard, first byte, bytes, CRC-32) of every part that has a checksum."""
-        sharded = sharded_files(self.kinds["task"])
-        for name, entry in self.files.items():
-            item = np.dtype(entry["dtype"]).itemsize
-            if name not in sharded:
-                yield name, None, HEADER, entry["length"] * item, entry["crc32"]
-                continue
-            at = HEADER + (item if name in ("task_ptr", "tasks_offsets") else 0)  # behind the leading 0
-            for place, span in enumerate(self.shards):
-                items = {"row": span.votes, "tasks": span.text if self.kinds["task"] == "string" else span.tasks}
-                size = item * items.get(name, span.tasks)
-                yield name, place, at, size, span.crc32[name]
-                at += size
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The number of items of every file."""
+        return {name: entry["length"] for name, entry in self.files.items()}
 
 
 def is_encoded(path: Path) -> bool:
@@ -112,15 +88,101 @@ def is_encoded(path: Path) -> bool:
     return path.is_dir() and (path / NAME).is_file()
 
 
-def _matches(folder: Path, name: str, _: int | None, first: int, size: int, crc32: int) -> bool:
-    found = 0
-    with (folder / f"{name}.npy").open("rb", buffering=0) as file:
-        file.seek(first)
-        while size > 0 and (data := file.read(min(size, READ))):
-            found = zlib.crc32(data, found)
-            size -= len(data)
-    return size == 0 and found == crc32
+def file_types(kinds: Mapping[str, Kind]) -> dict[str, str]:
+    """Return the type of the items of every file of a folder with ids of these kinds."""
+    types: dict[str, Any] = dict(sharded_files(kinds["task"]))
+    for name, role in {"unvoted": "task", "workers": "worker", "labels": "label"}.items():
+        types[name] = VALUES[kinds[role]]
+        if kinds[role] == "string":
+            types[f"{name}_offsets"] = np.int64
+    types |= {"worker_ptr": np.int64, "row_label": np.int32, "row_votes": np.int64}
+    return {name: np.dtype(item).newbyteorder("<").str for name, item in types.items()}
 
 
-def _digest(body: Mapping[str, Any]) -> str:
+def digest(body: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a JSON document, whatever the order of its keys."""
     return sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def is_count(value: object, bound: int = LARGEST) -> bool:
+    """Return whether a value of a JSON document is a whole number from 0 on, below a bound."""
+    return type(value) is int and 0 <= value < bound
+
+
+def _fault(body: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with the content of a manifest whose checksum is right; None where nothing is."""
+    fields = ["format", "version", *Manifest.__dataclass_fields__]
+    if sorted(body) != sorted(fields):
+        return f"it has the fields {listed(sorted(map(shown, body)))}"
+    for name in ("votes", "tasks", "rows_read", "abstentions"):
+        if not is_count(body[name]):
+            return f"{name} is {shown(body[name])}"
+    if body["duplicates"] not in ("all", "last", "first"):
+        return f"duplicates is {shown(body['duplicates'])}"
+    kinds = body["kinds"]
+    if not isinstance(kinds, dict) or sorted(kinds) != sorted(ROLES) or not all(_is_kind(kind) for kind in kinds.values()):
+        return f"kinds is {shown(kinds)}"
+    return _files_fault(body) or _shards_fault(body) or _lengths_fault(body)
+
+
+def _is_kind(kind: object) -> bool:
+    return isinstance(kind, str) and kind in VALUES
+
+
+def _files_fault(body: Mapping[str, Any]) -> str | None:
+    types, files = file_types(body["kinds"]), body["files"]
+    if not isinstance(files, dict) or sorted(files) != sorted(types):
+        return f"its files are {shown(sorted(files) if isinstance(files, dict) else files)}"
+    for name, entry in files.items():
+        wanted = {"dtype", "length"} | (set() if name in sharded_files(body["kinds"]["task"]) else {"crc32"})
+        fine = isinstance(entry, dict) and entry.keys() == wanted and entry["dtype"] == types[name]
+        if not fine or not is_count(entry["length"]) or not is_count(entry.get("crc32", 0), 2**32):
+            return f"the file {name} is described by {shown(entry)}"
+    return None
+
+
+def _shards_fault(body: Mapping[str, Any]) -> str | None:
+    fault = spans_fault(body["shards"], set(sharded_files(body["kinds"]["task"])))
+    if fault is not None:
+        return fault
+    for name in ("tasks", "votes"):
+        if sum(span[name] for span in body["shards"]) != body[name]:
+            return f"its shards do not have {body[name]} {name} in all"
+    return None
+
+
+def spans_fault(shards: object, names: set[str] | None) -> str | None:
+    """Return what is wrong with a list of shards, of which each has a checksum for these names; None where nothing is."""
+    if not isinstance(shards, list):
+        return f"shards is {shown(shards)}"
+    for place, span in enumerate(shards):
+        if not isinstance(span, dict) or span.keys() != Span.__dataclass_fields__.keys():
+            return f"shard {place} is {shown(span)}"
+        counts, sums = [span[name] for name in ("tasks", "votes", "text")], span["crc32"]
+        fine = all(is_count(count) for count in counts) and isinstance(sums, dict) and (names is None or sums.keys() == names)
+        if not fine or not all(is_count(one, 2**32) for one in sums.values()) or not 0 < span["tasks"] <= span["votes"]:
+            return f"shard {place} is {shown(span)}"
+    return None
+
+
+def _lengths_fault(body: Mapping[str, Any]) -> str | None:
+    """Return which file is not as long as the other files ask for."""
+    length, kinds = {name: entry["length"] for name, entry in body["files"].items()}, body["kinds"]
+    rows, tasks = length["row_label"], body["tasks"]
+    wanted = {"row": body["votes"], "task_ptr": tasks + 1, "task_hash": tasks, "row_votes": rows}
+    wanted["tasks"] = sum(span["text"] for span in body["shards"]) if kinds["task"] == "string" else tasks
+    if kinds["task"] == "string":
+        wanted["tasks_offsets"] = tasks + 1
+    wanted["workers_offsets" if kinds["worker"] == "string" else "workers"] = length["worker_ptr"] - (kinds["worker"] != "string")
+    for name, count in wanted.items():
+        if length[name] != count:
+            return f"{name} has {length[name]} items, not {count}"
+    empty = [name for name, count in length.items() if name.endswith(("_ptr", "_offsets")) and not count]
+    if empty:
+        return f"{empty[0]} has no items: it begins with a 0"
+    return f"it has {rows} rows, more than a vote can name" if rows > 2**32 else None
+
+
+def _opener(handle: int | None) -> Any:
+    """Return how a file is opened by its name in an open directory; a pipe of that name is not waited for."""
+    return lambda name, flags: os.open(name, flags | os.O_NONBLOCK, dir_fd=handle)

@@ -1,59 +1,180 @@
-"""Encoded votes opened: `Votes` whose arrays stay on disk until they are touched."""
+"""Encoded votes opened: `Votes` whose arrays stay on disk until they are asked for.
+
+A folder is opened once. Its files stay open, and every later read goes to them: votes that are open stay what they were
+when something else is encoded into the folder.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.io.encoded.arrays import mapped
-from quorate.io.encoded.manifest import Manifest
+from quorate.errors import InputError
+from quorate.io.encoded.arrays import StoredArray
+from quorate.io.encoded.content import check_content
+from quorate.io.encoded.manifest import Manifest, is_encoded
 from quorate.io.encoded.spill import hash_ids
 from quorate.io.encoded.writer import Span
-from quorate.vocabulary import Vocabulary, text_of
-from quorate.votes import Votes, piece
+from quorate.vocabulary import Id, Kind, Vocabulary, text_of
+from quorate.votes import Votes
+
+BLOCK: Final = 1 << 16  # hashes read at once to find an id
+ATTEMPTS: Final = 100  # at opening a folder that others keep replacing
+STORED: Any = object()  # stands for an array that is read when it is asked for
 
 
-class HashedVocabulary(Vocabulary):
+class StoredVocabulary(Vocabulary):
+    """Ids in files, read when they are asked for: all of them into memory, or some of them."""
+
+    def __init__(self, kind: Kind, values: StoredArray, offsets: StoredArray | None) -> None:
+        self.kind = kind
+        self._values = values
+        self._offsets = offsets
+
+    def __len__(self) -> int:
+        return len(self._values) if self._offsets is None else len(self._offsets) - 1
+
+    def __getitem__(self, code: int) -> Id:
+        n = len(self)
+        if not -n <= code < n:
+            raise IndexError(code)
+        return self.part(slice(code % n, code % n + 1)).ids()[0]
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "values":
+            return self._values.all()
+        if name == "offsets":
+            return np.zeros(0, np.int64) if self._offsets is None else self._offsets.all()
+        raise AttributeError(name)
+
+    def take(self, codes: NDArray[np.integer]) -> Vocabulary:
+        """Return the vocabulary of the ids with these codes, in this order; a range of them is read from its file."""
+        if len(codes) and 0 <= codes[0] <= codes[-1] < len(self) and (np.diff(codes) == 1).all():
+            return self.part(slice(int(codes[0]), int(codes[-1]) + 1))
+        return super().take(codes)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Vocabulary, (self.kind, self.values, self.offsets)
+
+    def part(self, cut: slice) -> Vocabulary:
+        """Return the ids of a range of codes, read from their files."""
+        if self._offsets is None:
+            return Vocabulary(self.kind, self._values[cut])
+        offsets = self._offsets[cut.start : cut.stop + 1]
+        return Vocabulary(self.kind, self._values[int(offsets[0]) : int(offsets[-1])], offsets - offsets[0])
+
+
+class HashedVocabulary(StoredVocabulary):
     """Ids in the order of their hashes: one is found by its hash, without a dictionary of all of them."""
 
-    hashes: NDArray[np.uint64]  # [n] ascending
+    def __init__(self, kind: Kind, values: StoredArray, offsets: StoredArray | None, hashes: StoredArray) -> None:
+        super().__init__(kind, values, offsets)
+        self._hashes = hashes  # [n] ascending
 
     def codes(self, ids: Iterable[object]) -> NDArray[np.int64]:
         """Returns the code of each id, compared by text; -1 where it is unknown."""
         texts = [text_of(i) for i in ids]
         wanted = hash_ids(Vocabulary.of_texts(texts))
-        first = np.searchsorted(self.hashes, wanted, "left")
-        behind = np.searchsorted(self.hashes, wanted, "right")
-        found = [
-            next((code for code in range(a, b) if text_of(self[code]) == text), -1)
-            for text, a, b in zip(texts, first.tolist(), behind.tolist(), strict=True)
-        ]
-        return np.array(found, np.int64)
+        found = np.full(len(texts), -1, np.int64)
+        order = np.argsort(wanted)
+        ascending, begins = wanted[order], self._block_begins
+        # A hash is in the block that begins at or before it, and where one begins with it perhaps in that before, too.
+        first, behind = np.searchsorted(begins, ascending, "left") - 1, np.searchsorted(begins, ascending, "right")
+        for block in range(len(begins)):
+            here = slice(int(np.searchsorted(behind, block, "right")), int(np.searchsorted(first, block, "right")))
+            if here.start >= here.stop:
+                continue
+            codes = slice(block * BLOCK, min((block + 1) * BLOCK, len(self)))
+            hashes, some = self._hashes[codes], self.part(codes)
+            low, high = (np.searchsorted(hashes, ascending[here], side).tolist() for side in ("left", "right"))
+            for at, a, b in zip(order[here].tolist(), low, high, strict=True):
+                same = [code for code in range(a, b) if text_of(some[code]) == texts[at]]
+                found[at] = codes.start + same[0] if same else found[at]
+        return found
+
+    @cached_property
+    def _block_begins(self) -> NDArray[np.uint64]:
+        """The first hash of every block."""
+        firsts = [self._hashes[at : at + 1] for at in range(0, len(self._hashes), BLOCK)]
+        return np.concatenate([np.zeros(0, np.uint64), *firsts])
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class EncodedVotes(Votes):
-    """Votes in a folder that `encode` made, tasks in the order of their hashes. Arrays are mapped, not read.
+    """Votes in a folder that `encode` made, tasks in the order of their hashes.
 
-    Where all votes are looked at, `parts` reads them shard by shard.
+    `task_ptr`, `row` and the ids of tasks are read into memory when they are asked for as a whole. Where all votes are
+    looked at, `parts` reads them shard by shard. A copy made by pickle opens the folder again, which must hold the same.
     """
 
+    task_ptr: NDArray[np.int64] = field(default_factory=lambda: STORED)
+    row: NDArray[np.uint32] = field(default_factory=lambda: STORED)
     folder: Path
+    files: Mapping[str, StoredArray]
     shards: tuple[Span, ...]
-    task_hash: NDArray[np.uint64]  # [tasks] ascending
     row_votes: NDArray[np.int64]  # [rows]
     identity: str  # the manifest's checksum
     keeper: object = None  # what removes a folder that was made for the occasion
 
+    def __post_init__(self) -> None:
+        for name in ("task_ptr", "row"):
+            if self.__dict__[name] is STORED:
+                del self.__dict__[name]  # see __getattr__
+            else:
+                self.__dict__[name].flags.writeable = False
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            if name in ("task_ptr", "row"):
+                return self.files[name].all()
+            raise AttributeError(name)
+
+    def __len__(self) -> int:
+        return len(self.__dict__.get("row", self.files["row"]))
+
+    @property
+    def n_tasks(self) -> int:
+        """The number of tasks that have votes."""
+        return len(self.__dict__.get("task_ptr", self.files["task_ptr"])) - 1
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether these are the votes of the folder; a copy with other arrays holds its own."""
+        return not self.__dict__.keys() & {"task_ptr", "row"}
+
+    @property
+    def task_hash(self) -> NDArray[np.uint64]:
+        """The hash of every task's id, [tasks], ascending."""
+        return self.files["task_hash"].all()
+
+    def __copy__(self) -> EncodedVotes:
+        return self.with_fields()
+
+    def __deepcopy__(self, _: object) -> EncodedVotes:
+        return self.with_fields()  # nothing here ever changes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        changed = {name: self.__dict__[name] for name in ("task_ptr", "row") if name in self.__dict__}
+        return _reopened, (self.folder, self.identity, changed | {"labels": self.labels, "row_label": self.row_label})
+
+    def with_fields(self, **changes: Any) -> EncodedVotes:
+        """Return the same votes with other values of some fields; what was not read yet stays on disk."""
+        out = object.__new__(type(self))
+        out.__dict__.update(self.__dict__ | changes)
+        return out
+
     def votes_per_row(self) -> NDArray[np.int64]:
         """Returns how many votes each row holds, [rows]."""
-        return self.row_votes
+        return self.row_votes if self.is_stored else super().votes_per_row()
 
     def cuts(self) -> Iterator[tuple[slice, slice]]:
         """Yields (tasks, votes) of each shard, as slices."""
@@ -64,59 +185,91 @@ class EncodedVotes(Votes):
 
     def parts(self) -> Iterator[tuple[slice, NDArray[np.int64], NDArray[np.uint32]]]:
         """Yields (some tasks, where the votes of each begin, the votes' rows), in task order; shard by shard."""
+        if not self.is_stored:
+            yield from super().parts()
+            return
         for tasks, votes in self.cuts():
-            yield tasks, piece(self.task_ptr, slice(tasks.start, tasks.stop + 1)) - votes.start, piece(self.row, votes)
+            yield tasks, self.files["task_ptr"][tasks.start : tasks.stop + 1] - votes.start, self.files["row"][votes]
 
     def task_parts(self) -> Iterator[tuple[slice, Vocabulary, NDArray[np.int64]]]:
         """Yields (some tasks, their ids, how many votes each has), in task order; shard by shard."""
+        if not self.is_stored:
+            yield from super().task_parts()
+            return
         for tasks, _ in self.cuts():
-            yield tasks, _part(self.tasks, tasks), np.diff(piece(self.task_ptr, slice(tasks.start, tasks.stop + 1)))
+            ids = self.tasks.take(np.arange(tasks.start, tasks.stop))
+            yield tasks, ids, np.diff(self.files["task_ptr"][tasks.start : tasks.stop + 1])
 
 
 def open_encoded(folder: str | os.PathLike[str], *, check: bool = True) -> EncodedVotes:
     """Returns the votes of a folder that `encode` made; one that is damaged is an error.
 
-    Checking reads everything once; without `check` only the sizes of the files are looked at.
+    Checking reads everything once; without `check` only the manifest and the sizes of the files are looked at.
     """
     where = Path(folder)
-    manifest = Manifest.read(where)
-    manifest.check_sizes(where)
+    manifest, files = _open_files(where)
     if check:
-        manifest.check_content(where, os.cpu_count() or 1)
+        check_content(manifest, files, os.cpu_count() or 1)
+    kinds = manifest.kinds
 
-    def array(name: str) -> NDArray[Any]:
-        entry = manifest.files[name]
-        return mapped(where / f"{name}.npy", entry["dtype"], entry["length"])
+    def held(name: str, kind: Kind) -> Vocabulary:
+        return Vocabulary(kind, files[name].all(), files[f"{name}_offsets"].all() if kind == "string" else None)
 
-    def ids(name: str, kind: str, of: type[Vocabulary] = Vocabulary) -> Vocabulary:
-        return of(manifest.kinds[kind], array(name), array(f"{name}_offsets") if manifest.kinds[kind] == "string" else None)
-
-    hashes = array("task_hash")
-    tasks = ids("tasks", "task", HashedVocabulary)
-    assert isinstance(tasks, HashedVocabulary)
-    tasks.hashes = hashes
     return EncodedVotes(
-        task_ptr=array("task_ptr"),
-        row=array("row"),
-        worker_ptr=np.array(array("worker_ptr")),
-        row_label=np.array(array("row_label")),
-        tasks=tasks,
-        workers=ids("workers", "worker"),
-        labels=ids("labels", "label"),
-        unvoted=ids("unvoted", "task"),
+        worker_ptr=files["worker_ptr"].all(),
+        row_label=files["row_label"].all(),
+        tasks=HashedVocabulary(kinds["task"], files["tasks"], files.get("tasks_offsets"), files["task_hash"]),
+        workers=held("workers", kinds["worker"]),
+        labels=held("labels", kinds["label"]),
+        unvoted=StoredVocabulary(kinds["task"], files["unvoted"], files.get("unvoted_offsets")),
         abstentions=manifest.abstentions,
         duplicates=manifest.duplicates,
         folder=where,
+        files={name: files[name] for name in ("task_ptr", "row", "task_hash")},
         shards=manifest.shards,
-        task_hash=hashes,
-        row_votes=np.array(array("row_votes")),
+        row_votes=files["row_votes"].all(),
         identity=manifest.identity,
     )
 
 
-def _part(ids: Vocabulary, cut: slice) -> Vocabulary:
-    """Returns some of the ids, read from their file."""
-    if ids.kind != "string":
-        return Vocabulary(ids.kind, piece(ids.values, cut))
-    offsets = piece(ids.offsets, slice(cut.start, cut.stop + 1))
-    return Vocabulary("string", piece(ids.values, slice(int(offsets[0]), int(offsets[-1]))), offsets - offsets[0])
+def _open_files(where: Path) -> tuple[Manifest, dict[str, StoredArray]]:
+    """Return the manifest and the open files of a folder, all of one folder even while others replace it."""
+    for _ in range(ATTEMPTS):
+        with _directory(where) as handle:
+            try:
+                return _files_of(where, handle)
+            except InputError:
+                if not is_encoded(where) or os.path.samestat(os.fstat(handle), where.stat()):
+                    raise
+    raise InputError(f"{where} is replaced faster than it can be opened: open it again")
+
+
+def _files_of(where: Path, handle: int) -> tuple[Manifest, dict[str, StoredArray]]:
+    manifest, files = Manifest.read(where, handle), {}
+    for name, entry in manifest.files.items():
+        try:
+            files[name] = StoredArray(where / f"{name}.npy", entry["dtype"], entry["length"], folder=handle)
+            files[name].check_size()
+        except InputError as error:
+            raise InputError(f"{error}; encode the votes again") from error
+    return manifest, files
+
+
+@contextmanager
+def _directory(folder: Path) -> Iterator[int]:
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise InputError(f"{folder} holds no encoded votes ({error.strerror}): make them with encode") from error
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _reopened(folder: Path, identity: str, fields: Mapping[str, Any]) -> EncodedVotes:
+    """Return votes that were pickled; a folder that holds others by now is an error."""
+    votes = open_encoded(folder)
+    if votes.identity != identity:
+        raise InputError(f"{folder} was encoded anew since these votes were opened: open it again")
+    return votes.with_fields(**fields)

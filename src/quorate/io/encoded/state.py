@@ -11,12 +11,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from quorate.errors import InputError, OptionError, QuorateError
+from quorate.errors import InputError, OptionError, QuorateError, shown
+from quorate.io.encoded.manifest import digest, is_count, spans_fault
+from quorate.io.encoded.writer import VALUES
 from quorate.vocabulary import Kind
 
 STATE: Final = "state.json"
 SOURCE: Final = "source.json"
-VERSION: Final = 1
+VERSION: Final = 2
+MAX_BITS: Final = 10  # of partitions
 
 
 @dataclass
@@ -33,7 +36,8 @@ class State:
     whole: bool = True  # whether all tasks' ids, read as text, are whole numbers
     votes: list[int] = field(default_factory=list)  # [partitions] see Spill
     sizes: list[int] = field(default_factory=list)  # [partitions]
-    logs: dict[str, int] = field(default_factory=dict)  # bytes of the files of ids
+    sums: list[int] = field(default_factory=list)  # [partitions] CRC-32 of so many bytes
+    logs: dict[str, tuple[int, int]] = field(default_factory=dict)  # bytes of the files of ids, and their CRC-32
     read: bool = False  # whether everything was read
     done: int = 0  # partitions that are in the shards
     shards: dict[str, Any] | None = None  # see ShardWriter
@@ -41,22 +45,75 @@ class State:
 
     def save(self, folder: Path) -> None:
         """Notes the state; a reader finds the old one or the new one, never half of one."""
-        aside = folder / f"{STATE}.new"
-        aside.write_text(json.dumps({"version": VERSION, **asdict(self)}), encoding="utf-8")
+        aside, body = folder / f"{STATE}.new", {"version": VERSION, **asdict(self)}
+        aside.write_text(json.dumps(body | {"sha256": digest(body)}), encoding="utf-8")
         aside.replace(folder / STATE)
 
     @classmethod
     def load(cls, folder: Path) -> State | None:
         """Returns the state of an unfinished encoding; None where there is none."""
+        path = folder / STATE
         try:
-            found = json.loads((folder / STATE).read_text(encoding="utf-8"))
+            found = json.loads(path.read_text(encoding="utf-8"))
         except OSError:
             return None
-        except ValueError as error:
-            raise InputError(f"{folder / STATE} is damaged: begin anew without resume") from error
-        if found.pop("version", None) != VERSION:
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path} is damaged: begin anew without resume") from error
+        if not isinstance(found, dict) or found.get("version") != VERSION:
             raise InputError(f"{folder} was begun by another version of quorate: begin anew without resume")
+        if found.pop("sha256", None) != digest(found):
+            raise InputError(f"{path} is damaged (its checksum does not match): begin anew without resume")
+        del found["version"]
+        fault = _fault(found)
+        if fault is not None:
+            raise InputError(f"{path} is not valid: {fault}; begin anew without resume")
         return cls(**found)
+
+
+def _fault(body: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with a state whose checksum is right; None where nothing is."""
+    if body.keys() != State.__dataclass_fields__.keys():
+        return f"it has the fields {shown(sorted(body))}"
+    counts = [body[name] for name in ("file", "taken", "rows", "missing", "done")]
+    fine = is_count(body["bits"], MAX_BITS + 1) and is_count(body["shard_votes"]) and body["shard_votes"] > 0
+    if not fine or not all(is_count(count) for count in counts) or not all(type(body[n]) is bool for n in ("whole", "read")):
+        return "a number in it is not one"
+    if body["kind"] is not None and body["kind"] not in list(VALUES):
+        return f"kind is {shown(body['kind'])}"
+    partitions = 1 << body["bits"]
+    for name, bound in (("votes", 2**62), ("sizes", 2**62), ("sums", 2**32)):
+        listed = body[name]
+        if not isinstance(listed, list) or len(listed) not in (0, partitions) or not all(is_count(one, bound) for one in listed):
+            return f"{name} is {shown(listed)}"
+    if not len(body["votes"]) == len(body["sizes"]) == len(body["sums"]):
+        return "votes, sizes and sums are not of the same partitions"
+    return _files_fault(body)
+
+
+def _files_fault(body: Mapping[str, Any]) -> str | None:
+    logs = body["logs"]
+    if not isinstance(logs, dict) or not logs.keys() <= {"workers", "labels", "rows"} or not all(map(_is_log, logs.values())):
+        return f"logs is {shown(logs)}"
+    for name, inner in (("shards", "shards"), ("unvoted", "crc32")):
+        written = body[name]
+        if written is None:
+            continue
+        if not isinstance(written, dict) or written.keys() != {inner, "lengths"} or not _are_counts(written["lengths"]):
+            return f"{name} is {shown(written)}"
+        if name == "unvoted" and not _are_counts(written["crc32"], 2**32):
+            return f"{name} is {shown(written)}"
+        fault = spans_fault(written["shards"], None) if name == "shards" else None
+        if fault is not None:
+            return fault
+    return None
+
+
+def _is_log(entry: object) -> bool:
+    return isinstance(entry, list) and len(entry) == 2 and is_count(entry[0]) and is_count(entry[1], 2**32)
+
+
+def _are_counts(found: object, bound: int = 2**62) -> bool:
+    return isinstance(found, dict) and all(is_count(one, bound) for one in found.values())
 
 
 def fingerprint(paths: Sequence[Path], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,7 +137,7 @@ def is_of_source(folder: Path, source: Mapping[str, Any]) -> bool:
     """Returns whether a folder, finished or not, is of these very files and options."""
     try:
         return bool(json.loads((folder / SOURCE).read_text(encoding="utf-8")) == json.loads(json.dumps(source)))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
 
 
