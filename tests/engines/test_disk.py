@@ -1,9 +1,12 @@
 """The disk engine: the labels of the reference from any shards, in bounded memory, and after any interruption."""
 
+import errno
+import os
 import signal
 import subprocess
 import sys
 import warnings
+import zlib
 from dataclasses import replace
 
 import numpy as np
@@ -14,15 +17,17 @@ from hypothesis import strategies as st
 
 import quorate as qr
 from full_disk import fill_disk
-from quorate.engines import memory, registry, stream
+from quorate.engines import checkpoint, disk_session, memory, registry, stream
 from quorate.engines.base import Keeps, Resumable
 from quorate.engines.disk import DiskEngine
 from quorate.engines.local import LocalEngine
 from quorate.engines.registry import resolve
+from quorate.io import container
 from quorate.io.encoded.build import encode
 from quorate.io.encoded.mapped import EncodedVotes
 from quorate.io.encoded.plan import Plan
 from quorate.kernels import cpu
+from sealed import forge_checkpoint
 from strategies import crowds
 
 SMALL = DiskEngine(shard_votes=7, batch_votes=0)
@@ -308,24 +313,147 @@ def test_other_settings_do_not_go_on_from_these(tmp_path):
         fitted(tmp_path / "v.parquet", "fds", other, smoothing=0.5)
 
 
-def test_a_damaged_checkpoint_is_refused(tmp_path):
-    crowd = qr.simulate(tasks=250, workers=12, labels=3, votes_per_task=4, adversaries=0.2, seed=2)
-    encode(crowd.votes, tmp_path / "v", plan=Plan(shard_votes=100))
+def interrupted(source, work, model, before):
+    """The engine of a fit that was interrupted, its checkpoint, and the file of labels or abilities beside it."""
 
     def report(name, done, total):
-        if name.startswith("pass 2"):
+        if name.startswith(before):
             raise KeyboardInterrupt
 
-    place = replace(resolve("disk", 1), work=tmp_path / "work", batch_votes=0)
+    place = replace(resolve("disk", 1), work=work, batch_votes=0)
     with pytest.raises(KeyboardInterrupt):
-        fitted(tmp_path / "v", "fds", replace(place, report=report), tol=0)
-    [noted] = (tmp_path / "work").rglob("checkpoint.quorate")
-    data = bytearray(noted.read_bytes())
-    data[-40] ^= 1
-    noted.write_bytes(data)
-    with pytest.raises(qr.InputError, match="is damaged"):
-        fitted(tmp_path / "v", "fds", replace(place, resume=True), tol=0)
-    assert fitted(tmp_path / "v", "fds", place, tol=0).iterations > 1  # without resume it begins anew
+        fitted(source, model, replace(place, report=report), **FEW)
+    [path] = work.rglob("checkpoint.quorate")
+    noted = checkpoint.load(path.parent)
+    return replace(place, resume=True), path, path.with_name(f"{'vector' if model == 'glad' else 'labels'}-{noted.file}")
+
+
+FEW = {"max_iter": 5}
+BEFORE = {"fds": "pass 3", "ds": "pass 3", "iwmv": "pass 3", "glad": "M-step 3"}
+
+
+@pytest.fixture(scope="module")
+def crowd_folder(tmp_path_factory):
+    crowd = qr.simulate(tasks=250, workers=12, labels=3, votes_per_task=4, adversaries=0.3, seed=2)
+    encode(crowd.votes, tmp_path_factory.mktemp("votes") / "v", plan=Plan(shard_votes=100))
+    return tmp_path_factory.getbasetemp().glob("votes*/v").__next__()
+
+
+@pytest.mark.parametrize("model", BEFORE)
+def test_a_damaged_file_beside_a_checkpoint_is_not_resumed_from(tmp_path, crowd_folder, model):
+    place, path, beside = interrupted(crowd_folder, tmp_path / "work", model, BEFORE[model])
+    right = fitted(crowd_folder, model, replace(resolve("disk", 1), batch_votes=0), **FEW)
+    kept, of_file = path.read_bytes(), beside.read_bytes()
+    for at, bit in ((0, 1), (7, 2), (101, 1), (len(of_file) - 1, 64)):
+        path.write_bytes(kept)
+        damaged = bytearray(of_file)
+        damaged[at] ^= bit
+        beside.write_bytes(damaged)
+        with pytest.warns(qr.DamagedCheckpoint, match=rf"{beside.name} is (damaged|not valid).*starts again from its first pass"):
+            result = fitted(crowd_folder, model, place, **FEW)
+        assert frame(result).equals(frame(right))
+        del result  # and with it the lock of its folder
+    path.write_bytes(kept)
+    beside.write_bytes(of_file)
+    seen = []
+    same(fitted(crowd_folder, model, replace(place, report=lambda name, *_: seen.append(name)), **FEW), right, bits=True)
+    assert not [name for name in seen if name.startswith(("pass 1", "M-step 1"))]
+
+
+def test_files_are_on_the_disk_before_the_checkpoint_that_names_them(tmp_path, crowd_folder, monkeypatch):
+    from pathlib import Path
+
+    done = []
+    real_sync, real_save = os.fsync, container.save
+    monkeypatch.setattr(os, "fsync", lambda fd: (done.append(Path(f"/proc/self/fd/{fd}").readlink().name), real_sync(fd)))
+    monkeypatch.setattr(container, "save", lambda *a: (real_save(*a), done.append("renamed")))
+    for model, kind in (("fds", "labels"), ("glad", "vector")):
+        done.clear()
+        place = replace(resolve("disk", 1), work=tmp_path / model, batch_votes=0)
+        fitted(crowd_folder, model, place, **FEW)
+        saved = [at for at, name in enumerate(done) if name == "renamed"]
+        assert saved
+        for at in saved:
+            assert done[at - 2].startswith(kind)
+            assert done[at + 1].startswith("run-")
+
+
+@pytest.mark.parametrize("at", [3, 20, -40, -1])
+def test_a_damaged_checkpoint_is_not_resumed_from(tmp_path, crowd_folder, at):
+    place, path, _ = interrupted(crowd_folder, tmp_path / "work", "fds", "pass 3")
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+    with pytest.warns(qr.DamagedCheckpoint, match="is damaged|is not a file that quorate saved"):
+        result = fitted(crowd_folder, "fds", place, **FEW)
+    same(result, fitted(crowd_folder, "fds", COMPILED, **FEW))
+
+
+def forgeries():
+    yield "labels is", lambda meta, _: meta.update(labels=-1)
+    yield "labels is", lambda meta, _: meta.update(labels=10**12)
+    yield "crc32 is", lambda meta, _: meta.update(crc32="1")
+    yield "hard is", lambda meta, _: meta.update(hard=2)
+    yield "seen is", lambda meta, _: meta.update(seen=["zz"])
+    yield "trace is", lambda meta, _: meta.update(trace=[])
+    yield "trace is", lambda meta, _: meta["trace"][0].update(iteration="1")
+    yield "trace is", lambda meta, _: meta["trace"][0].pop("phase")
+    yield "an earlier version", lambda meta, _: meta.pop("crc32")
+    yield "the fields", lambda meta, _: meta.pop("hard")
+    yield "the arrays", lambda _, arrays: arrays.pop("class_counts")
+    yield "is of another model", lambda _, arrays: (arrays.pop("class_counts"), arrays.pop("counts"))
+    yield "priors of", lambda _, arrays: arrays.update(priors=np.ones(9))
+    yield "priors are", lambda _, arrays: arrays.update(priors=np.ones(3, np.float32))
+    yield "counts are of type", lambda _, arrays: arrays.update(counts=arrays["counts"].astype(np.int32))
+    yield "of the shape", lambda _, arrays: arrays.update(counts=arrays["counts"][:-1])
+    yield "negative or not finite", lambda _, arrays: arrays["counts"].__setitem__((0, 0), -1)
+    yield "negative or not finite", lambda _, arrays: arrays["priors"].__setitem__(0, np.nan)
+    yield "not those of these votes", lambda _, arrays: arrays["counts"].__setitem__((0, 0), 10**6)
+    yield "not those of these votes", lambda _, arrays: arrays["class_counts"].__setitem__(0, 0)
+
+
+@pytest.mark.parametrize(("words", "change"), list(forgeries()))
+def test_a_forged_checkpoint_is_not_resumed_from(tmp_path, crowd_folder, words, change):
+    place, path, beside = interrupted(crowd_folder, tmp_path / "work", "fds", "pass 3")
+    if words == "is of another model":  # glad keeps numbers beside its checkpoint
+        numbers = np.zeros(250 + 12)
+        beside.with_name("vector-0").write_bytes(numbers.tobytes())
+        forge_checkpoint(path, lambda meta, _: meta.update(labels=0, crc32=zlib.crc32(numbers.tobytes())))
+    forge_checkpoint(path, change)
+    with pytest.warns(qr.DamagedCheckpoint, match=words):
+        result = fitted(crowd_folder, "fds", place, **FEW)
+    same(result, fitted(crowd_folder, "fds", COMPILED, **FEW))
+
+
+def test_forged_labels_are_not_resumed_from(tmp_path, crowd_folder):
+    place, path, beside = interrupted(crowd_folder, tmp_path / "work", "fds", "pass 3")
+    labels = np.full(250, 200, np.uint8)
+    beside.write_bytes(labels.tobytes())
+    forge_checkpoint(path, lambda meta, _: meta.update(crc32=zlib.crc32(labels.tobytes())))
+    with pytest.warns(qr.DamagedCheckpoint, match="holds 200, and only 0 to 2 are allowed"):
+        fitted(crowd_folder, "fds", place, **FEW)
+
+
+def test_a_newer_checkpoint_is_refused(tmp_path, crowd_folder):
+    place, path, _ = interrupted(crowd_folder, tmp_path / "work", "fds", "pass 3")
+    meta, arrays = container.load(path, "checkpoint", 1)
+    container.save(path, "checkpoint", 99, meta, arrays)
+    with pytest.raises(qr.QuorateError, match="saved by a newer quorate"):
+        fitted(crowd_folder, "fds", place, **FEW)
+
+
+def test_a_checkpoint_that_cannot_be_written_is_said(tmp_path, crowd_folder, monkeypatch):
+    monkeypatch.setattr(checkpoint, "sync", lambda _: (_ for _ in ()).throw(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+    place = replace(resolve("disk", 1), work=tmp_path / "work", batch_votes=0)
+    for model in ("fds", "glad"):
+        with pytest.raises(qr.QuorateError, match="cannot write .*run-.*: No space left on device"):
+            fitted(crowd_folder, model, place, **FEW)
+
+
+def test_large_counts_are_not_copied(tmp_path, crowd_folder, monkeypatch):
+    monkeypatch.setattr(disk_session, "MAX_COPY", 0)
+    place, _, _ = interrupted(crowd_folder, tmp_path / "work", "fds", "pass 3")
+    same(fitted(crowd_folder, "fds", place, **FEW), fitted(crowd_folder, "fds", COMPILED, **FEW))
 
 
 def test_a_file_that_shrinks_is_said(tmp_path):
@@ -334,13 +462,26 @@ def test_a_file_that_shrinks_is_said(tmp_path):
     session = COMPILED.load(votes, seed=0, ties="hash")
     with (tmp_path / "v" / "row.npy").open("r+b") as file:
         file.truncate(600)
-    with pytest.raises(qr.InputError, match=r"row.npy is shorter than it was"):
+    with pytest.raises(qr.InputError, match=r"row.npy (is shorter than it was|was written to)"):
         session.start(hard=True)
-    with pytest.raises(qr.InputError, match=r"row.npy is shorter than it was"):
+    with pytest.raises(qr.InputError, match=r"row.npy (is shorter than it was|was written to)"):
         list(votes.parts())
-    (tmp_path / "v" / "task_hash.npy").unlink()
-    with pytest.raises(qr.InputError, match="cannot read .*task_hash.npy"):
-        session.start(hard=True)
+
+
+def test_a_full_temporary_folder_promises_nothing(tmp_path, monkeypatch):
+    from quorate.io.encoded import arrays, spill
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "full"))
+    (tmp_path / "full").mkdir()
+    qr.simulate(tasks=200, workers=15, seed=7).votes.write_csv(tmp_path / "v.csv")
+    fill_disk(monkeypatch, 5, arrays, spill)
+    with pytest.raises(qr.QuorateError, match=r"No space left on device; make room there, set TMPDIR .*work=.*-o") as said:
+        fitted(tmp_path / "v.csv", "fds", replace(SMALL, shard_votes=200))
+    assert "kept" not in str(said.value)
+    assert "\n" not in str(said.value)
+    assert not [path for path in (tmp_path / "full").rglob("*") if path.is_file()]
+    with pytest.raises(qr.QuorateError, match="what is done is kept in .*work.*, go on with resume"):
+        fitted(tmp_path / "v.csv", "fds", replace(SMALL, shard_votes=200, work=tmp_path / "work"))
 
 
 @pytest.mark.parametrize("fail_at", [1, 4, 20, 40])

@@ -60,8 +60,10 @@ def save(folder: Path, point: Point, path: Path, file: int, crc32: int) -> None:
 def load(folder: Path) -> Checkpoint | None:
     """Return the checkpoint of a folder; None where there is none, an error where it is damaged or not valid."""
     path = folder / NAME
-    if not path.exists():
+    if not os.path.lexists(path):
         return None
+    if not path.is_file():
+        raise InputError(f"cannot read {path}: it is not a file")
     try:
         meta, arrays = container.load(path, KIND, VERSION)
     except QuorateError:

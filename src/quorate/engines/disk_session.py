@@ -8,11 +8,12 @@ import tempfile
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,7 @@ from quorate.statistics import Statistics
 from quorate.votes import Votes, piece
 
 Floats = NDArray[np.float64]
+MAX_COPY: Final = 1 << 26  # bytes of counts that are copied, so that the next pass need not wait for a checkpoint
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ class DiskSession:
         self._labels: int | None = None  # which file has the current labels; None: every task has label 0
         self._crc32 = 0  # of that file
         self._noted: int | None = None  # which one belongs to the point noted last, and must stay
+        self._saving: tuple[Future[None], int] | None = None  # the checkpoint being written, and its file of labels
         self._tally: Tally | None = None  # the counts of the current labels, while these are hard
         self._passes = 0
         self._outputs = 0
@@ -112,11 +115,33 @@ class DiskSession:
         return point
 
     def note(self, point: Point) -> None:
-        """Keeps a point to go on from, and the labels as they are now."""
-        if self._place.keeper is None and self._folder is not None and self._labels is not None:
-            with writing(self._folder):
-                checkpoint.save(self._folder, point, self._label_file(self._labels).path, self._labels, self._crc32)
-            self._noted = self._labels
+        """Keeps a point to go on from, and the labels as they are now.
+
+        The next pass may begin before the checkpoint is on the disk: see `_saved`.
+        """
+        if self._place.keeper is not None or self._folder is None or self._labels is None:
+            return
+        counted: Statistics = point.statistics
+        small = counted.counts.nbytes <= MAX_COPY
+        if small:  # the next pass changes the counts
+            point = replace(
+                point, statistics=replace(counted, counts=counted.counts.copy(), class_counts=counted.class_counts.copy())
+            )
+        saving = ThreadPoolExecutor(1)
+        path = self._label_file(self._labels).path
+        self._saving = saving.submit(checkpoint.save, self._folder, point, path, self._labels, self._crc32), self._labels
+        saving.shutdown(wait=not small)
+        if not small:
+            self._saved()
+
+    def _saved(self) -> None:
+        """Wait until the last checkpoint is on the disk; from now on it is the one to resume from."""
+        if self._saving is not None:
+            saving, labels = self._saving
+            self._saving = None
+            with writing(self._own_folder()):
+                saving.result()
+            self._noted = labels
 
     def _restore(self, folder: Path) -> None:
         """Take the checkpoint of an earlier run, every byte of it checked; one that is damaged is not used, with a warning."""
@@ -251,6 +276,7 @@ class DiskSession:
         for loaded in self._stream.shards(None if self._labels is None else self._label_file(self._labels)):
             given = None if self._gold is None else self._gold[loaded.tasks]
             yield loaded.tasks, Shard(self._rules, *loaded[1:4], labels=loaded.labels, gold=given)
+            self._saved()
             done += len(loaded.row)
             if report is not None:
                 report(what, done, whole)
@@ -258,14 +284,17 @@ class DiskSession:
     def _relabel(self, what: str, act: Callable[[slice, Shard], Any]) -> list[Any]:
         """Returns what an act on each shard says, and takes the labels it leaves as the current ones.
 
-        They go to a file that is neither the current one nor that of the point noted last.
+        They go to a file that is neither the current one, of which a checkpoint may just be written, nor that of the
+        checkpoint on the disk.
         """
         other = next(n for n in range(3) if n not in (self._labels, self._noted))
         there, said, crc32 = self._label_file(other), [], 0
-        with writing(there.path), there.path.open("wb", buffering=0) as file:
-            for cut, shard in self._walk(what):
-                said.append(act(cut, shard))
-                crc32 = there.append(file, shard.labels, crc32)
+        with writing(there.path):
+            there.path.unlink(missing_ok=True)
+            with there.path.open("wb", buffering=0) as file:
+                for cut, shard in self._walk(what):
+                    said.append(act(cut, shard))
+                    crc32 = there.append(file, shard.labels, crc32)
         self._labels, self._crc32 = other, crc32
         return said
 
@@ -286,6 +315,7 @@ class DiskSession:
     def _collected(self, found: Iterator[tuple[NDArray[Any], ...]]) -> tuple[NDArray[Any], ...]:
         """Returns (labels, confidence, tie) of all tasks, on disk, of what is found of some after the other."""
         kinds = {"labels": np.int32, "confidence": np.float64, "tie": np.bool_}
+        self._saved()
         with writing(self._own_folder()), ExitStack() as opened:
             files = [opened.enter_context(self._output(name, kind)) for name, kind in kinds.items()]
             for some in found:

@@ -49,6 +49,8 @@ class DiskShelf:
         # What was noted last must stay: it is taken up before any other vector.
         self._noted = None if lent.found is None else self._vectors.again(lent.found[1])
         self._labelled = False
+        for path in (self._labels.path, self._right):  # of an earlier run, which did not end its E-step
+            path.unlink(missing_ok=True)
 
     def vector(self) -> Vector:
         """Returns a vector, [workers + tasks], whose numbers are yet to be written."""

@@ -25,6 +25,8 @@ class ArrayFile:
         self.path = path
         self.dtype = np.dtype(dtype).newbyteorder("<")
         self.length = length
+        if not length:
+            path.unlink(missing_ok=True)  # whoever has an earlier file open keeps it
         self._file: BinaryIO = path.open("r+b" if length else "wb", buffering=0)
         size = HEADER + length * self.dtype.itemsize
         if length and os.fstat(self._file.fileno()).st_size < size:

@@ -98,6 +98,7 @@ def encode_to(
     if target.exists() and not is_encoded(target) and not (target.is_dir() and not any(target.iterdir())):
         raise InputError(f"{target} exists and holds no encoded votes: name a new folder")
     if resume and is_encoded(target) and not aside.exists() and is_of_source(target, identity):
+        shutil.rmtree(_old(target), ignore_errors=True)
         return open_encoded(target)
     table = open_table(source, columns)
     with locked(aside):

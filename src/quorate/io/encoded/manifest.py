@@ -56,8 +56,7 @@ class Manifest:
         """
         path = folder / NAME
         try:
-            with open(path if handle is None else NAME, encoding="utf-8", opener=_opener(handle)) as file:
-                body = json.loads(file.read())
+            body = read_json(path, handle)
         except OSError as error:
             raise InputError(f"{folder} holds no encoded votes ({NAME}: {error.strerror}): make them with encode") from error
         except (ValueError, RecursionError) as error:
@@ -102,6 +101,16 @@ def file_types(kinds: Mapping[str, Kind]) -> dict[str, str]:
 def digest(body: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a JSON document, whatever the order of its keys."""
     return sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def read_json(path: Path, folder: int | None = None) -> Any:
+    """Return the content of a JSON file, found by its name in the open directory `folder` where one is given."""
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_NONBLOCK, dir_fd=folder)  # a pipe of this name must not be waited for
+
+    with open(path if folder is None else path.name, encoding="utf-8", opener=opener) as file:
+        return json.loads(file.read())
 
 
 def is_count(value: object, bound: int = LARGEST) -> bool:
@@ -181,8 +190,3 @@ def _lengths_fault(body: Mapping[str, Any]) -> str | None:
     if empty:
         return f"{empty[0]} has no items: it begins with a 0"
     return f"it has {rows} rows, more than a vote can name" if rows > 2**32 else None
-
-
-def _opener(handle: int | None) -> Any:
-    """Return how a file is opened by its name in an open directory; a pipe of that name is not waited for."""
-    return lambda name, flags: os.open(name, flags | os.O_NONBLOCK, dir_fd=handle)

@@ -153,7 +153,8 @@ def cut_to(path: Path, size: int, crc32: int) -> None:
     have = path.stat().st_size if path.exists() else 0
     if have < size:
         raise InputError(f"{path} is shorter than it was: it cannot be continued, begin anew without resume")
-    if not have:
+    if not size:
+        path.unlink(missing_ok=True)
         return
     with path.open("r+b") as file:
         file.truncate(size)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from quorate.errors import InputError, OptionError, QuorateError, shown
-from quorate.io.encoded.manifest import digest, is_count, spans_fault
+from quorate.io.encoded.manifest import digest, is_count, read_json, spans_fault
 from quorate.io.encoded.writer import VALUES
 from quorate.vocabulary import Kind
 
@@ -54,7 +54,7 @@ class State:
         """Returns the state of an unfinished encoding; None where there is none."""
         path = folder / STATE
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = read_json(path)
         except OSError:
             return None
         except (ValueError, RecursionError) as error:
@@ -136,7 +136,7 @@ def note_source(folder: Path, source: Mapping[str, Any]) -> None:
 def is_of_source(folder: Path, source: Mapping[str, Any]) -> bool:
     """Returns whether a folder, finished or not, is of these very files and options."""
     try:
-        return bool(json.loads((folder / SOURCE).read_text(encoding="utf-8")) == json.loads(json.dumps(source)))
+        return bool(read_json(folder / SOURCE) == json.loads(json.dumps(source)))
     except (OSError, ValueError, RecursionError):
         return False
 

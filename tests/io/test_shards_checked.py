@@ -1,0 +1,217 @@
+"""What an encoded folder holds is checked in full before any of it is used, also where its checksums are right."""
+
+import hashlib
+import warnings
+
+import numpy as np
+import polars as pl
+import pytest
+
+import quorate as qr
+from quorate.io.encoded.build import encode
+from quorate.io.encoded.mapped import open_encoded
+from quorate.io.encoded.plan import Plan
+from sealed import forge, items_of, manifest_of, write_manifest
+
+
+@pytest.fixture(params=["texts", "numbers"])
+def folder(request, tmp_path):
+    votes = qr.simulate(tasks=200, workers=15, labels=3, seed=7).votes
+    if request.param == "numbers":
+        votes = votes.with_columns(pl.col("task").str.slice(1).cast(pl.Int64))
+    encode(votes, tmp_path / "v", plan=Plan(bits=2, shard_votes=400))
+    return tmp_path / "v"
+
+
+@pytest.fixture
+def texts(tmp_path):
+    encode(qr.simulate(tasks=200, workers=15, labels=3, seed=7).votes, tmp_path / "v", plan=Plan(bits=2, shard_votes=400))
+    return tmp_path / "v"
+
+
+def refused(folder, words):
+    """Every way into a folder refuses it, in one line."""
+    for engine in ("cpu", "disk", "reference"):
+        with pytest.raises(qr.InputError, match=words) as said:
+            qr.aggregate(folder, engine=engine)
+        assert "\n" not in str(said.value)
+
+
+@pytest.mark.parametrize("name", ["task_ptr", "tasks_offsets"])
+@pytest.mark.parametrize("value", [1, 2, -1, 10**8, -(10**8), 2**62])
+def test_the_first_item_has_no_checksum_and_is_checked(texts, name, value):
+    items = items_of(texts, name)
+    items[0] = value
+    np.save(texts / f"{name}.npy", items)
+    refused(texts, f"{name}.npy is damaged: it begins with {value}, not 0")
+
+
+def test_every_byte_of_every_file_is_checked(texts):
+    for path in sorted(texts.glob("*.npy")):
+        whole = path.read_bytes()
+        for at in {0, 7, 60, 127, 128, 135, len(whole) // 2, len(whole) - 1}:
+            if at < len(whole):
+                path.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+                with pytest.raises(qr.InputError, match=f"{path.name} is damaged"):
+                    open_encoded(texts)
+        path.write_bytes(whole)
+    assert len(open_encoded(texts)) == len(items_of(texts, "row"))
+
+
+def changed(at, value):
+    def change(items):
+        items[at] = value
+        return items
+
+    return change
+
+
+FORGED = {
+    "row": [(changed(3, 2**32 - 1), "holds 4294967295, and there are 45 rows"), (changed(-1, 45), "and there are 45 rows")],
+    "task_ptr": [
+        (changed(0, 1), "begins with 1"),
+        (changed(5, -3), "do not rise"),
+        (changed(5, 10**9), "do not rise"),
+        (changed(-1, 10**9), "ends with 1000000000"),
+        (lambda items: np.sort(items)[::-1].copy(), "begins with"),
+    ],
+    "task_hash": [(changed(3, 0), "hashes of its tasks fall")],
+    "worker_ptr": [
+        (changed(0, 1), "begins with 1, not 0"),
+        (changed(2, 1000), "below the item before it"),
+        (changed(2, -1), "below the item before it"),
+        (changed(-1, 46), "ends with 46, not 45"),
+        (changed(1, 0), "a worker has no rows"),
+    ],
+    "row_label": [
+        (changed(0, 3), "holds 3, and only 0 to 2"),
+        (changed(0, -1), "holds -1"),
+        (changed(1, 0), "labels of a worker do not rise"),
+    ],
+    "row_votes": [(changed(0, -1), "holds -1"), (changed(0, 2**62), "holds"), (changed(0, 0), "does not count 1000 votes")],
+    "workers": [(changed(0, 255), "not UTF-8"), (changed(slice(0, 4), np.frombuffer(b"w0w0", np.uint8)), "twice")],
+    "workers_offsets": [
+        (changed(0, 1), "begins with 1, not 0"),
+        (changed(1, 10**9), "below the item before it"),
+        (changed(-1, 10**9), "ends with 1000000000"),
+        (changed(3, -1), "below the item before it"),
+    ],
+    "labels": [(changed(1, ord("2")), "twice")],
+    "labels_offsets": [(changed(-1, 5), "ends with 5"), (changed(1, 7), "below the item before it")],
+    "unvoted_offsets": [(changed(0, 8), "begins with 8")],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "words"), [(name, *one) for name, many in FORGED.items() for one in many], ids=lambda v: str(v)[:30]
+)
+def test_forged_numbers_are_refused(texts, name, change, words):
+    forge(texts, **{name: change(items_of(texts, name))})
+    refused(texts, rf"{name}\.npy is (not valid|damaged).*{words}")
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "words"), [(0, 3, "begins with 3"), (5, 10**9, "fall, or lie behind"), (6, -1, "fall, or lie behind")]
+)
+def test_forged_places_of_ids_are_refused(texts, at, value, words):
+    forge(texts, tasks_offsets=changed(at, value)(items_of(texts, "tasks_offsets")))
+    refused(texts, rf"tasks_offsets\.npy is .*{words}")
+
+
+def test_forged_texts_are_refused(tmp_path):
+    votes = [(f"t{n}é", "w", "x") for n in range(9)]
+    encode(votes, tmp_path / "v")
+    values, offsets = items_of(tmp_path / "v", "tasks"), items_of(tmp_path / "v", "tasks_offsets")
+    forge(tmp_path / "v", tasks_offsets=changed(3, offsets[3] - 1)(offsets.copy()))
+    refused(tmp_path / "v", r"tasks\.npy is not valid in shard 0: an id begins within a character")
+    forge(tmp_path / "v", tasks_offsets=offsets, tasks=changed(0, 0xFF)(values))
+    refused(tmp_path / "v", r"tasks\.npy is not valid in shard 0: an id is not UTF-8")
+
+
+def test_forged_booleans_are_refused(tmp_path):
+    encode([(True, "w", "x"), (False, "w", "x")], tmp_path / "v")
+    forge(tmp_path / "v", tasks=items_of(tmp_path / "v", "tasks").view(np.uint8) + np.uint8(5))
+    body = manifest_of(tmp_path / "v")
+    body["files"]["tasks"]["dtype"] = "|b1"
+    path = tmp_path / "v" / "tasks.npy"
+    path.write_bytes(path.read_bytes().replace(b"|u1", b"|b1"))
+    write_manifest(tmp_path / "v", body)
+    refused(tmp_path / "v", "neither 0 nor 1")
+
+
+def edits():
+    yield "votes is", lambda b: b.update(votes=-1)
+    yield "votes is", lambda b: b.update(votes="1000")
+    yield "in all", lambda b: b.update(votes=b["votes"] + 1)
+    yield "in all", lambda b: b.update(tasks=b["tasks"] - 1)
+    yield "has the fields", lambda b: b.pop("shards")
+    yield "has the fields", lambda b: b.update(more=1)
+    yield "shards is", lambda b: b.update(shards=None)
+    yield "shard 0 is", lambda b: b["shards"].insert(0, [])
+    yield "shard 1 is", lambda b: b["shards"][1].update(tasks=0)
+    yield "shard 1 is", lambda b: b["shards"][1].pop("crc32")
+    yield "shard 0 is", lambda b: b["shards"][0]["crc32"].pop("row")
+    yield "shard 0 is", lambda b: b["shards"][0].update(text=1.5)
+    yield "kinds is", lambda b: b["kinds"].update(task="float")
+    yield "kinds is", lambda b: b["kinds"].update(task=["string"])
+    yield "duplicates is", lambda b: b.update(duplicates={})
+    yield "its files are", lambda b: b["files"].pop("row_label")
+    yield "its files are", lambda b: b.update(files=[])
+    yield "the file row is", lambda b: b["files"].update(row=7)
+    yield "the file row is", lambda b: b["files"]["row"].update(dtype="<i8")
+    yield "the file row is", lambda b: b["files"]["row"].update(length=-1)
+    yield "the file labels is", lambda b: b["files"]["labels"].pop("crc32")
+    yield "row has", lambda b: b["files"]["row"].update(length=5)
+    yield "worker_ptr has|has 0|workers_offsets has", lambda b: b["files"]["worker_ptr"].update(length=0)
+    yield "row_votes has", lambda b: b["files"]["row_label"].update(length=2**40)
+
+
+@pytest.mark.parametrize(("words", "edit"), list(edits()))
+def test_a_forged_manifest_is_refused(texts, words, edit):
+    body = manifest_of(texts)
+    edit(body)
+    write_manifest(texts, body)
+    refused(texts, rf"manifest\.json is not valid: .*({words})")
+
+
+def test_a_manifest_that_is_no_manifest_is_refused(texts):
+    path = texts / "manifest.json"
+    for text in ("[" * 100_000, '{"format": "quorate votes", "version": 1' + "1" * 5000 + "}", "\udcff"):
+        path.write_bytes(text.encode(errors="surrogateescape"))
+        refused(texts, "manifest.json is damaged")
+    for version in (None, "1", 1.5, True):
+        write_manifest(texts, manifest_of_version(version))
+        with pytest.raises(qr.QuorateError, match="newer quorate"):
+            qr.read(texts)
+
+
+def manifest_of_version(version):
+    return {"format": "quorate votes", "version": version}
+
+
+def test_whole_folders_are_what_they_were(folder):
+    """A forgery that changes nothing opens: the checks ask for no more than `encode` writes."""
+    before = qr.aggregate(folder).labels
+    forge(folder)
+    assert qr.aggregate(folder).labels.equals(before)
+
+
+def test_folders_of_earlier_versions_open(tmp_path):
+    """The bytes are those that 0.1.0 wrote."""
+    votes = [(f"t{n % 7}é", f"w{n % 3}", "cat" if n % 2 == 0 or n == 9 else "dog") for n in range(20)] + [("u", "w0", None)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", qr.MissingLabels)
+        encode(votes, tmp_path / "v")
+    whole = hashlib.sha256()
+    for path in sorted((tmp_path / "v").iterdir()):
+        if path.name != "source.json":
+            whole.update(path.name.encode() + path.read_bytes())
+    assert whole.hexdigest() == "7b97a9be296aae333d95ec754401c2a3e6e4f7aec7412768928cd2940e2d70ff"
+    assert len(open_encoded(tmp_path / "v")) == 20
+
+
+@pytest.mark.parametrize("votes", [[], [("t", "w", "x")], [(1, 2, 3)], [("t", 1, True), ("u", 2, False)]], ids=str)
+def test_small_folders_open(tmp_path, votes):
+    frame = pl.DataFrame(votes, schema=["task", "worker", "label"], orient="row")
+    encode(frame, tmp_path / "v")
+    assert len(qr.read(tmp_path / "v")) == len(votes)
