@@ -15,6 +15,7 @@
 #include <variant>
 
 #include "../bind.hpp"
+#include "../bind_arrays.hpp"
 #include "arrow_export.hpp"
 #include "arrow_stream.hpp"
 #include "column_encode.hpp"
@@ -30,20 +31,9 @@ namespace quorate {
 namespace {
 
 template <class T>
-using Array = nb::ndarray<nb::numpy, T, nb::ndim<1>, nb::c_contig>;
-template <class T>
 using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using InOut = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-// Returns a NumPy array that owns the buffer. Bytes are held as char and shown as uint8.
-template <class Shown, class T>
-Array<Shown> owned(Growing<T>&& buffer) {
-    static_assert(sizeof(Shown) == sizeof(T));
-    auto* kept = new Growing<T>(std::move(buffer));
-    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<Growing<T>*>(p); });
-    return Array<Shown>(kept->data(), {kept->size()}, owner);
-}
 
 const char* name_of(Kind kind) {
     switch (kind) {

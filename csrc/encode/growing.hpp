@@ -30,8 +30,12 @@ public:
     T& operator[](size_t i) { return data_[i]; }
     const T& operator[](size_t i) const { return data_[i]; }
 
-    void resize(size_t size) {
+    // Makes room for `size` elements: until then growing allocates nothing.
+    void reserve(size_t size) {
         if (size > capacity_) reallocate(size > 2 * capacity_ ? size : 2 * capacity_);
+    }
+    void resize(size_t size) {
+        reserve(size);
         size_ = size;
     }
     // Returns where `count` new elements may be written; earlier pointers are void.

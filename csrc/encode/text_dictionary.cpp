@@ -17,15 +17,32 @@ void TextDictionary::grow(size_t more) {
     size_t capacity = std::max<size_t>(mask_ + 1, 256);
     while ((size() + more) * 3 > capacity * 2) capacity *= 2;
     if (size() + more >= NONE) throw std::length_error("more than four thousand million distinct ids");
-    Growing<Slot> old(std::move(slots_));
-    slots_ = Growing<Slot>(capacity);
-    for (size_t s = 0; s < capacity; ++s) slots_[s] = {0, 0, NONE};
+    Growing<Slot> old(capacity);  // should memory run out here, nothing has changed
+    std::swap(slots_, old);
     mask_ = capacity - 1;
-    for (size_t s = 0; s < old.size(); ++s) {
-        if (old[s].code == NONE) continue;
-        size_t at = hash(old[s].key()) & mask_;
-        while (slots_[at].code != NONE) at = (at + 1) & mask_;
-        slots_[at] = old[s];
+    clear_slots();
+    for (size_t s = 0; s < old.size(); ++s)
+        if (old[s].code != NONE) take_slot(old[s]);
+}
+
+void TextDictionary::clear_slots() noexcept {
+    for (size_t s = 0; s <= mask_; ++s) slots_[s] = {0, 0, NONE};
+}
+
+void TextDictionary::take_slot(Slot slot) noexcept {
+    size_t at = hash(slot.key()) & mask_;
+    while (slots_[at].code != NONE) at = (at + 1) & mask_;
+    slots_[at] = slot;
+}
+
+void TextDictionary::truncate(size_t size) noexcept {
+    if (size >= this->size()) return;
+    offsets_.resize(size + 1);  // smaller: allocates nothing
+    data_.resize(static_cast<size_t>(offsets_[size]));
+    clear_slots();
+    for (size_t code = 0; code < size; ++code) {
+        const TextKey key = key_of(data_.data() + offsets_[code], offsets_[code + 1] - offsets_[code]);
+        take_slot({key.low, key.high, static_cast<uint32_t>(code)});
     }
 }
 
@@ -33,7 +50,9 @@ uint32_t TextDictionary::find_or_add(TextKey key, size_t at, Text text) {
     for (; slots_[at].code != NONE; at = (at + 1) & mask_)
         if (slots_[at].key() == key && (!is_long(key) || is_text(slots_[at].code, text))) return slots_[at].code;
     const auto code = static_cast<uint32_t>(size());
-    // The arena first: should memory run out, the table knows nothing of the text yet.
+    // Room first: should memory run out, neither the arena nor the table knows anything of the text.
+    offsets_.reserve(offsets_.size() + 1);
+    data_.reserve(data_.size() + static_cast<size_t>(text.size));
     std::copy_n(text.data, text.size, data_.extend(text.size));
     offsets_.push(static_cast<int64_t>(data_.size()));
     slots_[at] = {key.low, key.high, code};

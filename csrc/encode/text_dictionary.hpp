@@ -43,6 +43,9 @@ public:
     const Growing<int64_t>& offsets() const { return offsets_; }
     const Growing<char>& data() const { return data_; }
 
+    // Forgets all texts but the first `size`; allocates nothing. Takes as long as adding those that stay.
+    void truncate(size_t size) noexcept;
+
     // Hands the texts over and starts afresh.
     void finish(Growing<int64_t>& offsets, Growing<char>& data);
 
@@ -58,6 +61,8 @@ private:
         if ((size() + more) * 3 > (mask_ + 1) * 2) grow(more);
     }
     void grow(size_t more);
+    void clear_slots() noexcept;
+    void take_slot(Slot slot) noexcept;  // of a text that has none yet
     uint32_t find_or_add(TextKey key, size_t slot, Text text);
     bool is_text(uint32_t code, Text text) const {
         const int64_t start = offsets_[code];

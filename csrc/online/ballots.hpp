@@ -27,6 +27,10 @@ public:
     const uint32_t* end() const { return begin() + size_; }
     uint32_t operator[](size_t i) const { return begin()[i]; }
 
+    // Makes room for `size` rows: until then push_back allocates nothing.
+    void reserve(uint32_t size) {
+        while (capacity_ < size) grow();
+    }
     void push_back(uint32_t row) {
         if (size_ == capacity_) grow();
         rows()[size_++] = row;

@@ -1,15 +1,22 @@
-// The Python face of the online state. No logic lives here.
+// The Python face of a stream of votes: takes the lock, lets go of the interpreter, calls. No logic lives here.
+//
+// The interpreter's lock and the stream's are never waited for while the other is held: a caller who cannot have the
+// stream at once lets go of the interpreter first, and gives the stream back before it asks for the interpreter again.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <stdexcept>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
 #include <string_view>
 
 #include "../bind.hpp"
-#include "state.hpp"
+#include "../bind_arrays.hpp"
+#include "shared.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -21,127 +28,180 @@ template <class T, int D>
 using In = nb::ndarray<const T, nb::ndim<D>, nb::c_contig, nb::device::cpu>;
 template <class T, int D>
 using Out = nb::ndarray<T, nb::ndim<D>, nb::c_contig, nb::device::cpu>;
+using Reading = std::shared_lock<FairLock>;
+using Writing = std::unique_lock<FairLock>;
 
 void need(bool fits, const char* what) {
     if (!fits) throw nb::value_error(what);
 }
 
-void check(const Online& s, uint32_t task, uint32_t label) {
-    need(task < s.tasks(), "no such task");
-    need(label < uint32_t(s.labels()), "no such label");
+// Short work: with the interpreter in hand when the stream is free, else without. `work` calls nothing of Python's.
+template <class Lock, class Work>
+auto briefly(FairLock& mutex, const Work& work) {
+    const Lock lock(mutex, std::try_to_lock);
+    if (lock.owns_lock()) return work();
+    const nb::gil_scoped_release released;
+    const Lock waited(mutex);
+    return work();
 }
 
-void learn_many(Online& s, In<uint32_t, 1> task, In<uint32_t, 1> worker, In<uint32_t, 1> label, bool replace) {
-    need(worker.size() == task.size() && label.size() == task.size(), "codes of different lengths");
-    for (size_t i = 0; i < task.size(); ++i) check(s, task.data()[i], label.data()[i]);
-    nb::gil_scoped_release released;
-    constexpr size_t kFar = 8, kNear = 3;  // votes ahead: far enough for memory to answer, near enough to be still there
-    for (size_t i = 0; i < task.size(); ++i) {
-        if (i + kFar < task.size()) s.fetch(task.data()[i + kFar]);
-        if (i + kNear < task.size()) s.fetch_counts(task.data()[i + kNear]);
-        s.learn(task.data()[i], worker.data()[i], label.data()[i], replace);
-    }
+// Long work: other threads of Python run meanwhile.
+template <class Lock, class Work>
+auto at_length(FairLock& mutex, const Work& work) {
+    const nb::gil_scoped_release released;
+    const Lock lock(mutex);
+    return work();
 }
 
-std::tuple<int, bool, int64_t> predict(const Online& s, uint32_t task, Out<double, 1> posterior) {
-    check(s, task, 0);
-    need(posterior.size() == size_t(s.labels()), "posterior has a place for every label");
-    const auto d = s.predict(task, posterior.data());
-    return {d.label, d.tied, int64_t(s.votes(task).size())};
+nb::tuple texts(Texts&& t) { return nb::make_tuple(owned<int64_t>(std::move(t.offsets)), owned<uint8_t>(std::move(t.data))); }
+
+void learn_many(SharedOnline& s, nb::object frame, In<uint32_t, 1> labels, bool task_numbers, bool worker_numbers) {
+    const nb::object capsule = frame.attr("__arrow_c_stream__")();
+    auto* source = static_cast<ArrowArrayStream*>(PyCapsule_GetPointer(capsule.ptr(), "arrow_array_stream"));
+    if (!source) nb::raise_python_error();
+    const nb::gil_scoped_release released;
+    Stream stream(source);
+    std::vector<std::unique_ptr<Batch>> batches;
+    while (auto batch = stream.next()) batches.push_back(std::move(batch));
+    const Writing lock(s.mutex);
+    s.learn_many(batches, labels.data(), labels.size(), task_numbers, worker_numbers);
 }
 
-void predict_all(const Online& s, Out<int32_t, 1> labels, Out<double, 1> confidence, Out<bool, 1> tie, Out<int64_t, 1> votes) {
-    need(labels.size() == s.tasks() && confidence.size() == s.tasks() && tie.size() == s.tasks() && votes.size() == s.tasks(),
-         "a place for every task");
-    nb::gil_scoped_release released;
-    std::vector<double> posterior(s.labels());
-    for (uint32_t t = 0; t < s.tasks(); ++t) {
-        votes.data()[t] = int64_t(s.votes(t).size());
-        const auto d = s.predict(t, posterior.data());
-        labels.data()[t] = votes.data()[t] ? d.label : -1;
-        confidence.data()[t] = posterior[d.label];
-        tie.data()[t] = d.tied && votes.data()[t];
-    }
+nb::object predict(SharedOnline& s, std::string_view task, Out<double, 1> posterior) {
+    need(posterior.size() == size_t(s.state().labels()), "posterior has a place for every label");
+    const auto [label, tie, votes] = briefly<Reading>(s.mutex, [&]() -> std::tuple<int, bool, int64_t> {
+        const uint32_t place = s.find_task(task);
+        if (place == NONE) return {-1, false, 0};
+        Scratch scratch;
+        const auto d = s.state().predict(place, scratch, posterior.data());
+        return {d.label, d.tied, int64_t(s.state().votes(place).size())};
+    });
+    return label < 0 ? nb::none() : nb::object(nb::make_tuple(label, tie, votes));
 }
 
-void export_votes(const Online& s, Out<int64_t, 1> task_ptr, Out<uint32_t, 1> row, Out<int64_t, 2> shares) {
-    need(task_ptr.size() == s.tasks() + 1 && shares.size() == s.tasks() * size_t(s.labels()), "a place for every task");
-    int64_t at = task_ptr.data()[0] = 0;
-    for (uint32_t t = 0; t < s.tasks(); ++t) {
-        need(size_t(at) + s.votes(t).size() <= row.size(), "a place for every vote");
-        for (const uint32_t r : s.votes(t)) row.data()[at++] = r;
-        task_ptr.data()[t + 1] = at;
-        s.share(t, shares.data() + size_t(t) * s.labels());
-    }
+bool confusion(SharedOnline& s, std::string_view worker, Out<double, 2> out) {
+    const int k = s.state().labels();
+    need(out.size() == size_t(k) * size_t(k), "a place for every two labels");
+    return briefly<Reading>(s.mutex, [&] {
+        const uint32_t who = s.find_worker(worker);
+        if (who == NONE || who >= s.state().workers()) return false;
+        for (int c = 0; c < k; ++c)
+            for (int g = 0; g < k; ++g) out.data()[size_t(c) * size_t(k) + size_t(g)] = s.state().confusion(who, uint32_t(g), c);
+        return true;
+    });
 }
 
-void restore(Online& s, In<uint64_t, 1> key, In<uint32_t, 1> row_worker, In<uint32_t, 1> row_label, In<int64_t, 1> task_ptr,
-             In<uint32_t, 1> row, In<int64_t, 2> shares) {
-    need(s.tasks() == 0 && s.rows() == 0, "only an empty state can be restored");
-    need(task_ptr.size() == key.size() + 1 && shares.size() == key.size() * size_t(s.labels()), "a share for every task");
+nb::dict snapshot(SharedOnline& s) {
+    bool task_numbers = false, worker_numbers = false;
+    Snapshot all = at_length<Reading>(s.mutex, [&] {
+        task_numbers = s.numbers(true);
+        worker_numbers = s.numbers(false);
+        return s.snapshot();
+    });
+    const size_t k = size_t(s.state().labels());
+    nb::dict out;
+    out["task_offsets"] = owned<int64_t>(std::move(all.tasks.offsets));
+    out["task_texts"] = owned<uint8_t>(std::move(all.tasks.data));
+    out["worker_offsets"] = owned<int64_t>(std::move(all.workers.offsets));
+    out["worker_texts"] = owned<uint8_t>(std::move(all.workers.data));
+    out["row_worker"] = owned<uint32_t>(std::move(all.row_worker));
+    out["row_label"] = owned<uint32_t>(std::move(all.row_label));
+    out["task_ptr"] = owned<int64_t>(std::move(all.task_ptr));
+    out["row"] = owned<uint32_t>(std::move(all.row));
+    if (all.hard) out["shares"] = owned<int32_t>(std::move(all.winners));
+    else out["shares"] = nb::cast(owned<int64_t>(std::move(all.units))).attr("reshape")(-1, k);
+    out["numbers"] = nb::make_tuple(task_numbers, worker_numbers);
+    return out;
+}
+
+nb::tuple task_table(SharedOnline& s) {
+    bool numbers = false;
+    TaskTable all = at_length<Reading>(s.mutex, [&] {
+        numbers = s.numbers(true);
+        return s.task_table();
+    });
+    return nb::make_tuple(texts(std::move(all.tasks)), numbers, owned<int32_t>(std::move(all.label)),
+                          owned<double>(std::move(all.confidence)), owned<bool>(std::move(all.tie)),
+                          owned<int64_t>(std::move(all.votes)));
+}
+
+nb::tuple worker_table(SharedOnline& s) {
+    bool numbers = false;
+    WorkerTable all = at_length<Reading>(s.mutex, [&] {
+        numbers = s.numbers(false);
+        return s.worker_table();
+    });
+    return nb::make_tuple(texts(std::move(all.workers)), numbers, owned<int64_t>(std::move(all.votes)),
+                          owned<int64_t>(std::move(all.right)));
+}
+
+using Winners = std::optional<In<int32_t, 1>>;
+using Units = std::optional<In<int64_t, 2>>;
+
+Shares shares_of(const Winners& winners, const Units& units, size_t tasks, int k) {
+    need(winners.has_value() != units.has_value(), "give winners or units");
+    need(winners ? winners->size() == tasks : units->shape(0) == tasks && units->shape(1) == size_t(k), "a share for every task");
+    return {winners ? winners->data() : nullptr, units ? units->data() : nullptr};
+}
+
+void restore(SharedOnline& s, In<int64_t, 1> task_offsets, In<uint8_t, 1> task_texts, In<int64_t, 1> worker_offsets,
+             In<uint8_t, 1> worker_texts, In<uint32_t, 1> row_worker, In<uint32_t, 1> row_label, In<int64_t, 1> task_ptr,
+             In<uint32_t, 1> row, Winners winners, Units units, bool task_numbers, bool worker_numbers) {
+    need(task_offsets.size() >= 1 && worker_offsets.size() >= 1, "offsets begin with 0");
+    need(task_ptr.size() == task_offsets.size(), "votes for every task");
     need(row_worker.size() == row_label.size(), "a worker and a label for every row");
-    nb::gil_scoped_release released;
-    for (size_t r = 0; r < row_worker.size(); ++r) {
-        need(row_label.data()[r] < uint32_t(s.labels()), "no such label");
-        need(s.add_row(row_worker.data()[r], row_label.data()[r]) == r, "a row stands twice");
-    }
-    for (uint32_t t = 0; t < key.size(); ++t) {
-        s.add_task(key.data()[t]);
-        for (int64_t v = task_ptr.data()[t]; v < task_ptr.data()[t + 1]; ++v) {
-            need(size_t(v) < row.size() && row.data()[v] < s.rows(), "no such row");
-            s.add_vote(t, row.data()[v]);
-        }
-        s.set_share(t, shares.data() + size_t(t) * s.labels());
-    }
+    const auto ids = [](const In<int64_t, 1>& offsets, const In<uint8_t, 1>& data) {
+        return Given::Ids{offsets.data(), offsets.size() - 1, reinterpret_cast<const char*>(data.data()), data.size()};
+    };
+    const Given given{ids(task_offsets, task_texts), ids(worker_offsets, worker_texts), row_worker.data(), row_label.data(),
+                      row_worker.size(), task_ptr.data(), row.data(), row.size()};
+    const Shares shares = shares_of(winners, units, task_ptr.size() - 1, s.state().labels());
+    at_length<Writing>(s.mutex, [&] { s.restore(given, shares, task_numbers, worker_numbers); });
 }
 
-template <class From, class To>
-void copy_out(const From& from, Out<To, 1>& to) {
-    need(to.size() == from.size(), "as many places as things");
-    std::copy(from.begin(), from.end(), to.data());
+void adopt(SharedOnline& s, In<int64_t, 1> task_ptr, In<uint32_t, 1> row, Winners winners, Units units) {
+    need(task_ptr.size() >= 1, "task_ptr begins with 0");
+    const Shares shares = shares_of(winners, units, task_ptr.size() - 1, s.state().labels());
+    at_length<Writing>(s.mutex, [&] {
+        s.adopt(task_ptr.data(), row.data(), task_ptr.size() - 1, row.size(), shares, shares.winners != nullptr);
+    });
 }
 
 }  // namespace
 
 void bind_online(nb::module_& m) {
-    nb::class_<Online>(m, "Online")
-        .def(nb::init<std::vector<uint64_t>, bool, double>(), "label_hash"_a, "hard"_a, "strength"_a)
-        .def_prop_ro("tasks", &Online::tasks)
-        .def_prop_ro("rows", &Online::rows)
-        .def_prop_ro("workers", &Online::workers)
-        .def("add_tasks", [](Online& s, In<uint64_t, 1> keys) {
-            for (size_t i = 0; i < keys.size(); ++i) s.add_task(keys.data()[i]);
-        }, "keys"_a.noconvert())
-        .def("learn", [](Online& s, uint32_t task, uint32_t worker, uint32_t label, bool replace) {
-            check(s, task, label);
-            s.learn(task, worker, label, replace);
-        }, "task"_a, "worker"_a, "label"_a, "replace"_a)
-        .def("learn_many", &learn_many, "task"_a.noconvert(), "worker"_a.noconvert(), "label"_a.noconvert(), "replace"_a)
-        .def("retract", [](Online& s, uint32_t task, uint32_t worker) {
-            check(s, task, 0);
-            return s.retract(task, worker);
+    nb::class_<SharedOnline>(m, "Online")
+        .def(nb::init<std::vector<uint64_t>, uint64_t, bool, double, bool>(), "label_hash"_a, nb::kw_only(), "seed"_a, "hard"_a,
+             "strength"_a, "replace"_a)
+        .def_prop_ro("tasks", [](SharedOnline& s) { return briefly<Reading>(s.mutex, [&] { return s.tasks(); }); })
+        .def_prop_ro("workers", [](SharedOnline& s) { return briefly<Reading>(s.mutex, [&] { return s.workers(); }); })
+        .def("learn", [](SharedOnline& s, std::string_view task, std::string_view worker, uint32_t label, bool task_numbers,
+                         bool worker_numbers) {
+            briefly<Writing>(s.mutex, [&] { s.learn(task, worker, label, task_numbers, worker_numbers); });
+        }, "task"_a, "worker"_a, "label"_a, "task_numbers"_a, "worker_numbers"_a)
+        .def("learn_many", &learn_many, "frame"_a, "labels"_a.noconvert(), "task_numbers"_a, "worker_numbers"_a)
+        .def("retract", [](SharedOnline& s, std::string_view task, std::string_view worker) {
+            return briefly<Writing>(s.mutex, [&] { return s.retract(task, worker); });
         }, "task"_a, "worker"_a)
         .def("predict", &predict, "task"_a, "posterior"_a.noconvert())
-        .def("predict_all", &predict_all, "labels"_a.noconvert(), "confidence"_a.noconvert(), "tie"_a.noconvert(), "votes"_a.noconvert())
-        .def("n_votes", [](const Online& s) {
-            size_t all = 0;
-            for (uint32_t t = 0; t < s.tasks(); ++t) all += s.votes(t).size();
-            return all;
-        })
-        .def("export_votes", &export_votes, "task_ptr"_a.noconvert(), "row"_a.noconvert(), "shares"_a.noconvert())
-        .def("export_rows", [](const Online& s, Out<uint32_t, 1> worker, Out<uint32_t, 1> label) {
-            need(worker.size() == s.rows() && label.size() == s.rows(), "a place for every row");
-            for (size_t r = 0; r < s.rows(); ++r) worker.data()[r] = s.row_worker(r), label.data()[r] = s.row_label(r);
-        }, "worker"_a.noconvert(), "label"_a.noconvert())
-        .def("restore", &restore, "key"_a.noconvert(), "row_worker"_a.noconvert(), "row_label"_a.noconvert(),
-             "task_ptr"_a.noconvert(), "row"_a.noconvert(), "shares"_a.noconvert())
-        .def("counts", [](const Online& s, Out<int64_t, 1> out) { copy_out(s.counts(), out); }, "out"_a.noconvert())
-        .def("class_counts", [](const Online& s, Out<int64_t, 1> out) { copy_out(s.class_counts(), out); }, "out"_a.noconvert())
-        .def("confusion", [](const Online& s, uint32_t worker, Out<double, 2> out) {
-            need(worker < s.workers() && out.size() == size_t(s.labels()) * s.labels(), "no such worker");
-            for (int c = 0; c < s.labels(); ++c)
-                for (int g = 0; g < s.labels(); ++g) out.data()[size_t(c) * s.labels() + g] = s.confusion(worker, g, c);
-        }, "worker"_a, "out"_a.noconvert());
+        .def("confusion", &confusion, "worker"_a, "out"_a.noconvert())
+        .def("snapshot", &snapshot)
+        .def("task_table", &task_table)
+        .def("worker_table", &worker_table)
+        .def("restore", &restore, "task_offsets"_a.noconvert(), "task_texts"_a.noconvert(), "worker_offsets"_a.noconvert(),
+             "worker_texts"_a.noconvert(), "row_worker"_a.noconvert(), "row_label"_a.noconvert(), "task_ptr"_a.noconvert(),
+             "row"_a.noconvert(), nb::kw_only(), "winners"_a.noconvert() = nb::none(), "units"_a.noconvert() = nb::none(),
+             "task_numbers"_a, "worker_numbers"_a)
+        .def("adopt", &adopt, "task_ptr"_a.noconvert(), "row"_a.noconvert(), nb::kw_only(), "winners"_a.noconvert() = nb::none(),
+             "units"_a.noconvert() = nb::none())
+        .def("counts", [](SharedOnline& s) {  // (counts by row, [rows * k], and by class, [k]), in units
+            std::vector<int64_t> rows, classes;
+            at_length<Reading>(s.mutex, [&] {
+                rows = s.state().counts().rows;
+                classes = s.state().counts().classes;
+            });
+            return nb::make_tuple(nb::cast(rows), nb::cast(classes));
+        });
 }
 
 }  // namespace quorate

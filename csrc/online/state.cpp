@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <stdexcept>
 
 namespace quorate {
 
@@ -25,141 +27,202 @@ double log_ratio(double part, double whole) { return part > 0.0 ? std::log(part 
 
 }  // namespace
 
+void Scratch::fit(int labels, size_t votes) {
+    k = labels;
+    if (numbers.size() < (4 + votes) * size_t(k)) numbers.resize((4 + votes) * size_t(k));
+    places.reserve(votes);
+    while (places.size() < votes) places.push_back(uint32_t(places.size()));
+}
+
+Counts::Counts(int k, size_t rows, size_t workers)
+    : rows(rows * size_t(k), 0), workers(workers * size_t(k), 0), pooled(size_t(k) * size_t(k), 0),
+      pooled_total(size_t(k), 0), classes(size_t(k), 0) {}
+
 Online::Online(std::vector<uint64_t> label_hash, bool hard, double strength)
-    : k_(int(label_hash.size())), hard_(hard), strength_(strength), label_hash_(std::move(label_hash)),
-      pooled_(size_t(k_) * k_, 0), pooled_total_(k_, 0), class_counts_(k_, 0), log_prior_(k_), scores_(k_), lent_(k_),
-      posterior_room_(k_), start_(k_) {}
+    : k_(int(label_hash.size())), hard_(hard), strength_(strength), label_hash_(std::move(label_hash)), counts_(k_),
+      start_(size_t(k_)) {
+    if (!k_) throw std::invalid_argument("a stream has at least one label");
+}
 
 void Online::add_task(uint64_t key) {
-    tasks_.push_back({{}, key, -1});
-    if (!hard_) posterior_.resize(posterior_.size() + k_, 0);
+    tasks_.push_back({{}, key});
+    if (!hard_) posterior_.resize(tasks_.size() * size_t(k_), 0);
 }
 
 uint32_t Online::add_row(uint32_t worker, uint32_t label) {
     if (workers() <= worker) {
-        totals_.resize(size_t(worker + 1) * k_, 0);
-        row_of_.resize(size_t(worker + 1) * k_, -1);
+        row_of_.resize((size_t(worker) + 1) * k_, -1);
+        counts_.workers.resize((size_t(worker) + 1) * k_, 0);
     }
     int32_t& row = row_of_[size_t(worker) * k_ + label];
     if (row < 0) {
-        row = int32_t(rows());
-        row_worker_.push_back(worker);
+        if (rows() >= size_t(std::numeric_limits<int32_t>::max())) throw std::length_error("too many (worker, label) pairs");
+        counts_.rows.resize((rows() + 1) * k_, 0);
         row_label_.push_back(label);
-        counts_.resize(counts_.size() + k_, 0);
+        row_worker_.push_back(worker);
+        row = int32_t(rows() - 1);
     }
     return uint32_t(row);
 }
 
-void Online::share(uint32_t task, int64_t* out) const {
-    if (!hard_) {
-        std::copy_n(posterior_.data() + size_t(task) * k_, k_, out);
-        return;
-    }
-    std::fill_n(out, k_, 0);
-    if (tasks_[task].label >= 0) out[tasks_[task].label] = ONE;
+void Online::expect(uint32_t task) {
+    Task& t = tasks_[task];
+    const uint32_t votes = t.votes.size() + t.coming + 1;
+    t.votes.reserve(votes);
+    if (scratch_.places.size() < votes) scratch_.fit(k_, std::max<size_t>(votes, 2 * scratch_.places.size()));
+    ++t.coming;
 }
 
-void Online::add(uint32_t row, int c, int64_t weight) {
-    counts_[size_t(row) * k_ + c] += weight;
-    totals_[size_t(row_worker_[row]) * k_ + c] += weight;
-    pooled_[size_t(row_label_[row]) * k_ + c] += weight;
-    pooled_total_[c] += weight;
+void Online::rewind(const Mark& mark) noexcept {  // all become smaller: nothing allocates
+    while (tasks_.size() > mark.tasks) tasks_.pop_back();
+    if (!hard_) posterior_.resize(mark.tasks * size_t(k_));
+    for (size_t r = mark.rows; r < rows(); ++r) row_of_[size_t(row_worker_[r]) * k_ + row_label_[r]] = -1;
+    row_worker_.resize(mark.rows);
+    row_label_.resize(mark.rows);
+    counts_.rows.resize(mark.rows * size_t(k_));
+    row_of_.resize(mark.workers * size_t(k_));
+    counts_.workers.resize(mark.workers * size_t(k_));
 }
 
-void Online::put(uint32_t task, const int64_t* share, int sign) {
+void Online::add(Counts& to, uint32_t row, int c, int64_t weight) const {
+    to.rows[size_t(row) * k_ + c] += weight;
+    to.workers[size_t(row_worker_[row]) * k_ + c] += weight;
+    to.pooled[size_t(row_label_[row]) * k_ + c] += weight;
+    to.pooled_total[c] += weight;
+}
+
+void Online::put(Counts& to, uint32_t task, const int64_t* share, int sign) const {
     for (int c = 0; c < k_; ++c) {
         const int64_t weight = sign * share[c];
         if (!weight) continue;
-        class_counts_[c] += weight;
-        for (const uint32_t row : tasks_[task].votes) add(row, c, weight);
+        to.classes[c] += weight;
+        for (const uint32_t row : tasks_[task].votes) add(to, row, c, weight);
     }
-    settled_ += sign;
+    to.settled += sign;
 }
 
 void Online::relabel(uint32_t task, int label) {
     int32_t& now = tasks_[task].label;
     if (now == label) return;
     for (const uint32_t row : tasks_[task].votes) {
-        if (now >= 0) add(row, now, -ONE);
-        if (label >= 0) add(row, label, ONE);
+        if (now >= 0) add(counts_, row, now, -ONE);
+        if (label >= 0) add(counts_, row, label, ONE);
     }
-    if (now >= 0) class_counts_[now] -= ONE;
-    if (label >= 0) class_counts_[label] += ONE;
-    settled_ += (label >= 0) - (now >= 0);
+    if (now >= 0) counts_.classes[now] -= ONE;
+    if (label >= 0) counts_.classes[label] += ONE;
+    counts_.settled += (label >= 0) - (now >= 0);
     now = label;
 }
 
-void Online::set_share(uint32_t task, const int64_t* share) {
-    if (tasks_[task].votes.empty()) return;
-    put(task, share, 1);
-    tasks_[task].label = int32_t(std::max_element(share, share + k_) - share);
-    if (!hard_) std::copy_n(share, k_, posterior_.data() + size_t(task) * k_);
+void Online::adopt(const int64_t* task_ptr, const uint32_t* row, size_t tasks, Shares shares, bool hard) {
+    Counts counts(k_, rows(), workers());
+    std::vector<int32_t> labels(this->tasks(), -1);
+    std::vector<int64_t> posterior(hard ? 0 : this->tasks() * size_t(k_), 0), one(size_t(k_), 0);
+    std::vector<uint32_t> changed;
+    size_t longest = 0;
+    for (uint32_t t = 0; t < this->tasks(); ++t) {
+        const Ballots& mine = tasks_[t].votes;
+        longest = std::max<size_t>(longest, mine.size());
+        if (t >= tasks || !std::equal(mine.begin(), mine.end(), row + task_ptr[t], row + task_ptr[t + 1])) {
+            changed.push_back(t);
+        } else if (mine.empty()) {
+            continue;
+        } else if (hard) {
+            labels[t] = shares.winners[t];
+            one[labels[t]] = ONE;
+            put(counts, t, one.data(), 1);
+            one[labels[t]] = 0;
+        } else {
+            const int64_t* units = shares.units + size_t(t) * k_;
+            labels[t] = int32_t(std::max_element(units, units + k_) - units);
+            std::copy_n(units, k_, posterior.data() + size_t(t) * k_);
+            put(counts, t, units, 1);
+        }
+    }
+    scratch_.fit(k_, longest);
+    // Nothing fails from here on.
+    std::swap(counts_, counts);
+    std::swap(posterior_, posterior);
+    hard_ = hard;
+    for (uint32_t t = 0; t < this->tasks(); ++t) tasks_[t].label = labels[t];
+    for (const uint32_t t : changed) settle(t);
 }
 
 double Online::mean(uint32_t given, int c) const {
-    const int64_t all = pooled_total_[c];
-    return all > 0 ? double(pooled_[size_t(given) * k_ + c]) / double(all) : 1.0 / k_;
+    const int64_t all = counts_.pooled_total[c];
+    return all > 0 ? double(counts_.pooled[size_t(given) * k_ + c]) / double(all) : 1.0 / k_;
 }
 
 double Online::confusion(uint32_t worker, uint32_t given, int c) const {
     const int32_t row = row_of_[size_t(worker) * k_ + given];
-    const double seen = row < 0 ? 0.0 : double(counts_[size_t(row) * k_ + c]) / ONE;
-    const double all = double(totals_[size_t(worker) * k_ + c]) / ONE + strength_;
+    const double seen = row < 0 ? 0.0 : double(counts_.rows[size_t(row) * k_ + c]) / ONE;
+    const double all = double(counts_.workers[size_t(worker) * k_ + c]) / ONE + strength_;
     return all > 0.0 ? (seen + (strength_ > 0.0 ? strength_ * mean(given, c) : 0.0)) / all : 0.0;
 }
 
 // The table has a line per vote; or, `together`, a line for every few votes, whose probabilities are multiplied before
 // the logarithm is taken. That is quicker, but no longer tells how many votes a label makes impossible.
-Pass Online::one_task(uint32_t task, bool together) const {
+// kernels/online_reference.py does the same operations in the same order: both have the same bits.
+Pass Online::one_task(uint32_t task, bool together, Scratch& scratch) const {
     const Ballots& mine = tasks_[task].votes;
     const size_t each = together ? TOGETHER : 1, lines = (mine.size() + each - 1) / each;
-    table_.resize(std::max(table_.size(), lines * k_));
-    while (places_.size() < lines) places_.push_back(uint32_t(places_.size()));
     const double extra = strength_ * double(ONE);
-    for (int c = 0; c < k_; ++c) lent_[c] = pooled_total_[c] > 0 ? extra / double(pooled_total_[c]) : -1.0;
+    double* const lent = scratch.lent();
+    for (int c = 0; c < k_; ++c) {
+        const int64_t all = counts_.pooled_total[c];
+        lent[c] = all > 0 ? extra / double(all) : -1.0;
+    }
     for (size_t line = 0; line < lines; ++line) {
-        double* product = table_.data() + line * k_;
+        double* product = scratch.table() + line * k_;
         std::fill_n(product, k_, 1.0);
         for (size_t v = line * each; v < std::min<size_t>(mine.size(), (line + 1) * each); ++v) {
             const uint32_t row = mine[v];
-            const int64_t* seen = counts_.data() + size_t(row) * k_;
-            const int64_t* all = totals_.data() + size_t(row_worker_[row]) * k_;
-            const int64_t* mean = pooled_.data() + size_t(row_label_[row]) * k_;
+            const int64_t* seen = counts_.rows.data() + size_t(row) * k_;
+            const int64_t* all = counts_.workers.data() + size_t(row_worker_[row]) * k_;
+            const int64_t* mean = counts_.pooled.data() + size_t(row_label_[row]) * k_;
             for (int c = 0; c < k_; ++c) {
-                const double more = lent_[c] < 0.0 ? extra / k_ : lent_[c] * double(mean[c]);
+                const double more = lent[c] < 0.0 ? extra / k_ : lent[c] * double(mean[c]);
                 const double part = double(seen[c]) + more;
                 product[c] *= part > 0.0 ? part / (double(all[c]) + extra) : 0.0;
             }
         }
         for (int c = 0; c < k_; ++c) product[c] = product[c] > 0.0 ? std::log(product[c]) : kNever;
     }
-    const double tasks = double(settled_) * double(ONE);
+    const double tasks = double(counts_.settled) * double(ONE);
     for (int c = 0; c < k_; ++c)
-        log_prior_[c] = settled_ > 0 ? log_ratio(double(class_counts_[c]), tasks) : -std::log(double(k_));
-    ends_[1] = int64_t(lines);
+        scratch.log_prior()[c] =
+            counts_.settled > 0 ? log_ratio(double(counts_.classes[c]), tasks) : -std::log(double(k_));
+    scratch.ends[1] = int64_t(lines);
     Pass p;
-    p.task_ptr = ends_;
-    p.row = places_.data();
+    p.task_ptr = scratch.ends;
+    p.row = scratch.places.data();
     p.tasks = 1;
     p.rows = int64_t(lines);
     p.k = k_;
-    p.table = table_.data();
-    p.log_prior = log_prior_.data();
+    p.table = scratch.table();
+    p.log_prior = scratch.log_prior();
     p.task_key = &tasks_[task].key;
     p.label_hash = label_hash_.data();
     return p;
 }
 
-Decision Online::predict(uint32_t task, double* posterior) const {
-    Pass p = one_task(task, true);
-    score_one(p, 0, scores_.data());
-    if (std::all_of(scores_.begin(), scores_.end(), [](double s) { return s == kNever; })) p = one_task(task, false);
-    const Decision d = decide(p, 0, scores_.data());
-    const double best = *std::max_element(scores_.begin(), scores_.end());
+Decision Online::predict(uint32_t task, Scratch& scratch, double* posterior) const {
+    scratch.fit(k_, tasks_[task].votes.size());
+    double* const scores = scratch.scores();
+    Pass p = one_task(task, true, scratch);
+    score_one(p, 0, scores);
+    if (std::all_of(scores, scores + k_, [](double s) { return s == kNever; })) p = one_task(task, false, scratch);
+    const Decision d = decide(p, 0, scores);
+    const double best = *std::max_element(scores, scores + k_);
     double total = 0.0;
-    for (int c = 0; c < k_; ++c) total += posterior[c] = std::exp(scores_[c] - best);
+    for (int c = 0; c < k_; ++c) total += posterior[c] = std::exp(scores[c] - best);
     for (int c = 0; c < k_; ++c) posterior[c] /= total;
     return d;
+}
+
+void Online::settle(uint32_t task) {
+    if (hard_) settle_hard(task);
+    else settle_soft(task);
 }
 
 // The paper's step for a question: majority vote, M-step, E-step for this question, M-step. The M-steps are the counts
@@ -168,14 +231,15 @@ Decision Online::predict(uint32_t task, double* posterior) const {
 void Online::settle_hard(uint32_t task) {
     const Ballots& mine = tasks_[task].votes;
     if (mine.empty()) return relabel(task, -1);
-    std::fill(scores_.begin(), scores_.end(), 0.0);
-    for (const uint32_t row : mine) scores_[row_label_[row]] += 1.0;
+    double* const ballots = scratch_.scores();
+    std::fill_n(ballots, k_, 0.0);
+    for (const uint32_t row : mine) ballots[row_label_[row]] += 1.0;
     Pass p;
     p.k = k_;
     p.task_key = &tasks_[task].key;
     p.label_hash = label_hash_.data();
-    relabel(task, settle(p, 0, scores_.data(), *std::max_element(scores_.begin(), scores_.end())).label);
-    relabel(task, predict(task, posterior_room_.data()).label);
+    relabel(task, baseline::settle(p, 0, ballots, *std::max_element(ballots, ballots + k_)).label);
+    relabel(task, predict(task, scratch_, scratch_.posterior()).label);
 }
 
 void Online::settle_soft(uint32_t task) {
@@ -184,46 +248,47 @@ void Online::settle_soft(uint32_t task) {
     tasks_[task].label = -1;
     std::fill_n(kept, k_, 0);
     if (mine.empty()) return;
-    std::fill(scores_.begin(), scores_.end(), 0.0);
-    for (const uint32_t row : mine) scores_[row_label_[row]] += 1.0;
-    for (double& ballots : scores_) ballots /= double(mine.size());
-    to_units(scores_.data(), k_, start_.data());
-    put(task, start_.data(), 1);
-    const Decision d = predict(task, posterior_room_.data());
-    put(task, start_.data(), -1);
-    to_units(posterior_room_.data(), k_, kept);
+    double* const ballots = scratch_.scores();
+    std::fill_n(ballots, k_, 0.0);
+    for (const uint32_t row : mine) ballots[row_label_[row]] += 1.0;
+    for (int c = 0; c < k_; ++c) ballots[c] /= double(mine.size());
+    to_units(ballots, k_, start_.data());
+    put(counts_, task, start_.data(), 1);
+    const Decision d = predict(task, scratch_, scratch_.posterior());
+    put(counts_, task, start_.data(), -1);
+    to_units(scratch_.posterior(), k_, kept);
     tasks_[task].label = d.label;
-    put(task, kept, 1);
+    put(counts_, task, kept, 1);
 }
 
-void Online::learn(uint32_t task, uint32_t worker, uint32_t label, bool replace) {
-    const uint32_t row = add_row(worker, label);
-    take_out(task, worker, replace);
-    tasks_[task].votes.push_back(row);
-    if (!hard_) return settle_soft(task);
-    if (tasks_[task].label >= 0) add(row, tasks_[task].label, ONE);
-    settle_hard(task);
+void Online::learn(uint32_t task, uint32_t row, bool replace) noexcept {
+    Task& t = tasks_[task];
+    --t.coming;
+    take_out(task, row_worker_[row], replace);
+    t.votes.push_back(row);
+    if (hard_ && t.label >= 0) add(counts_, row, t.label, ONE);
+    settle(task);
 }
 
 int Online::retract(uint32_t task, uint32_t worker) {
     const Ballots& mine = tasks_[task].votes;
     const auto number = std::count_if(mine.begin(), mine.end(), [&](uint32_t r) { return row_worker_[r] == worker; });
     if (!number) return 0;
+    scratch_.fit(k_, mine.size());
     take_out(task, worker, true);
-    if (hard_) settle_hard(task);
-    else settle_soft(task);
+    settle(task);
     return int(number);
 }
 
 // Before a change: soft shares leave the counts; so do, where asked, the votes of a worker.
 void Online::take_out(uint32_t task, uint32_t worker, bool theirs) {
     Ballots& mine = tasks_[task].votes;
-    if (!hard_ && !mine.empty()) put(task, posterior_.data() + size_t(task) * k_, -1);
+    if (!hard_ && !mine.empty()) put(counts_, task, posterior_.data() + size_t(task) * k_, -1);
     if (!theirs) return;
     const int32_t now = tasks_[task].label;
     mine.remove_if([&](uint32_t row) {
         const bool out = row_worker_[row] == worker;
-        if (out && hard_ && now >= 0) add(row, now, -ONE);
+        if (out && hard_ && now >= 0) add(counts_, row, now, -ONE);
         return out;
     });
 }

@@ -4,6 +4,9 @@
 // the old share of its task out, settles the task anew, and puts the new share in. Shares are whole multiples of
 // 2^-32, held in integers: what is put in can be taken out again to the last bit, however often, so that counts never
 // drift, and equal a recount from scratch.
+//
+// A change has two halves. The first one (add_task, add_row, expect) allocates, may throw, and can be taken back with
+// `rewind`; the second one (learn, retract) allocates nothing and cannot fail.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -12,6 +15,37 @@
 #include "ballots.hpp"
 
 namespace quorate {
+
+// Room to work on one task. Readers bring their own, so that any number of them can read at once.
+struct Scratch {
+    std::vector<double> numbers;   // log prior, scores, lent, posterior: [k] each; then a table, [votes, k]
+    std::vector<uint32_t> places;  // 0, 1, 2, …
+    int64_t ends[2] = {0, 0};
+    int k = 0;
+
+    void fit(int labels, size_t votes);  // makes room for a task with so many votes
+    double* log_prior() { return numbers.data(); }
+    double* scores() { return numbers.data() + k; }
+    double* lent() { return numbers.data() + 2 * size_t(k); }
+    double* posterior() { return numbers.data() + 3 * size_t(k); }
+    double* table() { return numbers.data() + 4 * size_t(k); }
+};
+
+// What the shares of tasks add up to, in units.
+struct Counts {
+    std::vector<int64_t> rows, workers;            // [rows, k], [workers, k]
+    std::vector<int64_t> pooled, pooled_total;     // [k given, k true], [k true]: the mean worker
+    std::vector<int64_t> classes;                  // [k]
+    int64_t settled = 0;                           // tasks that have a share
+
+    explicit Counts(int k, size_t rows = 0, size_t workers = 0);
+};
+
+// The share of every task: labels (hard) or posteriors (soft), one of the two.
+struct Shares {
+    const int32_t* winners = nullptr;  // IN [tasks], -1: no votes
+    const int64_t* units = nullptr;    // IN [tasks, k]
+};
 
 class Online {
 public:
@@ -25,48 +59,59 @@ public:
     int labels() const { return k_; }
     size_t tasks() const { return tasks_.size(); }
     size_t rows() const { return row_worker_.size(); }
-    size_t workers() const { return totals_.size() / k_; }
+    size_t workers() const { return counts_.workers.size() / size_t(k_); }
     bool hard() const { return hard_; }
 
+    // The first half of a change. Each may throw, and leaves what `rewind` can take back.
+    struct Mark {
+        size_t tasks, rows, workers;
+    };
+    Mark mark() const { return {tasks(), rows(), workers()}; }
     void add_task(uint64_t key);  // key: the hash of (seed, task) that settles its ties
-
-    // One vote; with `replace` it takes the place of the worker's earlier ones on the task.
-    void learn(uint32_t task, uint32_t worker, uint32_t label, bool replace);
-    // Takes all votes of a worker on a task back; returns how many there were.
-    int retract(uint32_t task, uint32_t worker);
-    // The E-step of one task under today's parameters: posterior OUT [k].
-    baseline::Decision predict(uint32_t task, double* posterior) const;
-
-    // Starts from a finished fit: rows and votes as in `Votes`, and every task's share.
     uint32_t add_row(uint32_t worker, uint32_t label);
-    void add_vote(uint32_t task, uint32_t row) { tasks_[task].votes.push_back(row); }
+    void expect(uint32_t task);     // room for one more vote on a task
+    void forget(uint32_t task) noexcept { --tasks_[task].coming; }  // that vote does not come after all
+    void rewind(const Mark& mark) noexcept;  // no vote has the rows and tasks since the mark
+
+    // The second half: the vote that was expected; with `replace` in the place of the worker's earlier ones on the task.
+    void learn(uint32_t task, uint32_t row, bool replace) noexcept;
+    // Takes all votes of a worker on a task back; returns how many there were. May throw before it changes anything.
+    int retract(uint32_t task, uint32_t worker);
+
+    // The E-step of one task under today's parameters: posterior OUT [k].
+    baseline::Decision predict(uint32_t task, Scratch& scratch, double* posterior) const;
+
+    // Puts the shares of a fit in the place of all shares; changes everything or, when it throws, nothing. task_ptr and
+    // row are the votes that were fitted: a task whose votes are others by now is settled as after a vote.
+    void adopt(const int64_t* task_ptr, const uint32_t* row, size_t tasks, Shares shares, bool hard);
+    void add_vote(uint32_t task, uint32_t row) { tasks_[task].votes.push_back(row); }  // without a share: `adopt` follows
+
     // What a vote will soon want: first the task, then the counts of those who voted on it.
     void fetch(uint32_t task) const { __builtin_prefetch(&tasks_[task]); }
     void fetch_counts(uint32_t task) const {
         for (const uint32_t row : tasks_[task].votes) {
-            __builtin_prefetch(&counts_[size_t(row) * k_]);
-            __builtin_prefetch(&totals_[size_t(row_worker_[row]) * k_]);
+            __builtin_prefetch(&counts_.rows[size_t(row) * k_]);
+            __builtin_prefetch(&counts_.workers[size_t(row_worker_[row]) * k_]);
         }
     }
-    void set_share(uint32_t task, const int64_t* share);  // IN [k], in units; the votes of the task are all there
 
     const Ballots& votes(uint32_t task) const { return tasks_[task].votes; }
     uint32_t row_worker(size_t row) const { return row_worker_[row]; }
     uint32_t row_label(size_t row) const { return row_label_[row]; }
     int32_t label(uint32_t task) const { return tasks_[task].label; }
-    void share(uint32_t task, int64_t* out) const;               // OUT [k], in units
-    const std::vector<int64_t>& counts() const { return counts_; }  // [rows, k], in units
-    const std::vector<int64_t>& class_counts() const { return class_counts_; }
+    const int64_t* units(uint32_t task) const { return posterior_.data() + size_t(task) * k_; }  // soft only, [k]
+    const Counts& counts() const { return counts_; }
     double confusion(uint32_t worker, uint32_t given, int c) const;  // pi of today
 
 private:
-    void add(uint32_t row, int c, int64_t weight);            // one vote's part, in units
-    void put(uint32_t task, const int64_t* share, int sign);  // IN [k] all votes of a task, and the task
+    void add(Counts& to, uint32_t row, int c, int64_t weight) const;  // one vote's part, in units
+    void put(Counts& to, uint32_t task, const int64_t* share, int sign) const;  // IN [k] all votes of a task, and the task
     void relabel(uint32_t task, int label);                   // hard: the task's part moves to another label
     void take_out(uint32_t task, uint32_t worker, bool theirs);
+    void settle(uint32_t task);                               // needs room in scratch_
     void settle_hard(uint32_t task);
     void settle_soft(uint32_t task);
-    Pass one_task(uint32_t task, bool together) const;        // the task as a shard of its own
+    Pass one_task(uint32_t task, bool together, Scratch& scratch) const;  // the task as a shard of its own
     double mean(uint32_t given, int c) const;                 // pi of the mean worker
 
     int k_;
@@ -74,22 +119,17 @@ private:
     double strength_;
     std::vector<uint64_t> label_hash_;
     struct alignas(64) Task {  // one cache line
-        Ballots votes;       // rows, in the order they came
-        uint64_t key;        // settles its ties
-        int32_t label = -1;  // -1: no votes
+        Ballots votes;        // rows, in the order they came
+        uint64_t key;         // settles its ties
+        int32_t label = -1;   // -1: no votes
+        uint32_t coming = 0;  // votes that are expected
     };
     std::vector<Task> tasks_;
-    std::vector<int64_t> posterior_;            // [tasks, k] in units, soft only
+    std::vector<int64_t> posterior_;             // [tasks, k] in units, soft only
     std::vector<uint32_t> row_worker_, row_label_;
     std::vector<int32_t> row_of_;                // [workers, k], -1: no such row yet
-    std::vector<int64_t> counts_, totals_;       // [rows, k], [workers, k]
-    std::vector<int64_t> pooled_, pooled_total_;  // [k given, k true], [k true]: the mean worker
-    std::vector<int64_t> class_counts_;
-    int64_t settled_ = 0;  // tasks that have a share
-    // Room to work, so that a vote allocates nothing.
-    mutable std::vector<double> table_, log_prior_, scores_, lent_, posterior_room_;
-    mutable std::vector<uint32_t> places_;
-    mutable int64_t ends_[2] = {0, 0};
+    Counts counts_;
+    Scratch scratch_;  // of the one who writes
     std::vector<int64_t> start_;
 };
 

@@ -1,4 +1,6 @@
 // Which kernels this machine can run.
+#include <atomic>
+
 #include "pass.hpp"
 
 namespace quorate {
@@ -29,9 +31,9 @@ const Kernels* kernels_by_index(int index) {
     return index >= 0 && index < 3 ? able[index] : nullptr;
 }
 
-static const Kernels* chosen = nullptr;
+static std::atomic<const Kernels*> chosen{nullptr};  // read by passes of any thread
 
-void use_kernels(const Kernels* wanted) { chosen = wanted; }
+void use_kernels(const Kernels* wanted) { chosen.store(wanted, std::memory_order_relaxed); }
 
 const Kernels& kernels() {
     static const Kernels* const best = [] {
@@ -39,7 +41,8 @@ const Kernels& kernels() {
         while (kernels_by_index(last + 1)) ++last;
         return kernels_by_index(last);
     }();
-    return chosen ? *chosen : *best;
+    const Kernels* wanted = chosen.load(std::memory_order_relaxed);
+    return wanted ? *wanted : *best;
 }
 
 }  // namespace quorate

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         NotConverged,
         OptionError,
         QuorateError,
+        RepairedStream,
     )
     from quorate.evaluation import Evaluation, evaluate
     from quorate.fitted import FittedModel, load, merge
@@ -52,6 +53,7 @@ _HOMES = {
     "NotConverged": "errors",
     "OptionError": "errors",
     "QuorateError": "errors",
+    "RepairedStream": "errors",
     "Evaluation": "evaluation",
     "evaluate": "evaluation",
     "FittedModel": "fitted",
@@ -100,6 +102,7 @@ __all__ = [
     "OptionError",
     "Prediction",
     "QuorateError",
+    "RepairedStream",
     "Result",
     "SetEvaluation",
     "Simulation",

@@ -53,6 +53,10 @@ class MissingLabels(OneLine, UserWarning):
     """Votes without a label were dropped as abstentions."""
 
 
+class RepairedStream(OneLine, UserWarning):
+    """A saved stream was damaged, and what could not be used was dropped from it."""
+
+
 class CopiedVotes(OneLine, UserWarning):
     """Some workers give the same wrong answers far more often than chance: their votes are not independent."""
 

@@ -5,27 +5,64 @@ The file is a checksummed container (`quorate.io.container`) of kind "model"; do
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from quorate.errors import InputError, listed
+from quorate import settings
+from quorate.errors import InputError, OptionError, QuorateError, listed, shown
 from quorate.fit import Fit
 from quorate.io import container
+from quorate.io.bounds import LARGEST, Array, Bounds, Types
 from quorate.io.ids import column, matched, sort_order, vocabulary
 from quorate.kernels import reference
 from quorate.knowledge import Knowledge
-from quorate.transfer import Learned, possible_labels
-from quorate.vocabulary import Kind, Vocabulary
+from quorate.settings import Choice, Number, Rules
+from quorate.temperature import COLDEST, HOTTEST
+from quorate.transfer import Learned, Scoring, possible_labels
+from quorate.vocabulary import Vocabulary
 from quorate.votes import Panel
 
 KIND: Final = "model"
 VERSION: Final = 1
 Floats = NDArray[np.float64]
+CLOSE: Final = 1e-6  # probabilities may be this far beyond what they should be
+
+# What a file of version 1 holds; docs/saved-models.md tells what each part is.
+META: Final[Types] = {
+    "model": str,
+    "settings": dict,
+    "scoring": str,
+    "labels": list,
+    "worker_kind": str,
+    "iterations": int,
+    "temperature": (float, int),
+    "facts": dict,
+}
+ARRAYS: Final = {
+    "worker_ids": Array(None, ("ids",)),
+    "worker_offsets": Array("<i8", ("offsets",)),
+    "worker_ptr": Array("<i8", ("workers+1",)),
+    "row_label": Array("<i4", ("rows",)),
+    "counts": Array("<f8", ("rows", "labels")),
+    "class_counts": Array("<f8", ("labels",)),
+    "table": Array("<f8", ("rows", "labels")),
+    "denominators": Array("<f8", ("workers", "labels")),
+    "shared": Array("<f8", ("labels", "labels")),
+    "priors": Array("<f8", ("labels",)),
+    "skill": Array("<f8", ("workers",), optional=True),
+}
+ID_ARRAYS: Final = {
+    "string": {"worker_ids": Array("|u1", ("bytes",)), "worker_offsets": Array("<i8", ("workers+1",))},
+    "integer": {"worker_ids": Array("<i8", ("workers",)), "worker_offsets": Array("<i8", (0,))},
+    "boolean": {"worker_ids": Array("|b1", ("workers",)), "worker_offsets": Array("<i8", (0,))},
+}
+SETTINGS: Final[Rules] = {"seed": Number(whole=True), "ties": Choice(("hash", "prior"))}
 
 
 def learned_from(
@@ -196,17 +233,10 @@ def save(path: Path, learned: Learned) -> None:
 
 
 def load(path: Path) -> Learned:
-    """Returns what was saved; a damaged or foreign file is an error."""
-    meta, arrays = container.load(path, KIND, VERSION)
-    kind: Kind = meta["worker_kind"]
-    knowledge = Knowledge(
-        worker_ptr=arrays["worker_ptr"],
-        row_label=arrays["row_label"],
-        workers=Vocabulary(kind, arrays["worker_ids"], arrays["worker_offsets"]),
-        labels=Vocabulary.of(meta["labels"], "label"),
-        counts=arrays["counts"],
-        class_counts=arrays["class_counts"],
-    )
+    """Return what was saved; a damaged, forged or foreign file is an error."""
+    meta, arrays = container.load(path, KIND, VERSION, META, ARRAYS)
+    knowledge = _checked_knowledge(path, meta, arrays)
+    _check_parameters(Bounds(path), meta, arrays)
     return Learned(
         model=meta["model"],
         settings=meta["settings"],
@@ -218,6 +248,63 @@ def load(path: Path) -> Learned:
         priors=arrays["priors"],
         skill=arrays.get("skill"),
         iterations=meta["iterations"],
-        temperature=meta["temperature"],
+        temperature=float(meta["temperature"]),
         facts=meta["facts"],
     )
+
+
+def _checked_knowledge(path: Path, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Knowledge:
+    """Return the workers, labels and counts of a file, after they were checked in full."""
+    bounds, kind = Bounds(path), meta["worker_kind"]
+    bounds.need(kind in ID_ARRAYS, f"its workers are of kind {shown(kind)}; known are {listed(ID_ARRAYS)}")
+    bounds.arrays({name: arrays[name] for name in ("worker_ids", "worker_offsets")}, ID_ARRAYS[kind])
+    try:
+        labels = Vocabulary.of(meta["labels"], "label")
+    except QuorateError as error:
+        raise InputError(f"{path} is not valid: {error}") from error
+    if kind == "string":
+        bounds.texts("worker", arrays["worker_offsets"], arrays["worker_ids"])
+    workers = Vocabulary(kind, arrays["worker_ids"], arrays["worker_offsets"])
+    k, ptr, given = len(labels), arrays["worker_ptr"], arrays["row_label"]
+    bounds.need(len(ptr) == len(workers) + 1, f"it has rows of {len(ptr) - 1} workers and names of {len(workers)}")
+    bounds.need(len(arrays["priors"]) == k, f"it has priors of {len(arrays['priors'])} labels and names of {k}")
+    bounds.need(column(workers).n_unique() == len(workers), "two of its workers have the same name")
+    bounds.pointers("worker_ptr", ptr, len(given), rising=True)
+    bounds.below("row_label", given, k)
+    falls = given[1:] <= given[:-1]
+    falls[ptr[1:-1] - 1] = False  # another worker begins
+    bounds.need(not falls.any(), "the rows of a worker are not in the order of the labels")
+    for name in ("counts", "class_counts", "denominators", "shared"):
+        bounds.within(name, arrays[name], 0, LARGEST)
+    return Knowledge(
+        worker_ptr=ptr,
+        row_label=given,
+        workers=workers,
+        labels=labels,
+        counts=arrays["counts"],
+        class_counts=arrays["class_counts"],
+    )
+
+
+def _check_parameters(bounds: Bounds, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    """Raise unless the parameters and settings of a file are what a fit can end with."""
+    scoring, skill = meta["scoring"], arrays.get("skill")
+    bounds.need(scoring in get_args(Scoring), f"its votes are scored by {shown(scoring)}; known are {listed(get_args(Scoring))}")
+    bounds.need(
+        (skill is not None) == (scoring in ("weight", "coin")), "it has a skill of workers that its model does not use, or none"
+    )
+    if skill is not None:
+        bounds.within("skill", skill, 0 if scoring == "coin" else -LARGEST, 1 if scoring == "coin" else LARGEST)
+    bounds.within("table", arrays["table"], -math.inf, LARGEST if scoring == "weight" else CLOSE)
+    bounds.within("priors", arrays["priors"], 0, 1 + CLOSE)
+    total = float(arrays["priors"].sum())
+    bounds.need(not len(arrays["priors"]) or abs(total - 1) < CLOSE, f"its priors sum to {total}, not to 1")
+    rules: Rules = {"iterations": Number(least=0, whole=True), "temperature": Number(least=COLDEST, most=HOTTEST)}
+    try:
+        settings.check(meta, rules)
+        settings.check({"seed": None, "ties": None, **meta["settings"]}, SETTINGS)
+    except OptionError as error:
+        raise InputError(f"{bounds.source} is not valid: {error}") from error
+    for name in ("settings", "facts"):
+        for key, value in meta[name].items():
+            bounds.need(value is None or type(value) in (str, int, float, bool), f"its {name} have {key} {shown(value)}")

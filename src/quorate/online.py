@@ -14,14 +14,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from quorate import settings
-from quorate.errors import InputError, MissingLabels, listed, shown
+from quorate.errors import InputError, MissingLabels, OptionError, QuorateError, RepairedStream, listed, shown
 from quorate.io import container
+from quorate.io.bounds import Array, Bounds, Types
 from quorate.io.coder import Coded
-from quorate.io.dictionary import NEVER, Dictionary
 from quorate.io.encode import votes_of
 from quorate.io.ids import column, label_columns, narrowed, prepared
+from quorate.io.memory import available, gib
 from quorate.io.sources import Source, open_table
-from quorate.kernels import cpu, online_reference, reference
+from quorate.kernels import online_reference, reference
 from quorate.kernels.core import compiled
 from quorate.kernels.online_reference import to_units
 from quorate.models.registry import MODELS, make
@@ -37,8 +38,33 @@ RULES: Final[Rules] = {
     "model": Choice(STREAMED),
     "duplicates": Choice(("last", "all")),
     "seed": Number(whole=True),
-    "strength": Number(least=0),
+    "strength": Number(least=0, most=1e12),
 }
+# What a file of version 1 holds. With hard labels `shares` is the label of each task, -1 without votes; else its
+# probabilities in units of 2^-32.
+META: Final[Types] = {
+    "labels": list,
+    "model": str,
+    "seed": int,
+    "duplicates": str,
+    "strength": (float, int),
+    "options": dict,
+    "numbers": dict,
+    "hard": bool,
+}
+ARRAYS: Final = {
+    "task_offsets": Array("<i8", ("task ids+1",)),
+    "task_texts": Array("|u1", ("task bytes",)),
+    "worker_offsets": Array("<i8", ("workers+1",)),
+    "worker_texts": Array("|u1", ("worker bytes",)),
+    "row_worker": Array("<u4", ("rows",)),
+    "row_label": Array("<u4", ("rows",)),
+    "task_ptr": Array("<i8", ("tasks+1",)),
+    "row": Array("<u4", ("votes",)),
+}
+HARD_SHARES: Final = Array("<i4", ("tasks",))
+SOFT_SHARES: Final = Array("<i8", ("tasks", "labels"))
+PER_CELL: Final = 12  # bytes that the state takes for every worker and label
 
 
 @dataclass(frozen=True)
@@ -69,6 +95,9 @@ class Online:
     1
     >>> online.predict("t1").votes
     2
+
+    Any number of threads may use a stream at once: each call is whole, reads run side by side, a change runs alone. An
+    exception at any moment (Ctrl-C, no memory) leaves the stream as it was before the call or as it is after it.
     """
 
     def __init__(
@@ -78,16 +107,23 @@ class Online:
         self._labels = Vocabulary.of(labels, "label")
         if not len(self._labels):
             raise InputError("labels is empty: name the labels that votes may have")
+        self._label_ids = self._labels.ids()
         self._label_code = {text: code for code, text in enumerate(self._labels.texts())}
         self._model, self._seed, self._duplicates, self._strength = model, seed, duplicates, strength
         self._options: dict[str, Any] = {}  # of the batch model, for refit
-        self._tasks, self._workers = Dictionary(), Dictionary()
-        self._numbers = {"task": False, "worker": False}  # whether ids came as numbers, and go back as such
-        self._state = self._new_state(hard=model == "fds")
+        # Everything that changes is in here, and changes by one call.
+        core = compiled()
+        self._state: Any = (online_reference if core is None else core).Online(
+            reference.hash_texts(*self._labels.text_buffers()).tolist(),
+            seed=int(seed) % 2**64,
+            hard=model == "fds",
+            strength=float(strength),
+            replace=duplicates == "last",
+        )
 
     @classmethod
     def from_result(cls, result: Result, *, strength: float = 1.0, duplicates: str | None = None) -> Online:
-        """Returns a stream that goes on from a batch fit, with its votes and its way with repeated ones.
+        """Return a stream that continues from a batch fit, with its votes and its way with repeated ones.
 
         >>> import quorate as qr
         >>> crowd = qr.simulate(tasks=50, workers=8, seed=1)
@@ -106,24 +142,24 @@ class Online:
         assert isinstance(seed, int)
         online = cls(labels=votes.labels.ids(), model=result.model, seed=seed, duplicates=rule, strength=strength)
         online._options = {k: v for k, v in result.settings.items() if k != "seed"}
-        online._numbers = {"task": votes.tasks.kind == "integer", "worker": votes.workers.kind == "integer"}
-        online._tasks.encode(column(votes.tasks).cast(pl.String))
-        online._workers.encode(column(votes.workers).cast(pl.String))
-        online._adopt(
-            result,
+        online._state.restore(
+            *(np.ascontiguousarray(part) for part in (*votes.tasks.text_buffers(), *votes.workers.text_buffers())),
             votes.row_worker().astype(np.uint32),
             votes.row_label.astype(np.uint32),
-            votes.task_ptr,
-            votes.row,
-            np.ones(votes.n_tasks, np.bool_),
+            np.ascontiguousarray(votes.task_ptr),
+            np.ascontiguousarray(votes.row),
+            **online._shares(result, np.ones(votes.n_tasks, np.bool_)),
+            task_numbers=votes.tasks.kind == "integer",
+            worker_numbers=votes.workers.kind == "integer",
         )
         return online
 
     def __len__(self) -> int:
-        return len(self._tasks)
+        tasks: int = self._state.tasks
+        return tasks
 
     def __repr__(self) -> str:
-        return f"Online({self._model}: {len(self._tasks)} tasks, {len(self._workers)} workers, {len(self._labels)} labels)"
+        return f"Online({self._model}: {self._state.tasks} tasks, {self._state.workers} workers, {len(self._labels)} labels)"
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -137,69 +173,58 @@ class Online:
         }
 
     def learn(self, task: object, worker: object, label: object) -> None:
-        """Takes one vote."""
+        """Take one vote."""
         code = self._label_code.get(label if type(label) is str else text_of(label))
         if code is None:
-            raise InputError(f"label {shown(label)} is not among the declared labels: {listed(self._labels.ids())}")
-        if type(task) is not str or not task.isascii():
-            task = self._text(task, "task")
-        if type(worker) is not str or not worker.isascii():
-            worker = self._text(worker, "worker")
-        place = self._tasks.code(task)
-        if place == self._state.tasks:
-            self._state.add_tasks(self._keys(place))
-        self._state.learn(place, self._workers.code(worker), code, self._duplicates == "last")
+            raise InputError(f"label {shown(label)} is not among the declared labels: {listed(self._label_ids)}")
+        if type(task) is str and type(worker) is str and task.isascii() and worker.isascii():
+            self._state.learn(task, worker, code, False, False)
+        else:
+            texts = _text(task, "task"), _text(worker, "worker")
+            self._state.learn(*texts, code, not isinstance(task, str), not isinstance(worker, str))
 
     def learn_many(
         self, votes: Votes | Source, *, task: str | None = None, worker: str | None = None, label: str | None = None
     ) -> None:
-        """Takes many votes, in order: the same as `learn` for each; a bad one leaves everything as it was."""
+        """Take many votes, in order: the same as `learn` for each; a bad one leaves everything as it was."""
         given = open_table(votes, {"task": task, "worker": worker, "label": label})
-        batches, numbers, rows = [], dict(self._numbers), 0
+        batches, rows, numbers = [], 0, {"task": False, "worker": False}
         for batch in given.batches:
             batches.append(self._checked(batch, rows, numbers))
             rows += len(batch)
-        self._numbers = numbers
-        kept = [b.filter(pl.col("label").is_not_null()) for b in batches]
-        missing = sum(map(len, batches)) - sum(map(len, kept))
-        for batch in kept:
-            places = self._tasks.encode(batch["task"])
-            if len(self._tasks) > self._state.tasks:
-                self._state.add_tasks(self._keys(self._state.tasks))
-            labels = batch["label"].to_numpy().astype(np.uint32)
-            self._state.learn_many(places, self._workers.encode(batch["worker"]), labels, self._duplicates == "last")
-        if missing:
-            warnings.warn(f"{missing} votes have no label: dropped as abstentions", MissingLabels, stacklevel=2)
+        if not batches:
+            return
+        kept = pl.concat(batches).filter(pl.col("label").is_not_null())
+        labels = np.ascontiguousarray(kept["label"].to_numpy(), np.uint32)
+        self._state.learn_many(kept.select("task", "worker"), labels, numbers["task"], numbers["worker"])
+        if rows > len(kept):
+            warnings.warn(f"{rows - len(kept)} votes have no label: dropped as abstentions", MissingLabels, stacklevel=2)
 
     def retract(self, task: object, worker: object) -> int:
-        """Takes all votes of a worker on a task back, and returns how many there were."""
-        place, who = self._tasks.find(text_of(task)), self._workers.find(text_of(worker))
-        number: int = self._state.retract(place, who) if NEVER not in (place, who) else 0
+        """Take all votes of a worker on a task back, and return how many there were."""
+        number: int = self._state.retract(_known_text(task), _known_text(worker))
         if not number:
             raise InputError(f"worker {shown(worker)} has no vote on task {shown(task)} to take back")
         return number
 
     def predict(self, task: object) -> Prediction:
-        """Returns what the E-step under today's parameters says of a task."""
-        place = self._tasks.find(text_of(task))
-        if place == NEVER:
+        """Return what the E-step under today's parameters says of a task."""
+        posterior = np.zeros(len(self._label_ids))
+        found = self._state.predict(_known_text(task), posterior)
+        if found is None:
             raise InputError(f"task {shown(task)} was never seen: it has no votes to judge by")
-        posterior = np.zeros(len(self._labels))
-        label, tie, votes = self._state.predict(place, posterior)
-        ids = self._labels.ids()
-        probabilities = dict(zip(ids, posterior.tolist(), strict=True))
+        label, tie, votes = found
+        probabilities = dict(zip(self._label_ids, posterior.tolist(), strict=True))
         if not votes:  # all were taken back: what is left is the share of each label
             return Prediction(None, probabilities, float(posterior.max()), 0, tie=False)
-        return Prediction(ids[label], probabilities, float(posterior[label]), votes, tie)
+        return Prediction(self._label_ids[label], probabilities, float(posterior[label]), votes, tie)
 
     def labels(self) -> pl.DataFrame:
-        """Returns task, label, confidence, votes, tie of every task under today's parameters."""
-        n = self._state.tasks
-        labels, confidence, tie, votes = np.zeros(n, np.int32), np.zeros(n), np.zeros(n, np.bool_), np.zeros(n, np.int64)
-        self._state.predict_all(labels, confidence, tie, votes)
+        """Return task, label, confidence, votes, tie of every task under today's parameters."""
+        texts, numbers, labels, confidence, tie, votes = self._state.task_table()
         frame = pl.DataFrame(
             {
-                "task": column(self._ids("task")),
+                "task": column(_ids(texts, numbers)),
                 "label": column(self._labels, labels),
                 "confidence": confidence,
                 "votes": votes,
@@ -209,170 +234,196 @@ class Online:
         return frame.with_columns(pl.when(pl.col("votes") > 0).then("confidence"))
 
     def workers(self) -> pl.DataFrame:
-        """Returns worker, votes, accuracy (expected share of right votes) of every worker with votes."""
-        row_worker, row_label = self._rows()
-        _, row, _ = self._votes()
-        counts = np.zeros(len(row_worker) * len(self._labels), np.int64)
-        self._state.counts(counts)
-        right = counts.reshape(-1, len(self._labels))[np.arange(len(row_worker)), row_label] / online_reference.ONE
-        n = len(self._workers)
-        votes = np.bincount(row_worker[row], minlength=n)
-        accuracy = np.bincount(row_worker, weights=right, minlength=n)
-        frame = pl.DataFrame({"worker": column(self._ids("worker")), "votes": votes, "accuracy": accuracy})
+        """Return worker, votes, accuracy (expected share of right votes) of every worker with votes."""
+        texts, numbers, votes, right = self._state.worker_table()
+        accuracy = right / online_reference.ONE
+        frame = pl.DataFrame({"worker": column(_ids(texts, numbers)), "votes": votes, "accuracy": accuracy})
         return frame.filter(pl.col("votes") > 0).with_columns(pl.col("accuracy") / pl.col("votes"))
 
     def confusion(self, worker: object) -> pl.DataFrame:
-        """Returns today's pi of a worker: a row per true label, a column per given label."""
-        who = self._workers.find(text_of(worker))
-        if who == NEVER or who >= self._state.workers:
-            raise InputError(f"worker {shown(worker)} has no votes here")
+        """Return today's pi of a worker: a row per true label, a column per given label."""
         matrix = np.zeros((len(self._labels), len(self._labels)))
-        self._state.confusion(who, matrix)
+        if not self._state.confusion(_known_text(worker), matrix):
+            raise InputError(f"worker {shown(worker)} has no votes here")
         columns = {name: matrix[:, code] for code, name in enumerate(label_columns(self._labels.texts(), "true"))}
         return pl.DataFrame({"true": column(self._labels), **columns})
 
     def refit(self, *, warm: bool = False, engine: str = "auto", threads: int | None = None) -> Result:
-        """Returns a batch fit of the kept votes, and goes on from it; `warm` starts from the current labels."""
-        task_ptr, row, shares = self._votes()
-        row_worker, row_label = self._rows()
-        has = np.diff(task_ptr) > 0
+        """Return a batch fit of the votes kept, and continue from it; `warm` starts from the current labels.
+
+        Other threads may read and learn meanwhile. A task that has got or lost votes since `refit` was called is then
+        settled as by a vote, under the parameters of the fit.
+        """
+        now = self._state.snapshot()
+        task_ptr, row, shares = now["task_ptr"], now["row"], now["shares"]
+        votes_of_task = np.diff(task_ptr)
+        has = votes_of_task > 0
         coded = Coded(
             {
-                "task": np.repeat(np.arange(len(has), dtype=np.uint32), np.diff(task_ptr)),
-                "worker": row_worker[row],
-                "label": row_label[row],
+                "task": np.repeat(np.arange(len(has), dtype=np.uint32), votes_of_task),
+                "worker": now["row_worker"][row],
+                "label": now["row_label"][row],
             },
-            {"task": self._ids("task"), "worker": self._ids("worker"), "label": self._labels},
+            {
+                "task": _ids((now["task_offsets"], now["task_texts"]), now["numbers"][0]),
+                "worker": _ids((now["worker_offsets"], now["worker_texts"]), now["numbers"][1]),
+                "label": self._labels,
+            },
         )
         votes = votes_of(coded, self._labels)
         model = make(self._model, MODELS[self._model].options(), {"seed": self._seed, **self._options})
-        start = shares.argmax(axis=1).astype(np.int32)[has] if warm else None
+        start = None
+        if warm:
+            start = (shares if shares.ndim == 1 else shares.argmax(axis=1)).astype(np.int32)[has]
         result = model.fit(votes, engine=engine, threads=threads, start=start)
-        self._adopt(result, row_worker, row_label, task_ptr, row, has)
+        self._state.adopt(task_ptr, row, **self._shares(result, has))
         return result
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes everything to one file, whole or not at all; the same events give the same bytes."""
-        task_ptr, row, shares = self._votes()
-        row_worker, row_label = self._rows()
-        tasks, workers = self._tasks.vocabulary(), self._workers.vocabulary()
-        meta = {**self.settings, "options": self._options, "numbers": self._numbers, "hard": self._hard}
-        arrays = {
-            "task_offsets": tasks.offsets,
-            "task_texts": tasks.values,
-            "worker_offsets": workers.offsets,
-            "worker_texts": workers.values,
-            "row_worker": row_worker,
-            "row_label": row_label,
-            "task_ptr": task_ptr,
-            "row": row,
-            "shares": np.where(np.diff(task_ptr) > 0, shares.argmax(axis=1), -1).astype(np.int32) if self._hard else shares,
-        }
+        """Write everything to one file, whole or not at all; the same events give the same bytes."""
+        arrays = self._state.snapshot()
+        task, worker = arrays.pop("numbers")
+        if len(arrays["task_offsets"]) != len(arrays["task_ptr"]):  # what could not be loaded is not written
+            raise QuorateError(f"cannot save to {path}: the stream has ids of tasks without votes; please report this")
+        hard = arrays["shares"].ndim == 1
+        meta = {**self.settings, "options": self._options, "numbers": {"task": task, "worker": worker}, "hard": hard}
         container.save(Path(path), "online", VERSION, meta, arrays)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, labels: Iterable[object] | None = None) -> Online:
-        """Returns the stream that was saved; `labels`, where given, must be its labels."""
-        meta, arrays = container.load(Path(path), "online", VERSION)
+    def load(cls, path: str | os.PathLike[str], *, labels: Iterable[object] | None = None, repair: bool = False) -> Online:
+        """Return the stream that was saved; `labels`, where given, must be its labels.
+
+        An interrupted `learn` of version 0.1.0 could leave ids of tasks in the file that have no votes and no place. Such a
+        file is an error; with `repair` these ids are dropped, and a `RepairedStream` warning says how many.
+        """
+        path = Path(path)
+        meta, arrays = container.load(path, "online", VERSION, META)
+        bounds = Bounds(path)
+        online = cls._made(bounds, meta)
         if labels is not None and [text_of(i) for i in labels] != [text_of(i) for i in meta["labels"]]:
             raise InputError(f"{path} is over the labels {listed(meta['labels'])}, not over those given")
-        online = cls(
-            labels=meta["labels"],
-            model=meta["model"],
-            seed=meta["seed"],
-            duplicates=meta["duplicates"],
-            strength=meta["strength"],
-        )
-        online._options, online._numbers = meta["options"], meta["numbers"]
-        for role, dictionary in (("task", online._tasks), ("worker", online._workers)):
-            ids = Vocabulary("string", arrays[f"{role}_texts"].copy(), arrays[f"{role}_offsets"].copy())
-            dictionary.encode(column(ids))
-        shares = arrays["shares"]
-        if meta["hard"]:
-            winners, shares = shares, np.zeros((len(shares), len(meta["labels"])), np.int64)
-            shares[np.arange(len(winners)), winners] = np.where(winners >= 0, online_reference.ONE, 0)
-        online._state = online._new_state(hard=meta["hard"])
-        online._state.restore(
-            online._keys(0), arrays["row_worker"], arrays["row_label"], arrays["task_ptr"], arrays["row"], shares
-        )
+        arrays, dropped = _whole(bounds, meta, arrays, repair=repair)
+        shares = arrays.pop("shares")
+        try:
+            online._state.restore(
+                **arrays,
+                **{"winners" if meta["hard"] else "units": shares},
+                task_numbers=meta["numbers"]["task"],
+                worker_numbers=meta["numbers"]["worker"],
+            )
+        except ValueError as error:
+            raise InputError(f"{path} is not valid: {error}") from error
+        if dropped:
+            warnings.warn(f"{path}: dropped the ids of {dropped} tasks that have no votes", RepairedStream, stacklevel=2)
         return online
 
-    def _new_state(self, *, hard: bool) -> Any:
-        self._hard = hard
-        core = compiled()
-        hashes = reference.hash_texts(*self._labels.text_buffers()).tolist()
-        return (online_reference if core is None else core).Online(hashes, hard, float(self._strength))
-
-    def _keys(self, begin: int) -> NDArray[np.uint64]:
-        """Returns what settles the ties of tasks from code `begin` on."""
-        kernels: Any = reference if compiled() is None else cpu
-        keys: NDArray[np.uint64] = kernels.tie_keys(kernels.hash_texts(*self._tasks.vocabulary(begin).text_buffers()), self._seed)
-        return keys
-
-    def _adopt(
-        self,
-        result: Result,
-        row_worker: NDArray[np.uint32],
-        row_label: NDArray[np.uint32],
-        task_ptr: NDArray[np.int64],
-        row: NDArray[np.uint32],
-        has: NDArray[np.bool_],
-    ) -> None:
-        """Takes the labels (or posteriors) of a fit as the shares of the tasks that have votes."""
-        hard = self._model != "ds"  # a hybrid fit ends hard
-        shares = np.zeros((len(has), len(self._labels)), np.int64)
-        if hard:
-            shares[np.flatnonzero(has), result.fit.outcome.labels] = online_reference.ONE
-        else:
-            shares[has] = to_units(posterior_of(result.fit, result.session))
-        self._state = self._new_state(hard=hard)
-        self._state.restore(self._keys(0), row_worker, row_label, task_ptr, row, shares)
-
-    def _votes(self) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.int64]]:
-        """Returns (task_ptr, row, shares) of the votes kept, as rows by task in the order they came."""
-        n = self._state.tasks
-        task_ptr, row = np.zeros(n + 1, np.int64), np.zeros(self._state.n_votes(), np.uint32)
-        shares = np.zeros((n, len(self._labels)), np.int64)
-        self._state.export_votes(task_ptr, row, shares)
-        return task_ptr, row, shares
-
-    def _rows(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-        worker, label = np.zeros(self._state.rows, np.uint32), np.zeros(self._state.rows, np.uint32)
-        self._state.export_rows(worker, label)
-        return worker, label
-
-    def _ids(self, role: str) -> Vocabulary:
-        ids = (self._tasks if role == "task" else self._workers).vocabulary()
-        return narrowed(ids) if self._numbers[role] else ids
-
-    def _text(self, value: object, role: str) -> str:
-        if isinstance(value, bool | np.bool_) or not isinstance(value, str | int | np.integer):
-            raise InputError(f"{role} is {shown(value)}: give text or a whole number")
-        known = self._tasks if role == "task" else self._workers
+    @classmethod
+    def _made(cls, bounds: Bounds, meta: dict[str, Any]) -> Online:
+        """Return an empty stream with the settings of a file, after these were checked."""
+        bounds.fields("its meta", meta["numbers"], {"task": bool, "worker": bool})
         try:
-            str(value).encode()
-        except UnicodeEncodeError as error:
-            raise InputError(f"{role} is {shown(value)}: not valid text ({error.reason})") from error
-        if isinstance(value, int | np.integer) and not len(known):
-            self._numbers[role] = True
-        return str(value)
+            online = cls(**{name: meta[name] for name in ("labels", "model", "seed", "duplicates", "strength")})
+            known = MODELS[meta["model"]].options()
+            strangers = [name for name in meta["options"] if name not in known]
+            bounds.need(not strangers, f"its model has no option {listed(map(shown, strangers), 3)}")
+            make(meta["model"], known, {"seed": meta["seed"], **meta["options"]})
+        except OptionError as error:
+            raise InputError(f"{bounds.source} is not valid: {error}") from error
+        fits = meta["hard"] or meta["model"] != "fds", not meta["hard"] or meta["model"] != "ds"
+        bounds.need(all(fits), f"a stream of {meta['model']} keeps {'probabilities' if meta['hard'] else 'labels'}")
+        online._options = meta["options"]
+        return online
+
+    def _shares(self, result: Result, has: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
+        """Return the labels (or posteriors) of a fit as the shares of the tasks that have votes."""
+        if self._model != "ds":  # a hybrid fit ends hard
+            winners = np.full(len(has), -1, np.int32)
+            winners[has] = result.fit.outcome.labels
+            return {"winners": winners}
+        units = np.zeros((len(has), len(self._labels)), np.int64)
+        units[has] = to_units(posterior_of(result.fit, result.session))
+        return {"units": units}
 
     def _checked(self, batch: pl.DataFrame, first_row: int, numbers: dict[str, bool]) -> pl.DataFrame:
-        """Returns a batch with ids as text and labels as codes; raises before anything is learned."""
+        """Return a batch with ids as text and labels as codes; raise before anything is learned."""
         columns = {role: prepared(batch[role], role, first_row) for role in ("task", "worker", "label")}
         for role in ("task", "worker"):
             if columns[role].null_count():
                 raise InputError(f"{role} is missing in row {first_row + int(columns[role].is_null().arg_true()[0]) + 1}")
-            if columns[role].dtype == pl.Int64 and not len(self._tasks if role == "task" else self._workers):
-                numbers[role] = True
+            numbers[role] |= columns[role].dtype == pl.Int64
         labels = columns["label"].cast(pl.String)
         unknown = [t for t in labels.drop_nulls().unique(maintain_order=True) if t not in self._label_code]
         if unknown:
             row = first_row + int((labels == unknown[0]).arg_true()[0]) + 1
             raise InputError(
-                f"label {shown(unknown[0])} in row {row} is not among the declared labels: {listed(self._labels.ids())}"
+                f"label {shown(unknown[0])} in row {row} is not among the declared labels: {listed(self._label_ids)}"
             )
         coded = labels.replace_strict(self._label_code, return_dtype=pl.UInt32)
         return pl.DataFrame(
             {"task": columns["task"].cast(pl.String), "worker": columns["worker"].cast(pl.String), "label": coded}
         )
+
+
+def _text(value: object, role: str) -> str:
+    """Return the text of an id that may be new."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, str | int | np.integer):
+        raise InputError(f"{role} is {shown(value)}: give text or a whole number")
+    text = str(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{role} is {shown(value)}: not valid text ({error.reason})") from error
+    return text
+
+
+def _known_text(value: object) -> str:
+    """Return the text of an id that is looked up."""
+    text = value if type(value) is str else text_of(value)
+    return text if text.isascii() else _text(text, "an id")
+
+
+def _ids(texts: tuple[NDArray[np.int64], NDArray[np.uint8]], numbers: bool) -> Vocabulary:
+    """Return ids as they came: as numbers, where they did and all of them are."""
+    offsets, data = texts
+    ids = Vocabulary("string", data, offsets)
+    return narrowed(ids) if numbers else ids
+
+
+def _whole(
+    bounds: Bounds, meta: dict[str, Any], arrays: dict[str, NDArray[Any]], *, repair: bool
+) -> tuple[dict[str, NDArray[Any]], int]:
+    """Return the arrays of a stream after they were checked, and how many ids without a task were dropped.
+
+    That ids and (worker, label) pairs are distinct is checked where they are taken up, by `restore`.
+    """
+    hard, k = meta["hard"], len(meta["labels"])
+    sizes = bounds.arrays(arrays, {**ARRAYS, "shares": HARD_SHARES if hard else SOFT_SHARES})
+    bounds.need(hard or sizes["labels"] == k, f"its shares are over {sizes.get('labels')} labels, not over {k}")
+    for role in ("task", "worker"):
+        bounds.texts(role, arrays[f"{role}_offsets"], arrays[f"{role}_texts"])
+    tasks, dropped = sizes["tasks"], sizes["task ids"] - sizes["tasks"]
+    bounds.need(dropped >= 0, f"it has votes of {tasks} tasks, but ids of only {sizes['task ids']}")
+    if dropped:
+        if not repair:
+            raise InputError(
+                f"{bounds.source} has ids of {sizes['task ids']} tasks but votes of {tasks}: a learn that was interrupted in "
+                "version 0.1.0 leaves such a file; quorate.Online.load(path, repair=True) drops the ids without votes"
+            )
+        offsets = arrays["task_offsets"][: tasks + 1]
+        arrays = {**arrays, "task_offsets": offsets, "task_texts": arrays["task_texts"][: offsets[-1]]}
+    task_ptr, row, shares = arrays["task_ptr"], arrays["row"], arrays["shares"]
+    bounds.pointers("task_ptr", task_ptr, len(row))
+    bounds.below("row", row, sizes["rows"])
+    bounds.below("row_worker", arrays["row_worker"], sizes["workers"])
+    bounds.below("row_label", arrays["row_label"], k)
+    has = np.diff(task_ptr) > 0
+    if hard:
+        bounds.within("shares", shares, -1, k - 1)
+        bounds.need(((shares >= 0) == has).all(), "a task with votes has no label, or one without votes has a label")
+    else:
+        bounds.within("shares", shares, 0, online_reference.ONE)
+        bounds.need((shares.sum(axis=1) == has * online_reference.ONE).all(), "the shares of a task do not sum to one")
+    taken, free = sizes["workers"] * k * PER_CELL, available()
+    too_much = f"its {sizes['workers']} workers and {k} labels would take {gib(taken)} of memory, of {gib(free)} that are free"
+    bounds.need(taken < free, too_much)
+    return arrays, dropped

@@ -17,9 +17,11 @@ from typing import Final
 
 from quorate.errors import InputError, QuorateError, listed, shown
 from quorate.io import container
+from quorate.io.bounds import Bounds, Types
 from quorate.online import Online
 
 VERSION: Final = 1
+META: Final[Types] = {"batch": int, "query": (str, type(None)), "votes": int, "abstentions": int, "skipped": int}
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,14 @@ class StateFolder:
         return progress, known
 
     def progress(self) -> Progress:
-        """Returns how far the stream has come."""
-        return Progress(**container.load(self.pointer, "stream", VERSION)[0])
+        """Return how far the stream has come."""
+        meta, _ = container.load(self.pointer, "stream", VERSION, META, {})
+        bounds = Bounds(self.pointer)
+        strangers = [name for name in meta if name not in META]
+        bounds.need(not strangers, f"its meta has {listed(map(shown, strangers), 3)}, which nothing uses")
+        for name, value in meta.items():
+            bounds.need(not isinstance(value, int) or value >= (-1 if name == "batch" else 0), f"it has {name} {shown(value)}")
+        return Progress(**meta)
 
     def online(self) -> Online:
         """Returns the Online after the last finished batch, as a copy of its own."""

@@ -16,7 +16,7 @@ from quorate.engines.base import Point
 from quorate.errors import InputError, QuorateError, shown
 from quorate.fit import TraceRow
 from quorate.io import container
-from quorate.io.bounds import require_below
+from quorate.bounds import require_below
 from quorate.io.encoded.arrays import read_at
 from quorate.statistics import Statistics
 

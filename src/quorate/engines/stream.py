@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from quorate.engines.shard import cuts
 from quorate.errors import InputError
-from quorate.io.bounds import require_below
+from quorate.bounds import require_below
 from quorate.io.encoded.arrays import ArrayFile, StoredArray, read_at, write_all
 from quorate.io.encoded.mapped import EncodedVotes
 from quorate.votes import Votes

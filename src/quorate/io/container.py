@@ -12,6 +12,7 @@ The layout, little-endian throughout:
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from hashlib import sha256
@@ -21,10 +22,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.errors import InputError, QuorateError
+from quorate.errors import InputError, QuorateError, listed, shown
+from quorate.io.bounds import Array, Bounds, Types, non_overlapping
 from quorate.io.write import check_folder, write_aside
 
 MAGIC: Final = b"QUORATE\n"
+DTYPES: Final = ("<i8", "<i4", "<u8", "<u4", "<f8", "|u1", "|b1")
+MOST_DIMENSIONS: Final = 2
 
 
 def save(path: Path, kind: str, version: int, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -63,25 +67,67 @@ def is_container(path: Path) -> bool:
         return False
 
 
-def load(path: Path, kind: str, version: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Returns (meta, arrays) of a container of this kind; damage, another kind or a newer version is an error."""
+def load(
+    path: Path,
+    kind: str,
+    version: int,
+    meta: Types | None = None,
+    arrays: Mapping[str, Array] | None = None,
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return (meta, arrays) of a container of this kind; damage, another kind or a newer version is an error.
+
+    `meta` names what the header must tell and of which types, `arrays` which arrays there must be; what they hold is for
+    the caller to check (`quorate.io.bounds`). The arrays are views of what was read, and cannot be written to.
+    """
     try:
         data = path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
     if not data.startswith(MAGIC):
         raise InputError(f"{path} is not a file that quorate saved")
-    if len(data) < 48 or sha256(data[:-32]).digest() != data[-32:]:
+    if len(data) < 48 or sha256(memoryview(data)[:-32]).digest() != data[-32:]:
         raise InputError(f"{path} is damaged (its checksum does not match): restore it from a copy")
-    size = int.from_bytes(data[8:16], "little")
-    header = json.loads(data[16 : 16 + size])
+    bounds, size = Bounds(path), int.from_bytes(data[8:16], "little")
+    bounds.need(size % 8 == 0 and 16 + size <= len(data) - 32, f"its header cannot be {size} bytes long")
+    try:
+        header = json.loads(data[16 : 16 + size])
+    except (ValueError, RecursionError):
+        bounds.fail("its header is not JSON")
+    bounds.need(isinstance(header, dict), "its header is no object")
+    bounds.fields("its header", header, {"kind": str, "version": int, "meta": dict, "arrays": list})
     if header["kind"] != kind:
-        raise InputError(f"{path} holds {header['kind']!r}, not {kind!r}")
+        raise InputError(f"{path} holds {shown(header['kind'])}, not {kind!r}")
+    bounds.need(header["version"] >= 1, f"it has the format {shown(header['version'])}")
     if header["version"] > version:
         raise QuorateError(f"{path} was saved by a newer quorate (format {header['version']}, this one reads {version}): upgrade")
-    arrays = {}
-    for entry in header["arrays"]:
-        count = int(np.prod(entry["shape"], dtype=np.int64))
-        flat = np.frombuffer(data, np.dtype(entry["dtype"]), count, offset=16 + size + entry["offset"])
-        arrays[entry["name"]] = flat.reshape(entry["shape"])
-    return header["meta"], arrays
+    found = _arrays(bounds, header["arrays"], data, 16 + size)
+    if meta is not None:
+        bounds.fields("its meta", header["meta"], meta)
+    if arrays is not None:
+        bounds.arrays(found, arrays)
+    return header["meta"], found
+
+
+def _arrays(bounds: Bounds, entries: list[Any], data: bytes, begin: int) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a header, each within the file and apart from the others."""
+    out: dict[str, NDArray[Any]] = {}
+    places, end = [], len(data) - 32
+    for entry in entries:
+        bounds.need(isinstance(entry, dict), f"{shown(entry)} describes no array")
+        bounds.fields("an array of its header", entry, {"name": str, "dtype": str, "shape": list, "offset": int})
+        name, dtype, shape, offset = shown(entry["name"]), entry["dtype"], entry["shape"], entry["offset"]
+        bounds.need(entry["name"] not in out, f"the array {name} is there twice")
+        bounds.need(dtype in DTYPES, f"the array {name} is of type {shown(dtype)}; known are {listed(DTYPES)}")
+        sizes = all(type(n) is int and 0 <= n <= end for n in shape)
+        bounds.need(sizes and len(shape) <= MOST_DIMENSIONS, f"the array {name} has the shape {shown(shape)}")
+        place = begin + offset
+        last = place + math.prod(shape) * np.dtype(dtype).itemsize
+        fits = offset >= 0 and offset % 8 == 0 and last <= end
+        bounds.need(fits, f"the array {name} is not within the file")
+        places.append((place, last))
+        array = np.frombuffer(data, np.uint8, last - place, offset=place)
+        if dtype == "|b1":
+            bounds.within(entry["name"], array, 0, 1)
+        out[entry["name"]] = array.view(dtype).reshape(shape)
+    bounds.need(non_overlapping(places), "two of its arrays overlap")
+    return out

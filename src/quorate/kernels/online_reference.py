@@ -1,237 +1,484 @@
 """The definition of the online state, in plain Python: the oracle of the compiled one, and the fallback without it.
 
 Shares of tasks in the counts are whole multiples of 2^-32, so that what was put in can be taken out to the last bit.
+Numbers are Python's floats, and every operation is done in the order in which `csrc/online/state.cpp` does it: both
+have the same bits, and the same events give the same file with and without the compiled core.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import math
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quorate.kernels import reference
 
-ONE = 1 << 32
+ONE: Final = 1 << 32
+TOGETHER: Final = 8  # votes whose probabilities are multiplied before the logarithm is taken
+NEVER: Final = -math.inf
+
+Units = tuple[int, ...]  # [K]
+Texts = tuple[NDArray[np.int64], NDArray[np.uint8]]  # offsets [n + 1], bytes
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# What is known by code or by text. Values are never changed in place, keys are never removed, and new ones come at the
+# end: the order of a table is that of the codes.
+TABLES: Final = ("task", "worker", "votes", "share", "key", "row", "pair", "count", "total", "pooled", "fact")
+
+
+def _alone(method: Callable[Concatenate[Online, P], R]) -> Callable[Concatenate[Online, P], R]:
+    """Return a method that runs alone, after any change that an exception interrupted is complete."""
+
+    @functools.wraps(method)
+    def run(self: Online, *given: P.args, **options: P.kwargs) -> R:
+        # One line, so that not even a tracer that raises at a line can come between the call and the release.
+        with self._lock: return method(self, *given, **options)  # noqa: E701  # fmt: skip
+
+    return cast(Callable[Concatenate[Online, P], R], run)
 
 
 class Online:
-    """Counts kept vote by vote; the same methods as the compiled `Online`."""
+    """Counts kept vote by vote; the same methods as the compiled `Online`.
 
-    def __init__(self, label_hash: Sequence[int], hard: bool, strength: float) -> None:
+    A change is gathered aside, becomes part of the state by one assignment (`_pending`), and is then copied into the
+    tables. Copying twice does no harm, so an exception at any moment leaves the state before the change or after it.
+    """
+
+    def __init__(self, label_hash: Sequence[int], *, seed: int, hard: bool, strength: float, replace: bool) -> None:
         self._k = len(label_hash)
         self._label_hash = np.array(label_hash, np.uint64)
-        self._hard = hard
-        self._strength = strength
-        self._votes: list[list[int]] = []  # rows by task
-        self._keys: list[int] = []
-        self._shares: list[NDArray[np.int64]] = []
-        self._row_of: dict[tuple[int, int], int] = {}
-        self._row_pairs: list[tuple[int, int]] = []
-        self._counts: list[NDArray[np.int64]] = []
-        self._totals: list[NDArray[np.int64]] = []
-        self._pooled = np.zeros((self._k, self._k), np.int64)
-        self._class_counts = np.zeros(self._k, np.int64)
+        self._seed, self._strength, self._replace = seed, strength, replace
+        self._lock = threading.RLock()
+        zeros = (0,) * self._k
+        self._tables: dict[str, dict[Any, Any]] = {name: {} for name in TABLES}
+        self._tables["pooled"] = dict.fromkeys(range(self._k), zeros)
+        self._tables["fact"] = {
+            "hard": hard,
+            "classes": zeros,  # the counts by class
+            "everybody": zeros,  # the counts of all votes
+            "settled": 0,  # tasks that have a share
+            "task numbers": False,
+            "worker numbers": False,
+        }
+        self._pending: dict[str, dict[Any, Any]] | None = None
 
     @property
+    @_alone
     def tasks(self) -> int:
         """The number of tasks."""
-        return len(self._votes)
+        return self._begin().size("task")
 
     @property
-    def rows(self) -> int:
-        """The number of (worker, label) pairs seen."""
-        return len(self._row_pairs)
-
-    @property
+    @_alone
     def workers(self) -> int:
         """The number of workers."""
-        return len(self._totals)
+        return self._begin().size("worker")
 
-    def add_tasks(self, keys: NDArray[np.uint64]) -> None:
-        """Takes new tasks by the keys that settle their ties."""
-        for key in keys.tolist():
-            self._votes.append([])
-            self._keys.append(key)
-            self._shares.append(np.zeros(self._k, np.int64))
+    @_alone
+    def learn(self, task: str, worker: str, label: int, task_numbers: bool, worker_numbers: bool) -> None:
+        """Take one vote; ids that came as numbers are remembered as such when they are the first."""
+        self._learn([task], [worker], [label], task_numbers, worker_numbers)
 
-    def learn(self, task: int, worker: int, label: int, replace: bool) -> None:
-        """Takes a vote; with `replace` in the place of the worker's earlier ones on the task."""
-        row = self._row(worker, label)
-        self._put(task, -1)
-        if replace:
-            self._drop(task, worker)
-        self._votes[task].append(row)
-        self._settle(task)
+    @_alone
+    def learn_many(self, frame: Any, labels: NDArray[np.uint32], task_numbers: bool, worker_numbers: bool) -> None:
+        """Take votes in order, all or none: the columns `task` and `worker` of a frame, and codes of labels."""
+        self._learn(frame["task"].to_list(), frame["worker"].to_list(), labels.tolist(), task_numbers, worker_numbers)
 
-    def learn_many(self, task: NDArray[np.uint32], worker: NDArray[np.uint32], label: NDArray[np.uint32], replace: bool) -> None:
-        """Takes votes in order."""
-        for vote in zip(task.tolist(), worker.tolist(), label.tolist(), strict=True):
-            self.learn(*vote, replace)
-
-    def retract(self, task: int, worker: int) -> int:
-        """Takes all votes of a worker on a task back, and returns how many there were."""
-        theirs = sum(self._row_pairs[row][0] == worker for row in self._votes[task])
+    @_alone
+    def retract(self, task: str, worker: str) -> int:
+        """Take all votes of a worker on a task back, and return how many there were."""
+        change = self._begin()
+        place, who = change.get("task", task), change.get("worker", worker)
+        if place is None or who is None:
+            return 0
+        theirs: int = sum(change.get("pair", row)[0] == who for row in change.get("votes", place))
         if theirs:
-            self._put(task, -1)
-            self._drop(task, worker)
-            self._settle(task)
+            self._put(change, place, -1)
+            self._drop(change, place, who)
+            self._settle(change, place)
+            self._commit(change)
         return theirs
 
-    def predict(self, task: int, posterior: NDArray[np.float64]) -> tuple[int, bool, int]:
-        """Returns (label, tie, votes) of the E-step under today's parameters; posterior OUT [K]."""
-        rows = self._votes[task]
-        table = np.array([self._log_line(row) for row in rows]).reshape(len(rows), self._k)
-        settled = self._class_counts.sum()
-        with np.errstate(divide="ignore"):
-            prior = np.log(self._class_counts / settled) if settled else np.full(self._k, -np.log(self._k))
-        label, tie = np.zeros(1, np.int32), np.zeros(1, np.bool_)
-        reference.em_pass(
-            np.array([0, len(rows)]),
-            np.arange(len(rows), dtype=np.uint32),
-            table,
-            prior,
-            np.array([self._keys[task]], np.uint64),
-            self._label_hash,
-            hard=self._hard,
-            by_prior=False,
-            labels=label,
-            tie=tie,
-            posterior=posterior[None, :],
-        )
-        return int(label[0]), bool(tie[0]), len(rows)
+    @_alone
+    def predict(self, task: str, posterior: NDArray[np.float64]) -> tuple[int, bool, int] | None:
+        """Return (label, tie, votes) of the E-step under today's parameters, None for an unknown task; posterior OUT [K]."""
+        state = self._begin()
+        place = state.get("task", task)
+        if place is None:
+            return None
+        label, tie, posterior[:] = self._predict(state, place)
+        return label, tie, len(state.get("votes", place))
 
-    def predict_all(
-        self,
-        labels: NDArray[np.int32],
-        confidence: NDArray[np.float64],
-        tie: NDArray[np.bool_],
-        votes: NDArray[np.int64],
-    ) -> None:
-        """Fills in what `predict` says of every task; label -1 where there is no vote. OUT [tasks]."""
-        posterior = np.zeros(self._k)
-        for task in range(self.tasks):
-            labels[task], tie[task], votes[task] = self.predict(task, posterior)
-            confidence[task] = posterior[labels[task]]
-            if not votes[task]:
-                labels[task], tie[task] = -1, False
+    @_alone
+    def confusion(self, worker: str, out: NDArray[np.float64]) -> bool:
+        """Return whether a worker has rows, and fill in today's pi of the worker. OUT [K true, K given]."""
+        state = self._begin()
+        who = state.get("worker", worker)
+        total = None if who is None else state.get("total", who)
+        if total is None:
+            return False
+        pooled = [state.get("pooled", given) for given in range(self._k)]
+        for c in range(self._k):
+            whole, everybody = total[c] / ONE + self._strength, state.get("fact", "everybody")[c]
+            for given in range(self._k):
+                row = state.get("row", (who, given))
+                seen = 0.0 if row is None else state.get("count", row)[c] / ONE
+                mean = float(pooled[given][c]) / float(everybody) if everybody > 0 else 1.0 / self._k
+                lent = self._strength * mean if self._strength > 0 else 0.0
+                out[c, given] = (seen + lent) / whole if whole > 0 else 0.0
+        return True
 
-    def n_votes(self) -> int:
-        """Returns the number of votes kept."""
-        return sum(map(len, self._votes))
+    @_alone
+    def snapshot(self) -> dict[str, Any]:
+        """Return everything there is at one moment, as the arrays of a saved stream, and which ids came as numbers."""
+        state = self._begin().merged()
+        votes, pairs = list(state["votes"].values()), np.array(list(state["pair"].values()), np.uint32).reshape(-1, 2)
+        task_ptr = np.zeros(len(votes) + 1, np.int64)
+        np.cumsum([len(rows) for rows in votes], out=task_ptr[1:])
+        shares = np.array(list(state["share"].values()), np.int64).reshape(-1, self._k)
+        if state["fact"]["hard"]:
+            shares = np.where(shares.any(axis=1), shares.argmax(axis=1), -1).astype(np.int32)
+        (task_offsets, task_texts), (worker_offsets, worker_texts) = _texts(state["task"]), _texts(state["worker"])
+        return {
+            "task_offsets": task_offsets,
+            "task_texts": task_texts,
+            "worker_offsets": worker_offsets,
+            "worker_texts": worker_texts,
+            "row_worker": pairs[:, 0].copy(),
+            "row_label": pairs[:, 1].copy(),
+            "task_ptr": task_ptr,
+            "row": np.array([row for rows in votes for row in rows], np.uint32),
+            "shares": shares,
+            "numbers": (state["fact"]["task numbers"], state["fact"]["worker numbers"]),
+        }
 
-    def export_votes(self, task_ptr: NDArray[np.int64], row: NDArray[np.uint32], shares: NDArray[np.int64]) -> None:
-        """Fills in the votes as rows by task, and every task's share. OUT [tasks + 1], [votes], [tasks, K]."""
-        task_ptr[0] = 0
-        np.cumsum([len(v) for v in self._votes], out=task_ptr[1:])
-        row[:] = [r for rows in self._votes for r in rows]
-        shares[:] = np.array(self._shares).reshape(shares.shape)
+    @_alone
+    def task_table(self) -> tuple[Texts, bool, Any, Any, Any, Any]:
+        """Return (ids, whether they came as numbers, label, confidence, tie, votes) of every task; label -1 without votes."""
+        state = self._begin()
+        found = [self._predict(state, task) for task in range(state.size("task"))]
+        whole = state.merged()
+        votes = np.array([len(rows) for rows in whole["votes"].values()], np.int64)
+        label = np.array([f[0] for f in found], np.int32)
+        confidence = np.array([posterior[winner] for winner, _, posterior in found], np.float64)
+        tie = np.array([f[1] for f in found], np.bool_) & (votes > 0)
+        label[votes == 0] = -1
+        return _texts(whole["task"]), whole["fact"]["task numbers"], label, confidence, tie, votes
 
-    def export_rows(self, worker: NDArray[np.uint32], label: NDArray[np.uint32]) -> None:
-        """Fills in who and what each row is. OUT [rows]."""
-        pairs = np.array(self._row_pairs, np.uint32).reshape(-1, 2)
-        worker[:], label[:] = pairs[:, 0], pairs[:, 1]
+    @_alone
+    def worker_table(self) -> tuple[Texts, bool, Any, Any]:
+        """Return (ids, whether they came as numbers, votes, expected right votes in units) of every worker."""
+        state = self._begin().merged()
+        votes, right = (np.zeros(len(state["worker"]), np.int64) for _ in range(2))
+        for rows in state["votes"].values():
+            for row in rows:
+                votes[state["pair"][row][0]] += 1
+        for row, (who, given) in state["pair"].items():
+            right[who] += state["count"][row][given]
+        return _texts(state["worker"]), state["fact"]["worker numbers"], votes, right
 
+    @_alone
     def restore(
         self,
-        key: NDArray[np.uint64],
+        task_offsets: NDArray[np.int64],
+        task_texts: NDArray[np.uint8],
+        worker_offsets: NDArray[np.int64],
+        worker_texts: NDArray[np.uint8],
         row_worker: NDArray[np.uint32],
         row_label: NDArray[np.uint32],
         task_ptr: NDArray[np.int64],
         row: NDArray[np.uint32],
-        shares: NDArray[np.int64],
+        *,
+        winners: NDArray[np.int32] | None = None,
+        units: NDArray[np.int64] | None = None,
+        task_numbers: bool,
+        worker_numbers: bool,
     ) -> None:
-        """Takes exported votes and shares into an empty state."""
-        for worker, label in zip(row_worker.tolist(), row_label.tolist(), strict=True):
-            self._row(worker, label)
-        self.add_tasks(key)
-        for task in range(self.tasks):
-            self._votes[task] = row[task_ptr[task] : task_ptr[task + 1]].tolist()
-            self._shares[task] = shares[task].astype(np.int64)
-            self._put(task, 1)
+        """Take a snapshot into an empty state; the shares are winners, [tasks], or units, [tasks, K]."""
+        change = self._begin()
+        for text in _split(task_offsets, task_texts):
+            self._task(change, text)
+        for text in _split(worker_offsets, worker_texts):
+            change.code("worker", text)
+        for who, label in zip(row_worker.tolist(), row_label.tolist(), strict=True):
+            self._row(change, who, label)
+        for name, size in (("task", len(task_ptr) - 1), ("worker", len(worker_offsets) - 1)):
+            if change.size(name) != size:
+                raise ValueError(f"two of its {name}s have the same name")
+        if change.size("pair") != len(row_worker):
+            raise ValueError("a (worker, label) pair has two rows")
+        for task in range(change.size("task")):
+            change.put("votes", task, tuple(row[task_ptr[task] : task_ptr[task + 1]].tolist()))
+        self._adopt(change, task_ptr, row, winners, units)
+        change.put("fact", "task numbers", task_numbers)
+        change.put("fact", "worker numbers", worker_numbers)
+        self._commit(change)
 
-    def counts(self, out: NDArray[np.int64]) -> None:
-        """Fills in the counts, in units. OUT [rows * K]."""
-        out[:] = np.concatenate([np.zeros(0, np.int64), *self._counts])
+    @_alone
+    def adopt(
+        self,
+        task_ptr: NDArray[np.int64],
+        row: NDArray[np.uint32],
+        *,
+        winners: NDArray[np.int32] | None = None,
+        units: NDArray[np.int64] | None = None,
+    ) -> None:
+        """Put the shares of a fit in the place of all shares; a task whose votes are others by now is settled again."""
+        change = self._begin()
+        self._adopt(change, task_ptr, row, winners, units)
+        self._commit(change)
 
-    def class_counts(self, out: NDArray[np.int64]) -> None:
-        """Fills in the class counts, in units. OUT [K]."""
-        out[:] = self._class_counts
+    @_alone
+    def counts(self) -> tuple[list[int], list[int]]:
+        """Return the counts by row, [rows * K], and by class, [K], in units."""
+        state = self._begin().merged()
+        return [units for line in state["count"].values() for units in line], list(state["fact"]["classes"])
 
-    def confusion(self, worker: int, out: NDArray[np.float64]) -> None:
-        """Fills in today's pi of a worker. OUT [K true, K given]."""
-        for given in range(self._k):
-            seen = self._counts[self._row_of[worker, given]] if (worker, given) in self._row_of else np.zeros(self._k)
-            whole = self._totals[worker] / ONE + self._strength
-            part = seen / ONE + self._strength * self._mean(given)
-            out[:, given] = np.divide(part, whole, out=np.zeros(self._k), where=whole > 0)
+    def _begin(self) -> _Change:
+        """Return a change of nothing yet, after completing one that was interrupted."""
+        self._complete()
+        return _Change(self._tables)
 
-    def _row(self, worker: int, label: int) -> int:
-        while len(self._totals) <= worker:
-            self._totals.append(np.zeros(self._k, np.int64))
-        row = self._row_of.setdefault((worker, label), len(self._row_pairs))
-        if row == len(self._row_pairs):
-            self._row_pairs.append((worker, label))
-            self._counts.append(np.zeros(self._k, np.int64))
+    def _commit(self, change: _Change) -> None:
+        self._pending = change.parts
+        self._complete()
+
+    def _complete(self) -> None:
+        pending = self._pending
+        if pending is not None:
+            for name, part in pending.items():
+                self._tables[name].update(part)
+            self._pending = None
+
+    def _learn(self, tasks: list[str], workers: list[str], labels: list[int], task_numbers: bool, worker_numbers: bool) -> None:
+        change = self._begin()
+        for role, are in (("task", task_numbers), ("worker", worker_numbers)):
+            if tasks and not change.size(role):
+                change.put("fact", f"{role} numbers", are)
+        rows = []
+        for task, worker, label in zip(tasks, workers, labels, strict=True):
+            place = self._task(change, task)
+            rows.append((place, self._row(change, change.code("worker", worker), label)))
+        for place, row in rows:
+            self._put(change, place, -1)
+            if self._replace:
+                self._drop(change, place, change.get("pair", row)[0])
+            change.put("votes", place, (*change.get("votes", place), row))
+            self._settle(change, place)
+        self._commit(change)
+
+    def _task(self, change: _Change, text: str) -> int:
+        place = change.code("task", text)
+        if change.get("key", place) is None:
+            data = np.frombuffer(text.encode(), np.uint8)
+            hashed = reference.hash_texts(np.array([0, len(data)], np.int64), data)
+            change.put("votes", place, ())
+            change.put("share", place, (0,) * self._k)
+            change.put("key", place, reference.tie_keys(hashed, self._seed))
+        return place
+
+    def _row(self, change: _Change, worker: int, label: int) -> int:
+        for who in range(change.size("total"), worker + 1):
+            change.put("total", who, (0,) * self._k)
+        row: int | None = change.get("row", (worker, label))
+        if row is None:
+            row = change.size("pair")
+            change.put("row", (worker, label), row)
+            change.put("pair", row, (worker, label))
+            change.put("count", row, (0,) * self._k)
         return row
 
-    def _drop(self, task: int, worker: int) -> None:
-        self._votes[task] = [row for row in self._votes[task] if self._row_pairs[row][0] != worker]
+    def _drop(self, change: _Change, task: int, worker: int) -> None:
+        change.put("votes", task, tuple(row for row in change.get("votes", task) if change.get("pair", row)[0] != worker))
 
-    def _put(self, task: int, sign: int) -> None:
-        """Adds the share of a task to all counts, or takes it out."""
-        share = sign * self._shares[task]
-        if not self._votes[task]:
-            return
-        self._class_counts += share
-        for row in self._votes[task]:
-            worker, label = self._row_pairs[row]
-            self._counts[row] += share
-            self._totals[worker] += share
-            self._pooled[label] += share
-
-    def _settle(self, task: int) -> None:
-        """The paper's step for a question: majority vote, M-step, E-step for this question, M-step."""
-        rows = self._votes[task]
+    def _put(self, change: _Change, task: int, sign: int) -> None:
+        """Add the share of a task to all counts, or take it out."""
+        rows, share = change.get("votes", task), change.get("share", task)
         if not rows:
-            self._shares[task] = np.zeros(self._k, np.int64)
             return
-        ballots = np.bincount([self._row_pairs[row][1] for row in rows], minlength=self._k)[None, :]
-        if self._hard:
-            winner, _ = reference.pick(ballots.astype(float), np.array([self._keys[task]], np.uint64), self._label_hash)
-            self._shares[task] = self._one_hot(int(winner[0]))
-        else:
-            self._shares[task] = to_units(ballots / len(rows))[0]
-        self._put(task, 1)
-        posterior = np.zeros(self._k)
-        label, _, _ = self.predict(task, posterior)
-        self._put(task, -1)
-        self._shares[task] = self._one_hot(label) if self._hard else to_units(posterior[None, :])[0]
-        self._put(task, 1)
+        change.put("fact", "classes", _sum(change.get("fact", "classes"), share, sign))
+        change.put("fact", "settled", change.get("fact", "settled") + sign)
+        for row in rows:
+            worker, label = change.get("pair", row)
+            for name, key in (("count", row), ("total", worker), ("pooled", label), ("fact", "everybody")):
+                change.put(name, key, _sum(change.get(name, key), share, sign))
 
-    def _one_hot(self, label: int) -> NDArray[np.int64]:
-        share = np.zeros(self._k, np.int64)
-        share[label] = ONE
-        return share
+    def _settle(self, change: _Change, task: int) -> None:
+        """Do the paper's step for a question: majority vote, M-step, E-step for this question, M-step."""
+        rows = change.get("votes", task)
+        if not rows:
+            change.put("share", task, (0,) * self._k)
+            return
+        ballots = [0.0] * self._k
+        for row in rows:
+            ballots[change.get("pair", row)[1]] += 1.0
+        hard = change.get("fact", "hard")
+        start = self._one_hot(self._pick(change, task, ballots)[0]) if hard else _to_units([b / len(rows) for b in ballots])
+        change.put("share", task, start)
+        self._put(change, task, 1)
+        label, _, posterior = self._predict(change, task)
+        self._put(change, task, -1)
+        change.put("share", task, self._one_hot(label) if hard else _to_units(posterior))
+        self._put(change, task, 1)
 
-    def _log_line(self, row: int) -> NDArray[np.float64]:
-        """Returns log pi of a row today, [K]: the mean worker's votes, `strength` of them, come on top of its own."""
-        worker, given = self._row_pairs[row]
-        extra = self._strength * ONE
-        with np.errstate(divide="ignore", invalid="ignore"):
-            line = np.log((self._counts[row] + extra * self._mean(given)) / (self._totals[worker] + extra))
-        return np.where(np.isnan(line), -np.inf, line)
+    def _adopt(
+        self,
+        change: _Change,
+        task_ptr: NDArray[np.int64],
+        row: NDArray[np.uint32],
+        winners: NDArray[np.int32] | None,
+        units: NDArray[np.int64] | None,
+    ) -> None:
+        zeros = (0,) * self._k
+        for name, size in (("count", change.size("pair")), ("total", change.size("total")), ("pooled", self._k)):
+            for key in range(size):
+                change.put(name, key, zeros)
+        for fact, value in (("hard", winners is not None), ("classes", zeros), ("everybody", zeros), ("settled", 0)):
+            change.put("fact", fact, value)
+        cuts, fitted, changed = task_ptr.tolist(), row.tolist(), []
+        for task in range(change.size("task")):
+            votes = change.get("votes", task)
+            if task + 1 >= len(cuts) or tuple(fitted[cuts[task] : cuts[task + 1]]) != votes:
+                changed.append(task)
+                change.put("share", task, zeros)
+                continue
+            if winners is not None:
+                share = self._one_hot(int(winners[task])) if votes else zeros
+            else:
+                assert units is not None
+                share = tuple(units[task].tolist())
+            change.put("share", task, share)
+            self._put(change, task, 1)
+        for task in changed:
+            self._settle(change, task)
 
-    def _mean(self, given: int) -> NDArray[np.float64]:
-        whole = self._pooled.sum(axis=0)
-        flat = np.full(self._k, 1 / self._k)
-        np.divide(self._pooled[given], whole, out=flat, where=whole > 0)
-        return flat
+    def _predict(self, state: _Change, task: int) -> tuple[int, bool, list[float]]:
+        """Return (label, tie, posterior) of the E-step of one task."""
+        settled, classes = state.get("fact", "settled"), state.get("fact", "classes")
+        whole = float(settled) * float(ONE)
+        prior = [_log(float(c) / whole) for c in classes] if settled > 0 else [-math.log(float(self._k))] * self._k
+        scores = list(prior)
+        for line in self._lines(state, task, TOGETHER):
+            scores = [score + x for score, x in zip(scores, line, strict=True)]
+        if all(score == NEVER for score in scores):
+            scores = _limit(prior, self._lines(state, task, 1))
+        label, tie = self._pick(state, task, scores)
+        best = max(scores)
+        posterior = [math.exp(score - best) for score in scores]
+        total = 0.0
+        for p in posterior:  # in this order: sum() may add more exactly
+            total += p
+        return label, tie, [p / total for p in posterior]
+
+    def _lines(self, state: _Change, task: int, each: int) -> list[list[float]]:
+        """Return log pi of a task's votes, [lines, K]; `each` votes go into one line, the last may have fewer."""
+        k, rows, extra = self._k, state.get("votes", task), self._strength * float(ONE)
+        pooled = [state.get("pooled", given) for given in range(k)]
+        lent = [extra / float(total) if total > 0 else None for total in state.get("fact", "everybody")]
+        lines = []
+        for first in range(0, len(rows), each):
+            product = [1.0] * k
+            for row in rows[first : first + each]:
+                worker, given = state.get("pair", row)
+                seen, own, mean = state.get("count", row), state.get("total", worker), pooled[given]
+                for c, share in enumerate(lent):
+                    part = float(seen[c]) + (extra / k if share is None else share * float(mean[c]))
+                    product[c] *= part / (float(own[c]) + extra) if part > 0.0 else 0.0
+            lines.append([_log(p) for p in product])
+        return lines
+
+    def _pick(self, state: _Change, task: int, scores: list[float]) -> tuple[int, bool]:
+        winner, tie = reference.pick(np.array([scores]), state.get("key", task), self._label_hash)
+        return int(winner[0]), bool(tie[0])
+
+    def _one_hot(self, label: int) -> Units:
+        return tuple(ONE if c == label else 0 for c in range(self._k))
+
+
+class _Change:
+    """The tables as they will be: what is put is kept aside, and read before the tables themselves."""
+
+    def __init__(self, tables: dict[str, dict[Any, Any]]) -> None:
+        self._tables = tables
+        self._sizes = {name: len(table) for name, table in tables.items()}
+        self.parts: dict[str, dict[Any, Any]] = {name: {} for name in tables}
+
+    def get(self, name: str, key: Any) -> Any:
+        part = self.parts[name]
+        return part[key] if key in part else self._tables[name].get(key)
+
+    def put(self, name: str, key: Any, value: Any) -> None:
+        part = self.parts[name]
+        self._sizes[name] += key not in part and key not in self._tables[name]
+        part[key] = value
+
+    def size(self, name: str) -> int:
+        return self._sizes[name]
+
+    def code(self, name: str, text: str) -> int:
+        """Return the code of a text; a new one gets the next."""
+        code: int | None = self.get(name, text)
+        if code is None:
+            code = self.size(name)
+            self.put(name, text, code)
+        return code
+
+    def merged(self) -> dict[str, dict[Any, Any]]:
+        return {name: {**table, **self.parts[name]} if self.parts[name] else table for name, table in self._tables.items()}
 
 
 def to_units(probabilities: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Returns probabilities, [n, K], as units that sum to one exactly: the largest takes what rounding leaves."""
+    """Return probabilities, [n, K], as units that sum to one exactly: the largest takes what rounding leaves."""
     units = np.rint(probabilities * ONE).astype(np.int64)
     largest = probabilities.argmax(axis=1)
     units[np.arange(len(units)), largest] += ONE - units.sum(axis=1)
     return units
+
+
+def _to_units(probabilities: list[float]) -> Units:
+    units = [round(p * float(ONE)) for p in probabilities]
+    units[probabilities.index(max(probabilities))] += ONE - sum(units)
+    return tuple(units)
+
+
+def _limit(prior: list[float], lines: list[list[float]]) -> list[float]:
+    """Return the scores of a task that every label excludes, in the limit of smoothing to 0, [K].
+
+    The labels with the fewest impossible votes keep the finite part of their score; a prior of 0 excludes a label.
+    """
+    misses, finite = [], []
+    for c, start in enumerate(prior):
+        score, impossible = start, 0
+        for line in lines:
+            impossible += line[c] == NEVER
+            score += 0.0 if line[c] == NEVER else line[c]
+        misses.append(math.inf if start == NEVER else impossible)
+        finite.append(score)
+    fewest = min(misses)
+    return [score if missed == fewest else NEVER for score, missed in zip(finite, misses, strict=True)]
+
+
+def _log(x: float) -> float:
+    return math.log(x) if x > 0.0 else NEVER
+
+
+def _sum(line: Units, share: Units, sign: int) -> Units:
+    return tuple(a + sign * b for a, b in zip(line, share, strict=True))
+
+
+def _texts(ids: dict[str, int]) -> Texts:
+    encoded = [text.encode() for text in ids]
+    offsets = np.zeros(len(encoded) + 1, np.int64)
+    np.cumsum([len(text) for text in encoded], out=offsets[1:])
+    return offsets, np.frombuffer(b"".join(encoded), np.uint8)
+
+
+def _split(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> list[str]:
+    whole, cuts = data.tobytes(), offsets.tolist()
+    return [whole[a:b].decode() for a, b in zip(cuts, cuts[1:], strict=False)]

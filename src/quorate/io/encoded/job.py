@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from quorate.errors import InputError
-from quorate.io.bounds import require_below
+from quorate.bounds import require_below
 from quorate.io.coder import KINDS, MISSING, require_same
 from quorate.io.encoded.arrays import StoredArray
 from quorate.io.encoded.codes import Rows, RunningRows

@@ -1,0 +1,225 @@
+#include "shared.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "../encode/column_encode.hpp"
+
+namespace quorate {
+namespace {
+
+void need(bool fine, const char* what) {
+    if (!fine) throw std::invalid_argument(what);
+}
+
+Texts copy_of(const TextDictionary& ids) {
+    Texts texts;
+    texts.offsets.resize(ids.offsets().size());
+    std::copy_n(ids.offsets().data(), ids.offsets().size(), texts.offsets.data());
+    texts.data.resize(ids.data().size());
+    std::copy_n(ids.data().data(), ids.data().size(), texts.data.data());
+    return texts;
+}
+
+void add_texts(TextDictionary& to, const Given::Ids& ids, const char* twice) {
+    need(ids.offsets[0] == 0 && ids.offsets[ids.n] == int64_t(ids.size), "offsets go from 0 to the end of the texts");
+    for (size_t i = 0; i < ids.n; ++i) {
+        need(ids.offsets[i] <= ids.offsets[i + 1] && ids.offsets[i + 1] <= int64_t(ids.size), "offsets never fall");
+        need(to.code({ids.data + ids.offsets[i], ids.offsets[i + 1] - ids.offsets[i]}) == i, twice);
+    }
+}
+
+void check_pointers(const int64_t* ptr, size_t n, size_t end) {
+    need(ptr[0] == 0 && ptr[n] == int64_t(end), "task_ptr goes from 0 to the number of votes");
+    for (size_t i = 0; i < n; ++i) need(ptr[i] <= ptr[i + 1], "task_ptr never falls");
+}
+
+}  // namespace
+
+// The first half of a change: what it has added is taken out again, unless the change came to its second half.
+class SharedOnline::Change {
+public:
+    explicit Change(SharedOnline& online)
+        : online_(online), mark_(online.state_.mark()), tasks_(online.tasks_.size()), workers_(online.workers_.size()) {}
+    ~Change() {
+        if (done_) return;
+        for (size_t i = 0; i < expected; ++i) online_.state_.forget(codes[i]);
+        online_.state_.rewind(mark_);
+        online_.tasks_.truncate(tasks_);
+        online_.workers_.truncate(workers_);
+    }
+    Change(const Change&) = delete;
+
+    void done(bool task_numbers, bool worker_numbers) noexcept {
+        done_ = true;
+        if (!tasks_ && online_.tasks_.size()) online_.task_numbers_ = task_numbers;
+        if (!workers_ && online_.workers_.size()) online_.worker_numbers_ = worker_numbers;
+    }
+
+    const uint32_t* codes = nullptr;  // tasks on which votes are expected
+    size_t expected = 0;
+
+private:
+    SharedOnline& online_;
+    const Online::Mark mark_;
+    const size_t tasks_, workers_;
+    bool done_ = false;
+};
+
+SharedOnline::SharedOnline(std::vector<uint64_t> label_hash, uint64_t seed, bool hard, double strength, bool replace)
+    : state_(std::move(label_hash), hard, strength), salt_(baseline::mix(seed)), replace_(replace) {}
+
+void SharedOnline::add_tasks() {
+    const auto* data = reinterpret_cast<const uint8_t*>(tasks_.data().data());
+    while (state_.tasks() < tasks_.size()) {
+        const int64_t* at = tasks_.offsets().data() + state_.tasks();
+        state_.add_task(baseline::mix(baseline::hash_text(data + at[0], data + at[1]) ^ salt_));
+    }
+}
+
+void SharedOnline::learn(std::string_view task, std::string_view worker, uint32_t label, bool task_numbers,
+                         bool worker_numbers) {
+    need(label < uint32_t(state_.labels()), "no such label");
+    Change change(*this);
+    const uint32_t place = tasks_.code({task.data(), int64_t(task.size())});
+    const uint32_t who = workers_.code({worker.data(), int64_t(worker.size())});
+    add_tasks();
+    const uint32_t row = state_.add_row(who, label);
+    state_.expect(place);
+    change.done(task_numbers, worker_numbers);
+    state_.learn(place, row, replace_);
+}
+
+void SharedOnline::learn_many(const std::vector<std::unique_ptr<Batch>>& batches, const uint32_t* labels, size_t votes,
+                              bool task_numbers, bool worker_numbers) {
+    constexpr size_t kFar = 8, kNear = 3;  // votes ahead: far enough for memory to answer, near enough to be still there
+    size_t all = 0;
+    for (const auto& batch : batches) all += size_t(batch->length());
+    need(all == votes, "a label for every vote");
+    for (size_t i = 0; i < votes; ++i) need(labels[i] < uint32_t(state_.labels()), "no such label");
+    Growing<uint32_t> task(votes), row(votes);  // row: first the worker
+    Change change(*this);
+    uint32_t *tasks = task.data(), *rows = row.data();
+    size_t at = 0;
+    for (const auto& batch : batches) {
+        need(!encode(tasks_, batch->column(0), tasks + at).count, "a task is missing");
+        need(!encode(workers_, batch->column(1), rows + at).count, "a worker is missing");
+        at += size_t(batch->length());
+    }
+    add_tasks();
+    change.codes = tasks;
+    for (size_t i = 0; i < votes; ++i) {
+        if (i + kFar < votes) state_.fetch(tasks[i + kFar]);
+        rows[i] = state_.add_row(rows[i], labels[i]);
+        state_.expect(tasks[i]);
+        ++change.expected;
+    }
+    change.done(task_numbers, worker_numbers);
+    for (size_t i = 0; i < votes; ++i) {
+        if (i + kFar < votes) state_.fetch(tasks[i + kFar]);
+        if (i + kNear < votes) state_.fetch_counts(tasks[i + kNear]);
+        state_.learn(tasks[i], rows[i], replace_);
+    }
+}
+
+int SharedOnline::retract(std::string_view task, std::string_view worker) {
+    const uint32_t place = find_task(task), who = find_worker(worker);
+    return place == NONE || who == NONE ? 0 : state_.retract(place, who);
+}
+
+// Winners and units are used as indices and as weights: a wrong one would spoil memory or counts.
+void SharedOnline::check_shares(const int64_t* task_ptr, size_t tasks, size_t votes, Shares shares) const {
+    check_pointers(task_ptr, tasks, votes);
+    const int k = state_.labels();
+    for (size_t t = 0; t < tasks; ++t) {
+        const bool has = task_ptr[t] < task_ptr[t + 1];
+        if (shares.winners) {
+            need(has ? shares.winners[t] >= 0 && shares.winners[t] < k : shares.winners[t] == -1, "a label for every task");
+            continue;
+        }
+        int64_t left = has ? Online::ONE : 0;
+        for (int c = 0; c < k; ++c) {
+            const int64_t units = shares.units[t * size_t(k) + size_t(c)];
+            need(units >= 0 && units <= left, "the shares of a task sum to one");
+            left -= units;
+        }
+        need(left == 0, "the shares of a task sum to one");
+    }
+}
+
+void SharedOnline::restore(const Given& given, Shares shares, bool task_numbers, bool worker_numbers) {
+    need(tasks_.size() == 0 && workers_.size() == 0, "only an empty stream can be restored");
+    check_shares(given.task_ptr, given.tasks.n, given.votes, shares);
+    for (size_t v = 0; v < given.votes; ++v) need(given.row[v] < given.rows, "no such row");
+    for (size_t r = 0; r < given.rows; ++r)
+        need(given.row_worker[r] < given.workers.n && given.row_label[r] < uint32_t(state_.labels()), "no such worker or label");
+    Change change(*this);
+    add_texts(tasks_, given.tasks, "two of its tasks have the same name");
+    add_texts(workers_, given.workers, "two of its workers have the same name");
+    add_tasks();
+    for (size_t r = 0; r < given.rows; ++r)
+        need(state_.add_row(given.row_worker[r], given.row_label[r]) == r, "a (worker, label) pair has two rows");
+    for (uint32_t t = 0; t < given.tasks.n; ++t)
+        for (int64_t v = given.task_ptr[t]; v < given.task_ptr[t + 1]; ++v) state_.add_vote(t, given.row[v]);
+    state_.adopt(given.task_ptr, given.row, given.tasks.n, shares, shares.winners != nullptr);
+    change.done(task_numbers, worker_numbers);
+    task_numbers_ = task_numbers;
+    worker_numbers_ = worker_numbers;
+}
+
+void SharedOnline::adopt(const int64_t* task_ptr, const uint32_t* row, size_t tasks, size_t votes, Shares shares, bool hard) {
+    need(tasks <= state_.tasks(), "more tasks than there are");
+    check_shares(task_ptr, tasks, votes, shares);
+    state_.adopt(task_ptr, row, tasks, shares, hard);
+}
+
+Snapshot SharedOnline::snapshot() const {
+    const size_t tasks = state_.tasks(), k = size_t(state_.labels());
+    Snapshot s;
+    s.hard = state_.hard();
+    s.tasks = copy_of(tasks_);
+    s.workers = copy_of(workers_);
+    s.row_worker.resize(state_.rows());
+    s.row_label.resize(state_.rows());
+    for (size_t r = 0; r < state_.rows(); ++r) s.row_worker[r] = state_.row_worker(r), s.row_label[r] = state_.row_label(r);
+    s.task_ptr.resize(tasks + 1);
+    s.task_ptr[0] = 0;
+    for (uint32_t t = 0; t < tasks; ++t) s.task_ptr[t + 1] = s.task_ptr[t] + state_.votes(t).size();
+    s.row.resize(size_t(s.task_ptr[tasks]));
+    (s.hard ? s.winners.resize(tasks) : s.units.resize(tasks * k));
+    for (uint32_t t = 0; t < tasks; ++t) {
+        std::copy(state_.votes(t).begin(), state_.votes(t).end(), s.row.data() + s.task_ptr[t]);
+        if (s.hard) s.winners[t] = state_.label(t);
+        else std::copy_n(state_.units(t), k, s.units.data() + t * k);
+    }
+    return s;
+}
+
+TaskTable SharedOnline::task_table() const {
+    const size_t n = state_.tasks();
+    TaskTable out{copy_of(tasks_), Growing<int32_t>(n), Growing<double>(n), Growing<bool>(n), Growing<int64_t>(n)};
+    std::vector<double> posterior(size_t(state_.labels()));
+    Scratch scratch;
+    for (uint32_t t = 0; t < n; ++t) {
+        const auto d = state_.predict(t, scratch, posterior.data());
+        out.votes[t] = state_.votes(t).size();
+        out.label[t] = out.votes[t] ? d.label : -1;
+        out.confidence[t] = posterior[size_t(d.label)];
+        out.tie[t] = d.tied && out.votes[t];
+    }
+    return out;
+}
+
+WorkerTable SharedOnline::worker_table() const {
+    const size_t n = workers_.size(), k = size_t(state_.labels());
+    WorkerTable out{copy_of(workers_), Growing<int64_t>(n), Growing<int64_t>(n)};
+    std::fill_n(out.votes.data(), n, 0);
+    std::fill_n(out.right.data(), n, 0);
+    for (uint32_t t = 0; t < state_.tasks(); ++t)
+        for (const uint32_t row : state_.votes(t)) ++out.votes[state_.row_worker(row)];
+    for (size_t r = 0; r < state_.rows(); ++r)
+        out.right[state_.row_worker(r)] += state_.counts().rows[r * k + state_.row_label(r)];
+    return out;
+}
+
+}  // namespace quorate

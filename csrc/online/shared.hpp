@@ -1,0 +1,110 @@
+// A stream of votes by id, for any number of threads: the ids, the counts, and a lock over both.
+//
+// Every operation is whole: it happens entirely or, when it throws, not at all. Readers run side by side, a writer
+// alone. The caller takes the lock (`mutex`), because only it knows what else it must let go of while it waits.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "../encode/arrow_stream.hpp"
+#include "../encode/growing.hpp"
+#include "../encode/text_dictionary.hpp"
+#include "fair_lock.hpp"
+#include "state.hpp"
+
+namespace quorate {
+
+// Texts as Arrow lays them out.
+struct Texts {
+    Growing<int64_t> offsets;  // [n + 1]
+    Growing<char> data;
+};
+
+// Everything there is at one moment.
+struct Snapshot {
+    Texts tasks, workers;
+    Growing<uint32_t> row_worker, row_label;  // [rows]
+    Growing<int64_t> task_ptr;                // [tasks + 1]
+    Growing<uint32_t> row;                    // [votes]
+    Growing<int32_t> winners;                 // hard: [tasks], -1: no votes
+    Growing<int64_t> units;                   // soft: [tasks, k]
+    bool hard;
+};
+
+// The same, given by someone else: everything is checked before it is used.
+struct Given {
+    struct Ids {
+        const int64_t* offsets;  // IN [n + 1]
+        size_t n;
+        const char* data;  // IN [size]
+        size_t size;
+    } tasks, workers;
+    const uint32_t *row_worker, *row_label;  // IN [rows]
+    size_t rows;
+    const int64_t* task_ptr;  // IN [tasks + 1]
+    const uint32_t* row;      // IN [votes]
+    size_t votes;
+};
+
+// What today's parameters say of every task.
+struct TaskTable {
+    Texts tasks;
+    Growing<int32_t> label;  // -1: no votes
+    Growing<double> confidence;
+    Growing<bool> tie;
+    Growing<int64_t> votes;
+};
+
+struct WorkerTable {
+    Texts workers;
+    Growing<int64_t> votes, right;  // right: the expected number of right ones, in units
+};
+
+class SharedOnline {
+public:
+    // seed settles ties; replace: a worker's second vote on a task takes the place of the first.
+    SharedOnline(std::vector<uint64_t> label_hash, uint64_t seed, bool hard, double strength, bool replace);
+
+    FairLock mutex;
+
+    // --- readers
+    const Online& state() const { return state_; }
+    size_t tasks() const { return tasks_.size(); }
+    size_t workers() const { return workers_.size(); }
+    bool numbers(bool of_tasks) const { return of_tasks ? task_numbers_ : worker_numbers_; }
+    uint32_t find_task(std::string_view id) const { return find(tasks_, id); }
+    uint32_t find_worker(std::string_view id) const { return find(workers_, id); }  // of a worker who has a row
+    Snapshot snapshot() const;
+    TaskTable task_table() const;
+    WorkerTable worker_table() const;
+
+    // --- writers; numbers: whether the ids came as numbers, which is kept of the first ones
+    void learn(std::string_view task, std::string_view worker, uint32_t label, bool task_numbers, bool worker_numbers);
+    // Votes in order: columns 0 and 1 of the batches are tasks and workers, labels IN [votes] are codes.
+    void learn_many(const std::vector<std::unique_ptr<Batch>>& batches, const uint32_t* labels, size_t votes,
+                    bool task_numbers, bool worker_numbers);
+    int retract(std::string_view task, std::string_view worker);  // how many votes there were
+    void restore(const Given& given, Shares shares, bool task_numbers, bool worker_numbers);  // into an empty one
+    // The shares of a fit of the votes that a snapshot had.
+    void adopt(const int64_t* task_ptr, const uint32_t* row, size_t tasks, size_t votes, Shares shares, bool hard);
+
+private:
+    class Change;
+
+    static uint32_t find(const TextDictionary& ids, std::string_view id) {
+        return ids.find({id.data(), int64_t(id.size())});
+    }
+    void add_tasks();  // those whose ids are new
+    void check_shares(const int64_t* task_ptr, size_t tasks, size_t votes, Shares shares) const;
+
+    TextDictionary tasks_, workers_;
+    Online state_;
+    uint64_t salt_;  // of the seed
+    bool replace_;
+    bool task_numbers_ = false, worker_numbers_ = false;
+};
+
+}  // namespace quorate
