@@ -8,6 +8,7 @@ ever left as there were writers at a time, and no folder need be searched for th
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import stat
 import tempfile
@@ -213,7 +214,6 @@ def write_aside(path: Path, write: Callable[[Path], object]) -> None:
         target = _resolved(path)
         with _aside(target) as aside:
             write(aside)
-            aside.chmod(0o666 & ~_umask())
             aside.replace(target)
     except BrokenPipeError:
         raise  # the reader has left: not an error of the write
@@ -271,14 +271,15 @@ def _claimed(target: Path) -> tuple[int, Path]:
             os.close(handle)
     if claimed is not None:
         return claimed
-    handle, name = tempfile.mkstemp(prefix=start, suffix=target.suffix, dir=target.parent)
-    return handle, Path(name)
+    path = target.parent / f"{start}{secrets.token_hex(8)}{target.suffix}"
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666), path
 
 
 def _locked(path: Path, flags: int) -> int | None:
     """Return a descriptor of this file that holds its lock; None where there is no such file, or it is not ours to take."""
     try:
-        handle = os.open(path, flags | os.O_NOFOLLOW, 0o600)
+        # The system applies the process's mode mask, which no thread may touch.
+        handle = os.open(path, flags | os.O_NOFOLLOW, 0o666)
     except (FileNotFoundError, PermissionError):
         if flags & os.O_CREAT and not os.path.lexists(path):
             raise
@@ -298,10 +299,3 @@ def _locked(path: Path, flags: int) -> int | None:
         path.unlink(missing_ok=True)
     os.close(handle)
     return None
-
-
-def _umask() -> int:
-    """Returns the process's file mode mask, which can only be read by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -40,7 +40,7 @@ def _alone(method: Callable[Concatenate[Online, P], R]) -> Callable[Concatenate[
         # One line, so that not even a tracer that raises at a line can come between the call and the release.
         with self._lock: return method(self, *given, **options)  # noqa: E701  # fmt: skip
 
-    return cast(Callable[Concatenate[Online, P], R], run)
+    return cast("Callable[Concatenate[Online, P], R]", run)
 
 
 class Online:

@@ -1,0 +1,83 @@
+"""Exceptions that come at any moment: at every line that Python runs, or by a real signal."""
+
+import signal
+import sys
+from pathlib import Path
+
+import quorate
+
+INSIDE = str(Path(quorate.__file__).parent)
+
+
+class Interrupted(BaseException):
+    """What interrupts; like KeyboardInterrupt no ordinary handler catches it."""
+
+
+class LineTracer:
+    """Raises at the n-th step (a call, a line or a return) that quorate's own Python takes.
+
+    Every step counts where `near`, given the function's code, says so; elsewhere one in so many.
+    """
+
+    def __init__(self, at, every=1, near=lambda _: True):
+        self.at, self.every, self.near = at, every, near
+        self.steps = self.passed = 0
+        self.raised = False
+
+    def __call__(self, frame, event, _):
+        if not frame.f_code.co_filename.startswith(INSIDE):
+            return None
+        if not self.near(frame.f_code):
+            self.passed += 1
+            if self.passed % self.every:
+                return self
+        if self.steps == self.at:
+            if not self.raised:
+                self.raised = True
+                raise Interrupted
+            return self
+        self.steps += 1
+        return self
+
+    def run(self, action):
+        """Returns whether the action came to its end."""
+        before = sys.gettrace()
+        try:
+            sys.settrace(self)
+            action()
+        except Interrupted:
+            return False
+        finally:
+            sys.settrace(before)
+        return True
+
+
+def at_every_step(prepare, act, check, **options):
+    """Runs `act` once for each of its steps, raising there; `prepare` makes what it acts on, `check` looks at it after."""
+    step, raised = 0, True
+    while raised:
+        subject, tracer = prepare(), LineTracer(step, **options)
+        ended = tracer.run(lambda: act(subject))  # noqa: B023
+        check(subject, ended)
+        raised = tracer.raised  # one that was swallowed counts, too
+        step += 1
+
+
+def by_signal(action, seconds):
+    """Repeats an action until a timer's signal handler raises in the middle of it."""
+    armed = [True]
+
+    def handler(*_):
+        if armed[0]:
+            raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, seconds, 0.05)  # again, should the first be swallowed
+        while True:
+            action()
+    except Interrupted:
+        armed[0] = False
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,247 @@
+"""An exception at any moment leaves a stream as before the call or as after it, and what it saves can be loaded."""
+
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import polars as pl
+import pytest
+from interrupting import at_every_step, by_signal
+
+import quorate as qr
+from quorate import online as online_module
+
+VOTES = [(f"t{n % 4}", f"w{n % 3}", "ab"[n * n % 5 % 2]) for n in range(12)]
+MORE = [("t1", "w0", "b"), ("new", "w9", "a"), ("t0", "w9", "b"), ("newer", "w1", "a")]
+FILES = ("/online.py", "/container.py", "/write.py")
+COMMITS = ("run", "_begin", "_commit", "_complete", "learn", "learn_many", "retract", "adopt", "snapshot")
+
+# A tracer that raises where a file or a generator is closed has its exception swallowed, or leaves the file to Python.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning", "ignore:.*:quorate.NotConverged"
+)
+
+
+def changes_state(code):
+    """Whether a function is where the state changes; elsewhere one step in many is tried."""
+    reference = code.co_filename.endswith("/online_reference.py") and code.co_name in COMMITS
+    return reference or code.co_filename.endswith(FILES)
+
+
+ACTIONS = {
+    "learn": lambda online, _: online.learn("new", "w9", "b"),
+    "learn again": lambda online, _: online.learn("t1", "w1", "a"),
+    "learn numbers": lambda online, _: online.learn(7, 8, "a"),
+    "learn_many": lambda online, _: online.learn_many(iter([frame(MORE[:2]), frame(MORE[2:])])),
+    "retract": lambda online, _: online.retract("t1", "w1"),
+    "refit": lambda online, _: online.refit(engine="reference"),
+    "save": lambda online, path: online.save(path),
+    "from nothing": lambda online, _: online.learn_many([(1, 2, "a"), (2, 2, "b")]),
+}
+
+
+def frame(votes):
+    return pl.DataFrame(votes, schema=["task", "worker", "label"], orient="row")
+
+
+@pytest.fixture(params=["compiled", "reference"], autouse=True)
+def kernels(request, monkeypatch):
+    """Streams on the compiled core, or on the reference; nothing waits for the disk."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    if request.param == "reference":
+        with mock.patch.object(online_module, "compiled", return_value=None):
+            yield
+    else:
+        yield
+
+
+def content(online, path):
+    online.save(path)
+    return path.read_bytes()
+
+
+def is_alive(online, path):
+    """The stream takes further votes, saves and loads."""
+    tasks = len(online)
+    online.learn("last", "somebody", "a")
+    assert len(online) == tasks + 1
+    assert online.predict("last").votes == 1
+    assert len(online.labels()) == tasks + 1
+    want = content(online, path)
+    assert content(qr.Online.load(path), path) == want
+
+
+@pytest.mark.parametrize("model", ["fds", "ds"])
+@pytest.mark.parametrize("name", ACTIONS)
+def test_raising_at_every_line_of(name, model, tmp_path):
+    first, act = tmp_path / "first", ACTIONS[name]
+    begun = qr.Online(labels=["a", "b"], model=model)
+    if name != "from nothing":
+        begun.learn_many(VOTES)
+    before = content(begun, first)
+    act(begun, tmp_path / "target")
+    after = content(begun, tmp_path / "after")
+    (tmp_path / "target").write_bytes(before)
+    target = tmp_path / "target"
+
+    checked = []
+
+    def check(online, ended):
+        checked.append(ended)
+        now = content(online, tmp_path / "now")
+        assert now == after if ended else now in (before, after)
+        assert target.read_bytes() in (before, after)
+        if ended or len(checked) % 5 == 0:
+            is_alive(online, tmp_path / "alive")
+
+    at_every_step(lambda: qr.Online.load(first), lambda online: act(online, target), check, every=73, near=changes_state)
+    assert len(checked) > 3
+
+
+@pytest.mark.parametrize("name", ["learn", "learn_many", "retract", "refit", "save"])
+def test_signals_in_the_middle_of(name, tmp_path):
+    draw = random.Random(5)
+    online = qr.Online(labels=["a", "b"])
+    online.learn_many(VOTES)
+    online.save(tmp_path / "stream")
+    number = [0]
+
+    def act():
+        number[0] += 1
+        n = number[0]
+        if name == "learn":
+            online.learn(f"x{n}", f"w{n % 50}", "a")
+        elif name == "learn_many":
+            online.learn_many({"task": [f"x{n}", f"y{n}"], "worker": ["w1", "w2"], "label": ["a", "b"]})
+        elif name == "retract":
+            online.learn("x", "w1", "a")
+            online.retract("x", "w1")
+        elif name == "refit":
+            online.refit()
+        else:
+            online.save(tmp_path / "stream")
+
+    for _ in range(12):
+        by_signal(act, draw.uniform(0.0005, 0.006))
+        tasks = len(online)
+        votes = int(online.labels()["votes"].sum())
+        if name == "learn":
+            assert votes == 12 + tasks - 4
+        if name == "learn_many":
+            assert votes == 12 + tasks - 4
+            assert tasks % 2 == 0
+        if name in ("refit", "save"):
+            assert (tasks, votes) == (4, 12)
+        assert len(qr.Online.load(tmp_path / "stream")) >= 4
+        online.save(tmp_path / "other")
+        assert len(qr.Online.load(tmp_path / "other")) == tasks
+
+
+@pytest.mark.parametrize("model", ["fds", "ds"])
+def test_votes_that_come_during_a_refit_are_kept(model, tmp_path):
+    online = qr.Online(labels=["a", "b"], model=model)
+    online.learn_many(VOTES)
+    quiet = qr.Online.load(_saved(online, tmp_path))
+    quiet.refit(engine="reference")
+    for task, worker, label in (("t1", "late", "a"), ("fresh", "late", "b")):
+        quiet.learn(task, worker, label)
+    real = online_module.make
+
+    def slow(*given):
+        model = real(*given)
+
+        class Slow:
+            def fit(self, *votes, **options):
+                result = model.fit(*votes, **options)
+                online.learn("t1", "late", "a")
+                online.learn("fresh", "late", "b")
+                return result
+
+        return Slow()
+
+    with mock.patch.object(online_module, "make", slow):
+        online.refit(engine="reference")
+    assert online.labels()["votes"].to_list() == quiet.labels()["votes"].to_list() == [3, 4, 3, 3, 1]
+    assert online.labels()["label"].to_list() == quiet.labels()["label"].to_list()
+    assert content(qr.Online.load(_saved(online, tmp_path)), tmp_path / "again") == content(online, tmp_path / "now")
+
+
+def _saved(online, folder):
+    online.save(folder / "stream")
+    return folder / "stream"
+
+
+NO_MEMORY = """
+import resource, sys
+import numpy as np, polars as pl
+import quorate as qr
+model, path = sys.argv[1:]
+online = qr.Online(labels=["a", "b"], model=model)
+online.learn_many([(f"t{n % 40}", f"w{n % 7}", "ab"[n % 3 % 2]) for n in range(400)])
+online.save(path + "before")
+n = 120_000
+frame = pl.DataFrame({"task": [f"a task with a long name {i % (n // 3)}" for i in range(n)], "worker": [f"worker {i}" for i in range(n)]})
+labels = (np.arange(n) % 2).astype(np.uint32)
+failed = 0
+for room in range(1, 60, 3):
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + room * 2**20, -1))
+    try:
+        online._state.learn_many(frame, labels, False, False)
+    except MemoryError:
+        failed += 1
+    else:
+        break
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
+    online.save(path + "now")
+    assert open(path + "now", "rb").read() == open(path + "before", "rb").read(), room
+    assert online.predict("t3").votes == 7 and len(online.labels()) == 40
+print(failed, len(online))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on memory")
+@pytest.mark.parametrize("model", ["fds", "ds"])
+def test_no_memory_in_the_middle_of_many_votes(model, tmp_path, kernels, request):
+    if "reference" in request.node.name:
+        pytest.skip("the reference allocates in Python")
+    done = subprocess.run([sys.executable, "-c", NO_MEMORY, model, f"{tmp_path}/"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    failed, tasks = map(int, done.stdout.split())
+    assert failed > 2
+    assert tasks == 40_040
+
+
+def damaged(path, extra=3):
+    """Writes a stream as an interrupted `learn` of version 0.1.0 left it: ids of tasks that have neither votes nor a place."""
+    from quorate.io import container
+
+    online = qr.Online(labels=["a", "b"])
+    online.learn_many(VOTES)
+    online.save(path)
+    good = path.read_bytes()
+    meta, arrays = container.load(path, "online", 1)
+    more = b"".join(b"lost%d" % n for n in range(extra))
+    arrays["task_texts"] = np.concatenate([arrays["task_texts"], np.frombuffer(more, np.uint8)])
+    arrays["task_offsets"] = np.concatenate([arrays["task_offsets"], arrays["task_offsets"][-1] + 5 * np.arange(1, extra + 1)])
+    container.save(path, "online", 1, meta, arrays)
+    return good
+
+
+def test_a_stream_that_an_older_version_damaged_can_be_repaired():
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "stream"
+        good = damaged(path)
+        with pytest.raises(qr.InputError, match=r"ids of 7 tasks but votes of 4.*Online\.load\(path, repair=True\) drops"):
+            qr.Online.load(path)
+        with pytest.warns(qr.RepairedStream, match="dropped the ids of 3 tasks that have no votes"):
+            online = qr.Online.load(path, repair=True)
+        assert content(online, path) == good
+        assert len(qr.Online.load(path, repair=True)) == 4  # and says nothing where there is nothing to repair
+        is_alive(online, path)
