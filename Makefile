@@ -50,12 +50,13 @@ docs: $(READY)  ## run every example of README and docs, and check their links
 reproduce: $(READY)  ## the paper's tables and figures beside ours, from the sets in QUORATE_DATA (else ./data)
 	$(BIN)/quorate reproduce -o docs/reproduction
 
-sanitize: $(READY)  ## the compiled core under address and undefined-behaviour sanitizers, on the contract and its own tests
-	@cmake -S csrc -B build/sanitize -DQUORATE_SANITIZE=ON -DPython_EXECUTABLE=$(abspath $(BIN))/python \
-	  -Dnanobind_DIR=$$($(BIN)/python -m nanobind --cmake_dir) >/dev/null
-	@cmake --build build/sanitize --parallel 2 >/dev/null
+sanitize: $(READY)  ## the compiled core under sanitizers: address and undefined behaviour on its tests, thread on many threads
+	@for kind in address thread; do \
+	  cmake -S csrc -B build/sanitize-$$kind -DQUORATE_SANITIZE=$$kind -DPython_EXECUTABLE=$(abspath $(BIN))/python \
+	    -Dnanobind_DIR=$$($(BIN)/python -m nanobind --cmake_dir) >/dev/null && cmake --build build/sanitize-$$kind --parallel 2 >/dev/null || exit 1; done
 	LD_PRELOAD="$$(c++ -print-file-name=libasan.so) $$(c++ -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-	  $(BIN)/python tests/sanitized.py build/sanitize
+	  $(BIN)/python tests/sanitized.py build/sanitize-address address
+	LD_PRELOAD="$$(c++ -print-file-name=libtsan.so)" ARROW_DEFAULT_MEMORY_POOL=system TSAN_OPTIONS=halt_on_error=1 $(BIN)/python tests/sanitized.py build/sanitize-thread thread
 
 MINUTES ?= 10
 fuzz: $(READY)  ## random crowds, damaged and forged files, interrupted streams: no crash, no wrong answer (MINUTES=10)

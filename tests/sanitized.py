@@ -1,4 +1,8 @@
-"""Runs the contract and the core's own tests on a sanitized build of the core; `make sanitize` makes and names it."""
+"""Runs tests on a sanitized build of the core; `make sanitize` makes it, and names its folder and the sanitizer.
+
+Under `address` these are the contract and the core's own tests; under `thread` it is many threads in the core at once. A
+report of a sanitizer ends the process with an error.
+"""
 
 import importlib.util
 import sys
@@ -7,23 +11,32 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+TESTS = [
+    "test_contract.py",
+    "kernels/test_cpu.py",
+    "kernels/test_cpu_glad.py",
+    "io/test_core_encode.py",
+    "io/test_sources.py",
+    "io/test_container.py",
+    "test_online.py",
+    "test_threads.py",
+]
 
 
-def main(folder):
+def main(folder, sanitizer):
     [path] = Path(folder).glob("_core*.so")
     spec = importlib.util.spec_from_file_location("quorate._core", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     sys.modules["quorate._core"] = module
-    places = [
-        "test_contract.py",
-        "kernels/test_cpu.py",
-        "kernels/test_cpu_glad.py",
-        "io/test_core_encode.py",
-        "io/test_sources.py",
-    ]
-    sys.exit(pytest.main([*(str(HERE / place) for place in places), "-k", "not duckdb", "-x"]))
+    if sanitizer == "thread":
+        import core_stress
+
+        core_stress.main(module)
+        print("many threads at once: ThreadSanitizer has nothing to report")
+        return
+    sys.exit(pytest.main([*(str(HERE / name) for name in TESTS), "-k", "not duckdb", "-x"]))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -290,9 +290,8 @@ def _check_parameters(bounds: Bounds, meta: dict[str, Any], arrays: dict[str, ND
     """Raise unless the parameters and settings of a file are what a fit can end with."""
     scoring, skill = meta["scoring"], arrays.get("skill")
     bounds.need(scoring in get_args(Scoring), f"its votes are scored by {shown(scoring)}; known are {listed(get_args(Scoring))}")
-    bounds.need(
-        (skill is not None) == (scoring in ("weight", "coin")), "it has a skill of workers that its model does not use, or none"
-    )
+    skilled = scoring in ("weight", "coin")
+    bounds.need((skill is not None) == skilled, f"votes scored by {scoring} {'need the' if skilled else 'have no'} array skill")
     if skill is not None:
         bounds.within("skill", skill, 0 if scoring == "coin" else -LARGEST, 1 if scoring == "coin" else LARGEST)
     bounds.within("table", arrays["table"], -math.inf, LARGEST if scoring == "weight" else CLOSE)

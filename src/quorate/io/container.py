@@ -91,8 +91,9 @@ def load(
     bounds.need(size % 8 == 0 and 16 + size <= len(data) - 32, f"its header cannot be {size} bytes long")
     try:
         header = json.loads(data[16 : 16 + size])
+        json.dumps(header, ensure_ascii=False).encode()  # half characters can be written in JSON, but are no text
     except (ValueError, RecursionError):
-        bounds.fail("its header is not JSON")
+        bounds.fail("its header is not JSON in UTF-8")
     bounds.need(isinstance(header, dict), "its header is no object")
     bounds.fields("its header", header, {"kind": str, "version": int, "meta": dict, "arrays": list})
     if header["kind"] != kind:

@@ -1,0 +1,127 @@
+"""Many threads on one stream, and many fits at once."""
+
+import random
+import threading
+
+import quorate as qr
+
+LABELS = ["a", "b", "c"]
+
+
+def in_threads(*works):
+    """Runs functions at once, each in its own thread, and raises the first exception of any."""
+    failures, ready = [], threading.Barrier(len(works))
+
+    def guarded(work):
+        try:
+            ready.wait()
+            work()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def crowd(tasks, votes, seed=0):
+    draw = random.Random(seed)
+    return {
+        "task": [f"t{draw.randrange(tasks)}" for _ in range(votes)],
+        "worker": [f"w{draw.randrange(30)}" for _ in range(votes)],
+        "label": [draw.choice(LABELS) for _ in range(votes)],
+    }
+
+
+def read_only(model, rounds):
+    """Readers alone: each gets the answer that there is when nobody else reads."""
+    online = qr.Online(labels=LABELS, model=model)
+    online.learn_many(crowd(300, 3000))
+    labels, workers, one = online.labels(), online.workers(), online.predict("t7")
+    confusion = online.confusion("w3")
+
+    def read():
+        for _ in range(rounds):
+            assert online.labels().equals(labels)
+            assert online.predict("t7") == one
+            assert online.workers().equals(workers)
+            assert online.confusion("w3").equals(confusion)
+
+    in_threads(*[read] * 4)
+
+
+def write_and_read(model, rounds, folder):
+    """Writers and readers: nothing is lost, and every read is of one moment, between two changes."""
+    online = qr.Online(labels=LABELS, model=model)
+    online.learn_many(crowd(50, 300))
+    begun, kept = len(online), online.labels()["votes"].sum()
+    still = threading.Event()
+
+    def single(name):
+        for n in range(rounds):
+            online.learn(f"{name}{n}", f"{name}w{n % 9}", "a")
+            online.learn(f"{name}{n}", f"{name}w{n % 9}", "b")  # in the place of the first
+
+    def several(name):
+        for n in range(rounds // 5):
+            online.learn_many(
+                {"task": [f"{name}{n} {i}" for i in range(10)] * 2, "worker": ["x"] * 10 + ["y"] * 10, "label": ["c"] * 20}
+            )
+
+    def back_and_forth():
+        for _ in range(rounds):
+            online.learn("to and fro", "z", "a")
+            assert online.retract("to and fro", "z") == 1
+
+    def refit():
+        for n in range(3):
+            online.refit(warm=bool(n % 2), threads=1)
+
+    def read():
+        while not still.is_set():
+            frame = online.labels()
+            whole = frame.filter(frame["task"].str.starts_with("m"))
+            assert len(whole) % 10 == 0
+            assert (whole["votes"] == 2).all()
+            assert online.workers()["votes"].sum() >= kept
+            online.save(folder / threading.current_thread().name)
+            assert len(qr.Online.load(folder / threading.current_thread().name)) >= len(frame)
+            assert len(online) >= len(frame)
+
+    def write():
+        try:
+            in_threads(
+                lambda: single("s"), lambda: single("u"), lambda: several("m"), lambda: several("mm"), back_and_forth, refit
+            )
+        finally:
+            still.set()
+
+    in_threads(write, read, read)
+    assert len(online) == begun + 2 * rounds + 2 * 10 * (rounds // 5) + 1
+    frame = online.labels()
+    votes = dict(frame.select("task", "votes").iter_rows())
+    assert all(votes[f"{name}{n}"] == 1 for name in "su" for n in range(rounds))
+    assert votes["to and fro"] == 0
+    online.save(folder / "last")
+    assert qr.Online.load(folder / "last").labels().equals(frame)  # the counts kept equal those counted again
+
+
+def fits_at_once(rounds):
+    """Fits, files and streams of their own in every thread: each as if it were alone."""
+    made = [qr.simulate(tasks=200, workers=12, labels=3, seed=seed).votes for seed in range(4)]
+    models = ("fds", "ds", "mv", "iwmv")
+    want = [qr.aggregate(votes, model=model, threads=2).labels for votes, model in zip(made, models, strict=True)]
+    shared = qr.read(made[0])
+    same = qr.aggregate(shared, threads=2).labels
+
+    def fit(number):
+        for _ in range(rounds):
+            mine = qr.aggregate(made[number], model=models[number], threads=2).labels
+            assert mine.drop("confidence").equals(want[number].drop("confidence"))
+            assert qr.aggregate(shared, threads=2).labels.equals(same)
+
+    in_threads(*(lambda n=n: fit(n) for n in range(4)))
