@@ -6,9 +6,9 @@ of its own; and on arrays and dictionaries that callers share for reading only, 
 
 import numpy as np
 import pyarrow as pa
-from thread_stress import in_threads
 
 from quorate.kernels import cpu, glad_cpu, reference
+from thread_stress import in_threads
 
 K = 3
 

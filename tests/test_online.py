@@ -8,7 +8,7 @@ from unittest import mock
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -123,6 +123,23 @@ class Stream(RuleBasedStateMachine):
 
 TestStream = Stream.TestCase
 TestStream.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+
+VOTES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 19), st.integers(0, 4)), min_size=1, max_size=60)
+
+
+@given(votes=VOTES, k=st.integers(2, 5), model=st.sampled_from(["ds", "hybrid"]), strength=st.floats(0, 3), last=st.booleans())
+def test_soft_streams_have_the_same_bits_with_and_without_the_compiled_core(votes, k, model, strength, last):
+    """Tasks with many votes, whose probabilities are multiplied in groups, and any weight of the mean worker."""
+    options = {"labels": range(k), "model": model, "strength": strength, "duplicates": "last" if last else "all"}
+    one, two = qr.Online(**options), with_reference(**options)
+    for online in (one, two):
+        online.learn_many([(task, worker, label % k) for task, worker, label in votes])
+        online.retract(votes[0][0], votes[0][1])
+    assert saved(one) == saved(two)
+    assert one.labels().equals(two.labels())
+    for worker in {worker for _, worker, _ in votes}:
+        assert one.confusion(worker).equals(two.confusion(worker))
+
 
 CROWD = qr.simulate(tasks=300, workers=15, labels=3, votes_per_task=5, skill=0.85, seed=3)
 NAMES = ["l0", "l1", "l2"]

@@ -11,9 +11,9 @@ from unittest import mock
 import numpy as np
 import polars as pl
 import pytest
-from interrupting import at_every_step, by_signal
 
 import quorate as qr
+from interrupting import at_every_step, by_signal
 from quorate import online as online_module
 
 VOTES = [(f"t{n % 4}", f"w{n % 3}", "ab"[n * n % 5 % 2]) for n in range(12)]

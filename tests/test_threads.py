@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
 import pytest
-import thread_stress
 
 import quorate as qr
+import thread_stress
 from quorate import online as online_module
 
 

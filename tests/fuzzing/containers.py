@@ -221,7 +221,8 @@ def run(seed: int) -> None:
         try:
             use(kind, path)
         except qr.QuorateError as error:
-            assert "\n" not in str(error), f"seed {seed}, {kind}: {what}: more than one line: {error}"
+            if "\n" in str(error):
+                raise AssertionError(f"seed {seed}, {kind}: {what}: more than one line: {error}") from error
             return
         except BaseException as error:
             raise AssertionError(f"seed {seed}, {kind}: {what}: {type(error).__name__}: {error}") from error

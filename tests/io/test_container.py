@@ -5,9 +5,9 @@ import os
 
 import numpy as np
 import pytest
-from fuzzing import containers
 
 import quorate as qr
+from fuzzing import containers
 from quorate import online as online_module
 from quorate.io import container
 from quorate.io.bounds import Array, Bounds
