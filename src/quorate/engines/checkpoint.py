@@ -12,11 +12,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from quorate.bounds import require_below
 from quorate.engines.base import Point
 from quorate.errors import InputError, QuorateError, shown
 from quorate.fit import TraceRow
 from quorate.io import container
-from quorate.bounds import require_below
 from quorate.io.encoded.arrays import read_at
 from quorate.statistics import Statistics
 

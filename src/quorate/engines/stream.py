@@ -15,9 +15,9 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.bounds import require_below
 from quorate.engines.shard import cuts
 from quorate.errors import InputError
-from quorate.bounds import require_below
 from quorate.io.encoded.arrays import ArrayFile, StoredArray, read_at, write_all
 from quorate.io.encoded.mapped import EncodedVotes
 from quorate.votes import Votes

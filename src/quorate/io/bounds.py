@@ -43,7 +43,7 @@ class Bounds:
     >>> good.pointers("task_ptr", np.array([0, 4, 3]), 3)
     Traceback (most recent call last):
         ...
-    quorate.errors.InputError: votes.quorate is not valid: task_ptr falls from 4 to 3 at index 2: each part begins where the one before it ends
+    quorate.errors.InputError: votes.quorate is not valid: task_ptr falls from 4 to 3 at index 2: ...ends
     """
 
     source: object

@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from quorate.errors import InputError, listed, shown
 from quorate.bounds import require_below
+from quorate.errors import InputError, listed, shown
 from quorate.io.coder import KINDS, MISSING, require_same
 from quorate.io.ids import narrowed, sort_order, vocabulary
 from quorate.kernels.core import compiled

@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.errors import InputError
 from quorate.bounds import require_below, require_offsets
+from quorate.errors import InputError
 from quorate.io.encoded.arrays import StoredArray
 from quorate.io.encoded.manifest import Manifest
 from quorate.io.encoded.spill import hash_ids

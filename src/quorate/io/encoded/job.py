@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from quorate.errors import InputError
 from quorate.bounds import require_below
+from quorate.errors import InputError
 from quorate.io.coder import KINDS, MISSING, require_same
 from quorate.io.encoded.arrays import StoredArray
 from quorate.io.encoded.codes import Rows, RunningRows
