@@ -46,15 +46,15 @@ def change(path, name, index, value):
 
 
 MODEL = {
-    ("worker_offsets", 1): (10**9, "worker_offsets falls from 1000000000 to 4 at item 2"),
-    ("worker_offsets", 0): (-1, "worker_offsets begins with -1, not with 0"),
-    ("worker_offsets", -1): (10**9, "worker_offsets ends with 1000000000, not with 12"),
-    ("worker_ids", 0): (0xFF, "worker_texts is not UTF-8 at byte 0"),
+    ("worker_offsets", 1): (10**9, "worker_offsets falls from 1000000000 to 4 at index 2"),
+    ("worker_offsets", 0): (-1, "worker_offsets begins with -1: it must begin with 0"),
+    ("worker_offsets", -1): (10**9, "worker_offsets ends with 1000000000: it must end with 12"),
+    ("worker_ids", 0): (0xFF, "worker_texts are no UTF-8"),
     ("worker_ids", 1): (ord("1"), "two of its workers have the same name"),
-    ("worker_ptr", 2): (2**40, "worker_ptr falls from 1099511627776 to 9 at item 3"),
-    ("worker_ptr", 1): (0, "worker_ptr stays at 0 at item 1"),
-    ("row_label", 3): (99, "row_label has 99 at item 3, and there are 3"),
-    ("row_label", 0): (-1, "row_label has -1 at item 0, and there are 3"),
+    ("worker_ptr", 2): (2**40, "worker_ptr falls from 1099511627776 to 9 at index 3"),
+    ("worker_ptr", 1): (0, "worker_ptr stays at 0 at index 1"),
+    ("row_label", 3): (99, "row_label holds 99 at index 3: give numbers from 0 to 2"),
+    ("row_label", 0): (-1, "row_label holds -1 at index 0: give numbers from 0 to 2"),
     ("counts", 4): (np.nan, "counts has nan at item 4, which is not from 0 to"),
     ("table", 5): (np.inf, "table has inf at item 5"),
     ("priors", 0): (0.99, "its priors sum to"),
@@ -62,11 +62,11 @@ MODEL = {
 STREAM = {
     ("task_offsets", 2): (10**9, "task_offsets falls from 1000000000"),
     ("task_texts", 1): (ord("1"), "two of its tasks have the same name"),
-    ("task_ptr", 1): (-5, "task_ptr falls from 0 to -5 at item 1"),
-    ("task_ptr", -1): (3, "task_ptr falls from 12 to 3 at item 5"),
-    ("row", 0): (2**32 - 1, "row has 4294967295 at item 0, and there are 6"),
-    ("row_worker", 0): (77, "row_worker has 77 at item 0, and there are 3"),
-    ("row_label", 0): (2, "row_label has 2 at item 0, and there are 2"),
+    ("task_ptr", 1): (-5, "task_ptr falls from 0 to -5 at index 1"),
+    ("task_ptr", -1): (3, "task_ptr falls from 12 to 3 at index 5"),
+    ("row", 0): (2**32 - 1, "row holds 4294967295 at index 0: give numbers from 0 to 5"),
+    ("row_worker", 0): (77, "row_worker holds 77 at index 0: give numbers from 0 to 2"),
+    ("row_label", 0): (2, "row_label holds 2 at index 0: give numbers from 0 to 1"),
     ("shares", 0): (2, "shares has 2 at item 0, which is not from -1 to 1"),
     ("shares", 1): (-1, "a task with votes has no label"),
 }
@@ -204,5 +204,5 @@ def test_texts_are_cut_between_characters(offsets, text, fine):
     if fine:
         bounds.texts("task", np.array(offsets), data)
         return
-    with pytest.raises(qr.InputError, match="here is not valid: task_offsets"):
+    with pytest.raises(qr.InputError, match="here is not valid: task_"):
         bounds.texts("task", np.array(offsets), data)

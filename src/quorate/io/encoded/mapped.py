@@ -38,6 +38,7 @@ class StoredVocabulary(Vocabulary):
         self.kind = kind
         self._values = values
         self._offsets = offsets
+        self._is_valid = self._is_distinct = True  # opening the folder has looked at all of them
 
     def __len__(self) -> int:
         return len(self._values) if self._offsets is None else len(self._offsets) - 1
