@@ -133,11 +133,11 @@ def test_a_link_stays_and_its_target_is_replaced(here, quorate):
 def test_a_pipe_is_written_into(name, here, quorate):
     os.mkfifo(name)
     got = []
-    reader = threading.Thread(target=lambda: got.append(Path(name).read_bytes()))
+    reader = threading.Thread(target=lambda: got.append(Path(name).read_bytes()), daemon=True)
     reader.start()
     assert quorate("aggregate", "votes.csv", "-o", name, "--quiet") == (0, "", "")
-    reader.join()
     assert Path(name).is_fifo()
+    reader.join()
     wanted = qr.aggregate("votes.csv").labels
     assert (pl.read_parquet if name.endswith("parquet") else pl.read_csv)(got[0]).equals(wanted)
 
