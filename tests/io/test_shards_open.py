@@ -176,6 +176,24 @@ def test_what_is_in_memory_already_is_kept(tmp_path, monday):
     assert content(monday) == before
 
 
+def test_votes_are_held_where_there_is_plenty_of_memory(tmp_path, monday, monkeypatch):
+    before = content(monday)
+    held = qr.read(tmp_path / "v")
+    monkeypatch.setattr(mapped, "available", lambda: 1000)
+    not_held = qr.read(tmp_path / "v")
+    on_disk = qr.aggregate(tmp_path / "v", engine="disk")
+    for name in ("task_ptr", "row", "tasks", "tasks_offsets"):
+        os.truncate(tmp_path / "v" / f"{name}.npy", 130)
+    assert content(held) == before
+    for votes in (not_held, on_disk.votes):
+        with pytest.raises(qr.InputError, match="shorter than it was"):
+            content(votes)
+    with pytest.raises(qr.InputError, match="shorter than it was"):
+        qr.aggregate(held, engine="disk")  # which holds no votes
+    with pytest.raises(qr.InputError, match="shorter than it was"):
+        content(held)
+
+
 def test_a_file_that_is_no_file_is_said(tmp_path, monday):
     path = tmp_path / "v" / "row.npy"
     path.unlink()

@@ -18,10 +18,10 @@ from quorate.engines.stream import ShardFiles
 from quorate.gold import Gold
 from quorate.io.encoded.arrays import writing
 from quorate.io.encoded.build import encode_to
-from quorate.io.encoded.mapped import EncodedVotes
+from quorate.io.encoded.mapped import EncodedVotes, open_encoded
 from quorate.io.encoded.plan import SHARD, Plan, memory_of, votes_in
 from quorate.io.files import Wanted
-from quorate.io.read import as_votes, encoded_folder
+from quorate.io.read import as_votes, encoded_folder, refuse_options
 from quorate.io.sources import Source, paths_of
 from quorate.kernels import glad_reference, reference
 from quorate.votes import Votes
@@ -44,8 +44,13 @@ class DiskEngine:
 
     def read(self, source: Votes | Source, **options: Any) -> Votes:
         """Returns the votes of any source, encoded on disk unless they are in memory; the options are those of `read`."""
-        if isinstance(source, Votes) or encoded_folder(source) is not None:
+        if isinstance(source, Votes):
             return as_votes(source, **options)
+        encoded = encoded_folder(source)
+        if encoded is not None:
+            duplicates = options.pop("duplicates", "all")
+            refuse_options("encode", *options.values(), duplicates=duplicates)
+            return open_encoded(encoded)
         keeper, folder = self._folder()
         paths = paths_of(source)
         plan = Plan.of(memory_of(self.memory), None if paths is None else votes_in(paths))
@@ -68,6 +73,7 @@ class DiskEngine:
         """Returns a session over these votes, whose files are read anew in every pass."""
         keeper, folder = self._folder()
         if isinstance(votes, EncodedVotes) and votes.is_stored:
+            votes.release()
             files = ShardFiles.of(votes)
         else:
             of_tasks = hashes(self.kernels, votes.tasks, self.threads)

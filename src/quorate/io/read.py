@@ -38,8 +38,8 @@ def read(
     """
     folder = encoded_folder(source)
     if folder is not None:
-        _refuse_options("encode", task, worker, label, labels, duplicates=duplicates)
-        return open_encoded(folder)
+        refuse_options("encode", task, worker, label, labels, duplicates=duplicates)
+        return open_encoded(folder, hold=True)
     table = open_table(source, {"task": task, "worker": worker, "label": label})
     encoder = Encoder(labels=labels, duplicates=duplicates, narrow=table.is_text)
     for batch in table.batches:
@@ -58,7 +58,7 @@ def as_votes(
 ) -> Votes:
     """Returns votes as they are, and anything else read; options of reading make no sense for the former."""
     if isinstance(source, Votes):
-        _refuse_options("read", task, worker, label, labels, duplicates=duplicates)
+        refuse_options("read", task, worker, label, labels, duplicates=duplicates)
         return source
     return read(source, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates)
 
@@ -70,7 +70,8 @@ def encoded_folder(source: object) -> Path | None:
     return Path(source)
 
 
-def _refuse_options(by: str, *given: object, duplicates: str) -> None:
+def refuse_options(by: str, *given: object, duplicates: str = "all") -> None:
+    """Raise when options of reading are given for votes that are read already."""
     if any(option is not None for option in given) or duplicates != "all":
         raise OptionError(f"these votes are read already: give task, worker, label, labels and duplicates to {by}()")
 

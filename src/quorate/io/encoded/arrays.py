@@ -91,7 +91,8 @@ class StoredArray:
         self.path = path
         self.dtype = np.dtype(dtype).newbyteorder("<")
         self._length = length
-        self._all: NDArray[Any] | None = None
+        self._all: NDArray[Any] | None = None  # all items, once they were read
+        self._held: NDArray[Any] | None = None  # room for them, while they are checked
         flags = os.O_RDONLY | os.O_NONBLOCK  # a pipe of this name must not be waited for
         try:
             self._descriptor = os.open(path if folder is None else path.name, flags, dir_fd=folder)
@@ -125,11 +126,35 @@ class StoredArray:
 
     def all(self) -> NDArray[Any]:
         """Return all items, read into memory the first time they are asked for; they are read-only."""
-        if self._all is None:
+        whole = self._all
+        if whole is None:
             whole = self[:]
             whole.flags.writeable = False
             self._all = whole
-        return self._all
+        return whole
+
+    def hold(self) -> None:
+        """Make room for all items, to which chunks are read while they are checked: see `chunk` and `keep`."""
+        self._held = np.empty(self._length, self.dtype)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether there is room for all items."""
+        return self._held is not None
+
+    def chunk(self, start: int, stop: int) -> NDArray[Any]:
+        """Return room for some items, to be read to: a part of that for all of them, or room of its own."""
+        return np.empty(stop - start, self.dtype) if self._held is None else self._held[start:stop]
+
+    def keep(self) -> None:
+        """Take the items that were read to their room for those of the file."""
+        if self._held is not None:
+            self._held.flags.writeable = False
+            self._all, self._held = self._held, None
+
+    def release(self) -> None:
+        """Free the memory of the items; whoever asks for all of them reads them again."""
+        self._all = None
 
     def check_size(self) -> None:
         """Raise when the file is not exactly as long as its items and their header are."""

@@ -36,6 +36,8 @@ def check_content(manifest: Manifest, files: Files, threads: int) -> None:
     with ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(lambda check: check(), checks):
             pass
+    for file in files.values():
+        file.keep()
 
 
 class Part:
@@ -50,19 +52,15 @@ class Part:
         self._found = 0
         self._fault: str | None = None
 
-    def chunks(self, before: int | None = None) -> Iterator[NDArray[Any]]:
-        """Yield the items, some at a time; each chunk begins with the last item of the one before, at first with `before`."""
-        kept = 0 if before is None else 1
+    def chunks(self) -> Iterator[NDArray[Any]]:
+        """Yield the items, some at a time; each chunk is good until the next one is asked for, at least."""
         size = max(CHUNK // self.file.dtype.itemsize, 1)
-        buffer = np.empty(min(size, self.stop - self.start) + kept, self.file.dtype)
-        if kept:
-            buffer[0] = before
+        room = None if self.file.is_held else np.empty(min(size, self.stop - self.start), self.file.dtype)
         for at in range(self.start, self.stop, size):
-            chunk = buffer[: min(size, self.stop - at) + kept]
-            self.take(chunk[kept:], at)
+            n = min(size, self.stop - at)
+            chunk = self.file.chunk(at, at + n) if room is None else room[:n]
+            self.take(chunk, at)
             yield chunk
-            if kept:
-                buffer[0] = chunk[-1]
 
     def take(self, out: NDArray[Any], at: int) -> None:
         """Read the items that come next to OUT, on their way to the checksum."""
@@ -101,9 +99,10 @@ def _check_leading(files: Files) -> None:
     for file in files.values():
         file.check_header()
     for name in files.keys() & {"task_ptr", "tasks_offsets"}:
-        first = int(files[name][:1][0])
-        if first:
-            raise InputError(f"{files[name].path} is damaged: it begins with {first}, not 0; encode the votes again")
+        first = files[name].chunk(0, 1)
+        files[name].read_into(first, 0)
+        if first[0]:
+            raise InputError(f"{files[name].path} is damaged: it begins with {first[0]}, not 0; encode the votes again")
 
 
 def _check_panel(manifest: Manifest, files: Files) -> None:
@@ -129,11 +128,11 @@ def _check_ids(manifest: Manifest, files: Files, name: str) -> None:
     """Check the ids of workers or labels, which are held in memory: they are distinct."""
     values, path = _whole(manifest, files, name), files[name].path
     kind = manifest.kinds["worker" if name == "workers" else "label"]
-    offsets = None
+    offsets, fault = None, _boolean_fault(kind, values)
     if kind == "string":
         offsets = _whole(manifest, files, f"{name}_offsets")
         require_offsets(str(files[f"{name}_offsets"].path), offsets, len(values))
-    fault = _values_fault(kind, values, offsets)
+        fault = _text_fault(values, offsets[1:-1])
     if fault is None:
         ids = Vocabulary(kind, values, offsets)
         hashes = np.sort(hash_ids(ids))
@@ -143,20 +142,20 @@ def _check_ids(manifest: Manifest, files: Files, name: str) -> None:
         raise InputError(f"{path} is not valid: {fault}; encode the votes again")
 
 
-def _values_fault(kind: str, values: NDArray[Any], offsets: NDArray[np.int64] | None) -> str | None:
-    """Return what is wrong with some ids: booleans that are neither 0 nor 1, or texts that are not UTF-8."""
-    if kind == "boolean" and len(values) and values.view(np.uint8).max() > 1:
-        return "a boolean is neither 0 nor 1"
-    if offsets is None or not len(values) or values.max() < 128:  # ASCII
+def _boolean_fault(kind: str, values: NDArray[Any]) -> str | None:
+    wrong = kind == "boolean" and len(values) and values.view(np.uint8).max() > 1
+    return "a boolean is neither 0 nor 1" if wrong else None
+
+
+def _text_fault(text: NDArray[np.uint8], begins: NDArray[np.int64]) -> str | None:
+    """Return what is wrong with the texts of some ids, where all but the first begin; None where nothing is."""
+    if not len(text) or text.max() < 128:  # ASCII
         return None
     try:
-        str(values.data, "utf-8")
+        str(text.data, "utf-8")
     except UnicodeDecodeError as error:
         return f"an id is not UTF-8 ({error.reason})"
-    begins = offsets[:-1] - offsets[0]
-    if ((values[begins[begins < len(values)]] & 0xC0) == 0x80).any():
-        return "an id begins within a character"
-    return None
+    return "an id begins within a character" if ((text[begins[begins < len(text)]] & 0xC0) == 0x80).any() else None
 
 
 def _shard_checks(manifest: Manifest, files: Files) -> Iterator[Check]:
@@ -177,10 +176,10 @@ def _shard_checks(manifest: Manifest, files: Files) -> Iterator[Check]:
 def _check_positions(part: Part, begin: int, end: int) -> None:
     """Check where the votes of each task begin: every task has some, and the last one's end with the shard."""
     last = begin
-    for chunk in part.chunks(begin):
-        last = int(chunk[-1])
-        if not (chunk[1:] > chunk[:-1]).all():
+    for chunk in part.chunks():
+        if not (chunk[0] > last and (chunk[1:] > chunk[:-1]).all()):
             part.wrong("the positions of its tasks do not rise")
+        last = int(chunk[-1])
     if last != end:
         part.wrong(f"it ends with {last}, not {end}")
     part.finish()
@@ -195,9 +194,10 @@ def _check_rows(part: Part, rows: int) -> None:
 
 
 def _check_hashes(part: Part, before: int) -> None:
-    for chunk in part.chunks(before):
-        if not (chunk[1:] >= chunk[:-1]).all():
+    for chunk in part.chunks():
+        if not (int(chunk[0]) >= before and (chunk[1:] >= chunk[:-1]).all()):
             part.wrong("the hashes of its tasks fall")
+        before = int(chunk[-1])
     part.finish()
 
 
@@ -226,7 +226,7 @@ def _text_check(kind: str, files: Files, span: Span, task: int, text: int, shard
 
 def _check_values(kind: str, part: Part) -> None:
     for chunk in part.chunks():
-        fault = _values_fault(kind, chunk, None)
+        fault = _boolean_fault(kind, chunk)
         if fault is not None:
             part.wrong(fault)
     part.finish()
@@ -235,20 +235,20 @@ def _check_values(kind: str, part: Part) -> None:
 def _check_texts(offsets: Part, values: Part, *, leading: bool = False) -> None:
     """Check the texts of some ids, and where each begins; `leading`: the 0 before them is one of these positions."""
     at = values.start
-    for number, chunk in enumerate(offsets.chunks(at)):
-        fine = bool((chunk[1:] >= chunk[:-1]).all()) and int(chunk[-1]) <= values.stop
-        if leading and not number and chunk[1] != 0:
-            offsets.wrong(f"it begins with {chunk[1]}, not 0")
-        elif not fine:
+    for number, chunk in enumerate(offsets.chunks()):
+        rises = bool(chunk[0] >= at and (chunk[1:] >= chunk[:-1]).all()) and int(chunk[-1]) <= values.stop
+        if leading and not number and chunk[0] != 0:
+            offsets.wrong(f"it begins with {chunk[0]}, not 0")
+        elif not rises:
             offsets.wrong("the positions of its ids fall, or lie behind their texts")
         if offsets.is_wrong:
             continue
-        text = np.empty(int(chunk[-1]) - at, np.uint8)
+        text = values.file.chunk(at, int(chunk[-1]))
         values.take(text, at)
-        at += len(text)
-        fault = _values_fault("string", text, chunk)
+        fault = _text_fault(text, chunk[:-1] - at)
         if fault is not None:
             values.wrong(fault)
+        at += len(text)
     if at != values.stop:
         offsets.wrong(f"it ends with {at}, not {values.stop}")
     offsets.finish()

@@ -23,11 +23,13 @@ from quorate.io.encoded.content import check_content
 from quorate.io.encoded.manifest import Manifest, is_encoded
 from quorate.io.encoded.spill import hash_ids
 from quorate.io.encoded.writer import Span
+from quorate.io.memory import available
 from quorate.vocabulary import Id, Kind, Vocabulary, text_of
 from quorate.votes import Votes
 
 BLOCK: Final = 1 << 16  # hashes read at once to find an id
 ATTEMPTS: Final = 100  # at opening a folder that others keep replacing
+PLENTY: Final = 8  # times the memory that votes take
 STORED: Any = object()  # stands for an array that is read when it is asked for
 
 
@@ -61,6 +63,12 @@ class StoredVocabulary(Vocabulary):
         if len(codes) and 0 <= codes[0] <= codes[-1] < len(self) and (np.diff(codes) == 1).all():
             return self.part(slice(int(codes[0]), int(codes[-1]) + 1))
         return super().take(codes)
+
+    def release(self) -> None:
+        """Free the memory of ids that can be read again."""
+        for file in (self._values, self._offsets):
+            if file is not None:
+                file.release()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Vocabulary, (self.kind, self.values, self.offsets)
@@ -173,6 +181,13 @@ class EncodedVotes(Votes):
         out.__dict__.update(self.__dict__ | changes)
         return out
 
+    def release(self) -> None:
+        """Free the memory of arrays that can be read again."""
+        for file in self.files.values():
+            file.release()
+        if isinstance(self.tasks, StoredVocabulary):
+            self.tasks.release()
+
     def votes_per_row(self) -> NDArray[np.int64]:
         """Returns how many votes each row holds, [rows]."""
         return self.row_votes if self.is_stored else super().votes_per_row()
@@ -202,14 +217,19 @@ class EncodedVotes(Votes):
             yield tasks, ids, np.diff(self.files["task_ptr"][tasks.start : tasks.stop + 1])
 
 
-def open_encoded(folder: str | os.PathLike[str], *, check: bool = True) -> EncodedVotes:
+def open_encoded(folder: str | os.PathLike[str], *, check: bool = True, hold: bool = False) -> EncodedVotes:
     """Returns the votes of a folder that `encode` made; one that is damaged is an error.
 
-    Checking reads everything once; without `check` only the manifest and the sizes of the files are looked at.
+    Checking reads everything once; without `check` only the manifest and the sizes of the files are looked at. `hold`
+    says that all votes will be asked for: what is checked is held in memory, where there is plenty of it.
     """
     where = Path(folder)
     manifest, files = _open_files(where)
     if check:
+        wanted = [files[name] for name in ("task_ptr", "row", "tasks", "tasks_offsets") if name in files]
+        if hold and sum(len(file) * file.dtype.itemsize for file in wanted) <= available() // PLENTY:
+            for file in wanted:
+                file.hold()
         check_content(manifest, files, os.cpu_count() or 1)
     kinds = manifest.kinds
 
