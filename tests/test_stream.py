@@ -84,11 +84,7 @@ def test_rows_in_any_order_and_restarts_anywhere_give_the_same_bytes(
 class Deadly:
     """Every step that changes the disk, killed before or after the n-th of them; a dead process changes nothing more."""
 
-<<<<<<< ours
-    steps = ((os, "open"), (os, "fsync"), (Path, "replace"), (Path, "unlink"))
-=======
     steps = ((os, "ftruncate"), (os, "fsync"), (Path, "replace"), (write, "_unlink"), (Path, "unlink"))
->>>>>>> theirs
 
     def __init__(self, patch, fatal, after):
         self.fatal, self.after, self.done, self.dead = fatal, after, 0, False
