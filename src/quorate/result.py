@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from quorate import learning
 from quorate.engines.base import Engine, Session
+from quorate.engines.memory import require_probabilities
 from quorate.engines.registry import resolve, votes_for
 from quorate.errors import InputError, shown
 from quorate.fit import Fit, Pieces, TraceRow
@@ -27,7 +28,7 @@ from quorate.knowledge import Knowledge
 from quorate.learning import learned_from
 from quorate.tempering import posterior_pieces, tempered_fit
 from quorate.transfer import Learned, transfer
-from quorate.trust.verdicts import Assessment, assess
+from quorate.trust.verdicts import VERDICTS, Assessment, assess
 from quorate.votes import Votes, piece
 
 CHUNK = 1 << 20  # tasks looked at at once, so that copies stay small
@@ -232,7 +233,8 @@ class Result:
         return _joined(self.label_batches())
 
     def probabilities_frame(self) -> pl.DataFrame:
-        """Returns `probabilities` as a polars frame, whatever the caller's kind."""
+        """Returns `probabilities` as a polars frame, whatever the caller's kind; too little memory is foreseen and said."""
+        require_probabilities(self.votes)
         return _joined(self.probability_batches())
 
     def label_batches(self) -> Iterator[pl.DataFrame]:
@@ -309,7 +311,7 @@ class Result:
             "accuracy_high": found.accuracy.high,
             "information": found.information,
             "evidence": found.evidence,
-            "verdict": found.verdict,
+            "verdict": pl.Series(VERDICTS).gather(found.verdict),
             "copies": column(self.votes.workers, found.copies),
         }
 

@@ -182,6 +182,33 @@ def test_what_is_too_large_to_look_at_is_said(monkeypatch, caplog):
     assert result.priors["low"].is_nan().all()
 
 
+def test_what_would_not_fit_in_memory_is_refused_with_the_estimate(monkeypatch, caplog):
+    monkeypatch.setattr("quorate.trust.verdicts.available", lambda: 100_000)
+    with caplog.at_level(logging.WARNING, "quorate.trust.verdicts"):
+        workers = qr.aggregate(qr.simulate(tasks=500, workers=10, labels=50, seed=1).votes).workers
+    assert "no intervals and verdicts: they need about" in caplog.text
+    assert "but 0.1 MiB are free: merge rare labels, drop workers with few votes" in caplog.text
+    assert workers["accuracy_low"].is_nan().all()
+    assert workers["accuracy"].is_not_nan().all()
+
+
+@pytest.mark.parametrize(("workers", "votes_per_task"), [(300, 4), (900, 2)])
+def test_blocks_of_workers_and_tasks_change_nothing(monkeypatch, workers, votes_per_task):
+    crowd = qr.simulate(tasks=900, workers=workers, labels=4, votes_per_task=votes_per_task, colluders=0.1, spammers=0.1, seed=3)
+    votes = qr.read(crowd.votes)
+    whole = qr.aggregate(votes)
+    monkeypatch.setattr("quorate.trust.kinds.SAMPLE", 40)  # every seventh worker, and so on
+    sampled = qr.aggregate(votes).workers
+    for module in ("ballots", "kinds", "intervals"):
+        monkeypatch.setattr(f"quorate.trust.{module}.WORKERS", 37)
+    monkeypatch.setattr("quorate.trust.ballots.CELLS", 200)
+    parts = qr.aggregate(votes)
+    numbers = [name for name, kind in sampled.schema.items() if kind.is_numeric()]
+    assert parts.workers.drop(numbers).equals(sampled.drop(numbers))
+    assert parts.workers.select(numbers).to_numpy() == pytest.approx(sampled.select(numbers).to_numpy(), rel=1e-12, abs=1e-12)
+    assert parts.priors.equals(whole.priors)
+
+
 @pytest.mark.parametrize("name", ["rte", "bm", "labelme", "snow_temp", "anesthesia"])
 def test_real_crowds_have_few_bad_words(data_dir, name):
     words = Counter(qr.aggregate(data_dir / name / "votes.csv").workers["verdict"])

@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from quorate.votes import Panel, Votes
 
 PIECE = 1 << 17  # votes looked at at once, so that copies stay small and near
+CELLS = 1 << 23  # tasks x labels looked at at once: many labels make pieces of fewer tasks
+Places = NDArray[np.int64] | slice  # of votes
+WORKERS = 1 << 16  # workers looked at at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,12 +111,26 @@ class Ballots:
         np.cumsum(np.add.reduceat(chosen, self.task_ptr[:-1], dtype=np.int64), out=ptr[1:])
         return Ballots(self.panel, ptr, self.row[chosen])
 
+    def by_workers(self) -> Iterator[tuple[slice, Places, NDArray[np.int64]]]:
+        """Yields (some workers, the places of their votes in order, the worker of each counted from the first of these)."""
+        n = self.panel.n_workers
+        if n <= WORKERS:
+            yield slice(0, n), slice(None), self.worker()
+            return
+        order = np.argsort(self.row, kind="stable")  # by row is by worker, too
+        worker = self.row_worker[self.row[order]]
+        for start in range(0, n, WORKERS):
+            first, last = np.searchsorted(worker, [start, start + WORKERS])
+            # A worker's votes in the order of the tasks, as sums over all votes meet them.
+            places = np.sort(order[first:last])
+            yield slice(start, min(start + WORKERS, n)), places, self.row_worker[self.row[places]] - start
+
     def pieces(self) -> Iterator[Piece]:
-        """Yields the votes of some tasks after the other, about `PIECE` votes each; a task is never split."""
-        start = 0
+        """Yields the votes of some tasks after the other, at most about `PIECE` votes each; a task is never split."""
+        start, most = 0, max(CELLS // max(self.panel.n_labels, 1), 1)
         while start < self.n_tasks:
             end = int(np.searchsorted(self.task_ptr, self.task_ptr[start] + PIECE, side="right")) - 1
-            end = max(end, start + 1)
+            end = max(min(end, start + most), start + 1)
             votes = slice(int(self.task_ptr[start]), int(self.task_ptr[end]))
             row = self.row[votes].astype(np.intp)
             yield Piece(

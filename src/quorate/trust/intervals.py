@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.trust.ballots import Ballots
+from quorate.trust.ballots import WORKERS, Ballots
 from quorate.trust.posterior import ALIKE, LENT, Belief
 from quorate.trust.quantiles import beta_interval
 
@@ -48,7 +48,10 @@ def accuracy_interval(ballots: Ballots, belief: Belief, right: NDArray[np.float3
     worker, votes = ballots.worker(), ballots.per_worker
     expected = np.bincount(worker, right, minlength=len(votes))
     unsure = np.bincount(worker, right * (1.0 - right), minlength=len(votes))
-    now = np.clip((belief.totals * belief.right(ballots)).sum(axis=0) / ballots.divisor, 1e-3, 1.0 - 1e-3)
+    now = np.zeros(len(votes))
+    for c in range(ballots.panel.n_labels):
+        now += belief.totals[c] * belief.right(ballots, c)
+    now = np.clip(now / ballots.divisor, 1e-3, 1.0 - 1e-3)
     counting = np.maximum(votes - unsure / (now * (1.0 - now)), 0.05 * ballots.divisor)
     alone = now + (expected - votes * now) / counting  # the accuracy that the worker's own votes say
     crowd = population(alone, counting, ballots.divisor)
@@ -115,12 +118,14 @@ def _scores(ballots: Ballots, belief: Belief, groups: int) -> tuple[Floats, Floa
     start = np.cumsum(length) - length
     votes = np.repeat(ballots.task_ptr[chosen] - start, length) + np.arange(length.sum())
     row = ballots.row[votes]
-    worker, label, chance = ballots.row_worker[row], panel.row_label[row], belief.right(ballots)
+    worker, label = ballots.row_worker[row], panel.row_label[row]
     group = np.arange(panel.n_workers) * 2654435761 % 2**32 * groups >> 32  # stirred, as neighbours may be alike
     cell = np.repeat(np.arange(len(chosen)), length) * groups + group[worker]
     size = np.bincount(group, minlength=groups)
     for c in range(k):
-        beyond = np.bincount(cell, (label == c) - chance[c, worker], minlength=len(chosen) * groups).reshape(-1, groups)
+        beyond = np.bincount(cell, (label == c) - belief.right(ballots, c)[worker], minlength=len(chosen) * groups).reshape(
+            -1, groups
+        )
         slope = posterior[:, c : c + 1] * beyond
         unit = belief.mean[c, c] * (1.0 - belief.mean[c, c])
         parts += [slope.sum(axis=1, keepdims=True), slope]
@@ -130,4 +135,10 @@ def _scores(ballots: Ballots, belief: Belief, groups: int) -> tuple[Floats, Floa
 
 def _interval(mean: Floats, variance: Floats) -> Interval:
     """Returns the middle of the beta distributions of these means and variances, [n] each."""
-    return Interval(*beta_interval(mean, np.maximum(mean * (1.0 - mean) / variance - 1.0, 0.5), SHARE))
+    low, high = np.empty(len(mean)), np.empty(len(mean))
+    for start in range(0, len(mean), WORKERS):
+        cut = slice(start, start + WORKERS)
+        some = mean[cut]
+        strength = np.maximum(some * (1.0 - some) / variance[cut] - 1.0, 0.5)
+        low[cut], high[cut] = beta_interval(some, strength, SHARE)
+    return Interval(low, high)

@@ -9,15 +9,17 @@ evidence and evading are weighed against giving all labels alike, too.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.trust.ballots import Ballots
+from quorate.trust.ballots import WORKERS, Ballots, Places
 from quorate.trust.information import Seen
 
 Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
 
 LOOKS: Final = np.linspace(0.05, 0.95, 10)
 EVADES: Final = np.array([0.35, 0.65, 0.95])
@@ -41,24 +43,55 @@ class Kinds(NamedTuple):
 
 def kinds(ballots: Ballots, seen: Seen) -> Kinds:
     """Returns what kind every worker is, with the mixture of kinds told by all workers."""
-    log_likelihood = _log_likelihoods(ballots, seen)
+    n = ballots.panel.n_workers
+    every = max(n // SAMPLE, 1)
+    parts = ((cut, *_likelihoods(ballots, seen, places, worker, cut)) for cut, places, worker in ballots.by_workers())
+    if n <= WORKERS:
+        at_once = [next(parts)]
+        return _told(n, at_once, _mixture(at_once[0][1][::every]))
+    # More workers than are looked at at once: first those who say enough about all, then all of them.
+    sample = [likelihood[-cut.start % every :: every] for cut, likelihood, *_ in parts]
+    weights = _mixture(np.concatenate(sample))
+    del sample
+    again = ((cut, *_likelihoods(ballots, seen, places, worker, cut)) for cut, places, worker in ballots.by_workers())
+    return _told(n, again, weights)
+
+
+Part = tuple[slice, Floats, Floats, Floats]  # some workers, and of them the likelihoods, their scale, and `alike`
+
+
+def _likelihoods(
+    ballots: Ballots, seen: Seen, places: Places, worker: NDArray[np.int64], cut: slice
+) -> tuple[Floats, Floats, Floats]:
+    """Returns of some workers, against guessing: likelihoods, [workers, hypotheses], their scale, and that of all alike.
+
+    Likelihoods are divided by a factor, whose logarithm is the scale, [workers, 1]. The last, [workers], is a logarithm.
+    """
+    n, labels = cut.stop - cut.start, ballots.n_labels
+    guess, others = seen.guess[places], seen.others[places]
+    log_likelihood = _log_likelihoods(guess, others, worker, n, labels)
+    alike: Floats = np.bincount(worker, -np.log(labels * guess), minlength=n).astype(np.float64, copy=False)
     scale = log_likelihood.max(axis=1, initial=0.0, keepdims=True)
-    likelihood = np.exp(log_likelihood - scale)
-    weights = _mixture(likelihood[:: max(len(likelihood) // SAMPLE, 1)])
-    joint = likelihood * weights
+    log_likelihood -= scale
+    return np.exp(log_likelihood, out=log_likelihood), scale, alike
+
+
+def _told(n: int, parts: Iterable[Part], weights: Floats) -> Kinds:
+    """Returns what kind every worker is, [n] each, given how frequent each hypothesis is."""
+    out = Kinds(*(np.empty(n) for _ in Kinds._fields))
     evading, looking = weights[:GUESSES], weights[GUESSES + 1 :]
-    evaded = likelihood[:, :GUESSES] @ (evading / evading.sum())
-    won = 0.5 * (evaded + likelihood[:, GUESSES + 1 :] @ (looking / looking.sum()))
-    alike = np.bincount(ballots.worker(), -np.log(ballots.n_labels * seen.guess), minlength=len(won))
-    joint /= joint.sum(axis=1, keepdims=True)
-    return Kinds(
-        evader=joint[:, :GUESSES].sum(axis=1),
-        guesser=joint[:, GUESSES],
-        looks=joint[:, GUESSES + 1 :] @ LOOKS,
-        evades=joint[:, :GUESSES] @ EVADES,
-        bits=(_log(won) + scale[:, 0] - np.maximum(alike - OWN, 0.0)) / np.log(2.0),
-        alike=(alike - _log(evaded) - scale[:, 0]) / np.log(2.0),
-    )
+    for cut, likelihood, scale, alike in parts:
+        evaded = likelihood[:, :GUESSES] @ (evading / evading.sum())
+        won = 0.5 * (evaded + likelihood[:, GUESSES + 1 :] @ (looking / looking.sum()))
+        joint = np.multiply(likelihood, weights, out=likelihood)
+        joint /= joint.sum(axis=1, keepdims=True)
+        out.evader[cut] = joint[:, :GUESSES].sum(axis=1)
+        out.guesser[cut] = joint[:, GUESSES]
+        out.looks[cut] = joint[:, GUESSES + 1 :] @ LOOKS
+        out.evades[cut] = joint[:, :GUESSES] @ EVADES
+        out.bits[cut] = (_log(won) + scale[:, 0] - np.maximum(alike - OWN, 0.0)) / np.log(2.0)
+        out.alike[cut] = (alike - _log(evaded) - scale[:, 0]) / np.log(2.0)
+    return out
 
 
 def _log(likelihood: Floats) -> Floats:
@@ -71,27 +104,29 @@ def expected(ballots: Ballots, seen: Seen, found: Kinds) -> NDArray[np.float32]:
     worker, labels = ballots.worker(), ballots.n_labels
     looks, evades, evader = (part.astype(np.float32)[worker] for part in (found.looks, found.evades, found.evader))
     guessing = seen.guess * (1.0 - looks - evader)
-    chance = guessing + looks * seen.others + (evader - evades) / labels + evades * _evaded(seen, labels)
+    chance = guessing + looks * seen.others + (evader - evades) / labels + evades * _evaded(seen.others, labels)
     out: NDArray[np.float32] = np.clip(chance, 0.005, 0.995)
     return out
 
 
-def _log_likelihoods(ballots: Ballots, seen: Seen) -> Floats:
-    """Returns the log-likelihood of each worker's votes under each hypothesis, less that of guessing, [workers, hypotheses]."""
-    worker, labels = ballots.worker(), ballots.n_labels
-    out = np.zeros((ballots.panel.n_workers, GUESSES + 1 + len(LOOKS)))
-    evaded, lift = _evaded(seen, labels), seen.others / seen.guess - 1.0
+def _log_likelihoods(guess: Singles, others: Singles, worker: NDArray[np.int64], workers: int, labels: int) -> Floats:
+    """Returns the log-likelihood of each worker's votes under each hypothesis, less that of guessing, [workers, hypotheses].
+
+    `guess`, `others` and `worker` are those of the votes, [votes] each.
+    """
+    out = np.zeros((workers, GUESSES + 1 + len(LOOKS)))
+    evaded, lift = _evaded(others, labels), others / guess - 1.0
     for n, share in enumerate(EVADES.astype(np.float32)):
-        ratio = ((1.0 - share) / labels + share * evaded) / seen.guess
+        ratio = ((1.0 - share) / labels + share * evaded) / guess
         out[:, n] = np.bincount(worker, np.log(ratio), minlength=len(out))
     for n, share in enumerate(LOOKS.astype(np.float32)):
         out[:, GUESSES + 1 + n] = np.bincount(worker, np.log1p(share * lift), minlength=len(out))
     return out
 
 
-def _evaded(seen: Seen, labels: int) -> NDArray[np.float32]:
+def _evaded(others: Singles, labels: int) -> Singles:
     """Returns the chance that one who gives any label but the true one gives the label of each vote, [votes]."""
-    return (1.0 - seen.others) / np.float32(max(labels - 1, 1))
+    return (1.0 - others) / np.float32(max(labels - 1, 1))
 
 
 def _mixture(likelihood: Floats) -> Floats:

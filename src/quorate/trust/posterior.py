@@ -36,13 +36,13 @@ class Belief:
     totals: Floats  # [K, workers]
     mean: Floats  # [K true, K given] the mean worker's confusion
 
-    def right(self, ballots: Ballots) -> Floats:
-        """Returns each worker's probability of a right answer by true label, [K, workers], with the votes lent."""
-        panel = ballots.panel
-        out = np.broadcast_to(LENT * np.diagonal(self.mean)[:, None], self.totals.shape).copy()
-        out[panel.row_label, ballots.row_worker] += self.counts[panel.row_label, np.arange(panel.n_rows)]
-        shares: Floats = out / (self.totals + LENT)
-        return shares
+    def right(self, ballots: Ballots, c: int) -> Floats:
+        """Returns each worker's probability of a right answer under true label c, [workers], with the votes lent."""
+        own = np.flatnonzero(ballots.panel.row_label == c)
+        out = np.full(self.totals.shape[1], LENT * self.mean[c, c])
+        out[ballots.row_worker[own]] += self.counts[c, own]
+        out /= self.totals[c] + LENT
+        return out
 
 
 def of_labels(labels: NDArray[np.int32], k: int) -> Posterior:
@@ -56,14 +56,18 @@ def of_labels(labels: NDArray[np.int32], k: int) -> Posterior:
     return out
 
 
-def settle(ballots: Ballots, start: Posterior, known: NDArray[np.bool_] | None = None) -> Posterior:
-    """Returns the posterior, [K, tasks], that passes from `start`, [K, tasks], settle at; `known` tasks, [tasks], keep theirs."""
-    now = start.copy()
+def settle(ballots: Ballots, start: Posterior, known: NDArray[np.bool_] | None = None, *, in_place: bool = False) -> Posterior:
+    """Returns the posterior, [K, tasks], that passes from `start`, [K, tasks], settle at; `known` tasks, [tasks], keep theirs.
+
+    `in_place` uses `start` up: posteriors of many labels are large.
+    """
+    now = start if in_place else start.copy()
+    given = None if known is None else start[:, known]
     for n in range(MOST):
         shares = now.sum(axis=1, dtype=np.float64)
         judge_tasks(ballots, tally(ballots, now), now)
         if known is not None:
-            now[:, known] = start[:, known]
+            now[:, known] = given
         change = np.abs(now.sum(axis=1, dtype=np.float64) - shares).sum() / max(ballots.n_tasks, 1)
         if change < STILL and n + 1 >= LEAST:
             break
@@ -102,11 +106,12 @@ class OwnVoteOut:
     """The probability of votes under one true label, each judged by its worker's other votes."""
 
     def __init__(self, ballots: Ballots, belief: Belief) -> None:
-        lent = LENT * belief.mean[:, ballots.panel.row_label]
-        self._ballots = ballots
         self._posterior = belief.posterior
-        self._top = (belief.counts + lent).astype(np.float32)  # [K, rows]
-        self._bottom = (belief.totals + LENT).astype(np.float32)  # [K, workers]
+        self._top = np.empty(belief.counts.shape, np.float32)  # [K, rows]
+        self._bottom = np.empty(belief.totals.shape, np.float32)  # [K, workers]
+        for c in range(len(self._top)):  # label by label: sums in float64 of all of them would not be small
+            self._top[c] = belief.counts[c] + LENT * belief.mean[c][ballots.panel.row_label]
+            self._bottom[c] = belief.totals[c] + LENT
 
     def chance(self, c: int, piece: Piece) -> tuple[Posterior, Posterior]:
         """Returns (posterior of c; probability of the vote under c, without its task) of the votes of a piece, [votes] each."""
