@@ -201,7 +201,7 @@ def test_blocks_of_workers_and_tasks_change_nothing(monkeypatch, workers, votes_
     sampled = qr.aggregate(votes).workers
     for module in ("ballots", "kinds", "intervals"):
         monkeypatch.setattr(f"quorate.trust.{module}.WORKERS", 37)
-    monkeypatch.setattr("quorate.trust.ballots.CELLS", 200)
+    monkeypatch.setattr("quorate.trust.posterior.CELLS", 2000)
     parts = qr.aggregate(votes)
     numbers = [name for name, kind in sampled.schema.items() if kind.is_numeric()]
     assert parts.workers.drop(numbers).equals(sampled.drop(numbers))

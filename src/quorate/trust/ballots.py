@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from quorate.votes import Panel, Votes
 
 PIECE = 1 << 17  # votes looked at at once, so that copies stay small and near
-CELLS = 1 << 23  # tasks x labels looked at at once: many labels make pieces of fewer tasks
+CELLS = 1 << 24  # rows x labels, or tasks x labels, looked at at once: many labels are taken in blocks
 Places = NDArray[np.int64] | slice  # of votes
 WORKERS = 1 << 16  # workers looked at at once
 
@@ -74,6 +74,17 @@ class Ballots:
         return self.panel.row_worker()
 
     @cached_property
+    def rows_by_label(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The rows in the order of the labels given, [rows], and where each label's begin, [K + 1]."""
+        labels = self.panel.row_label
+        return np.argsort(labels, kind="stable"), np.searchsorted(np.sort(labels), np.arange(self.panel.n_labels + 1))
+
+    def rows_of(self, label: int) -> NDArray[np.int64]:
+        """Returns the rows of a label that was given, in order."""
+        order, ptr = self.rows_by_label
+        return order[ptr[label] : ptr[label + 1]]
+
+    @cached_property
     def per_row(self) -> NDArray[np.int64]:
         """The number of votes of each row, [rows]."""
         return np.bincount(self.row, minlength=self.panel.n_rows)
@@ -126,11 +137,11 @@ class Ballots:
             yield slice(start, min(start + WORKERS, n)), places, self.row_worker[self.row[places]] - start
 
     def pieces(self) -> Iterator[Piece]:
-        """Yields the votes of some tasks after the other, at most about `PIECE` votes each; a task is never split."""
-        start, most = 0, max(CELLS // max(self.panel.n_labels, 1), 1)
+        """Yields the votes of some tasks after the other, about `PIECE` votes each; a task is never split."""
+        start = 0
         while start < self.n_tasks:
             end = int(np.searchsorted(self.task_ptr, self.task_ptr[start] + PIECE, side="right")) - 1
-            end = max(min(end, start + most), start + 1)
+            end = max(end, start + 1)
             votes = slice(int(self.task_ptr[start]), int(self.task_ptr[end]))
             row = self.row[votes].astype(np.intp)
             yield Piece(

@@ -33,7 +33,8 @@ def mutual_information(ballots: Ballots, belief: Belief) -> Floats:
     panel, votes = ballots.panel, ballots.divisor
     bits = np.zeros(panel.n_rows)
     scale = votes[ballots.row_worker] / np.maximum(ballots.per_row, 1)
-    for counts, totals in zip(belief.counts, belief.totals, strict=True):
+    for c, totals in enumerate(belief.totals):
+        counts = belief.row_counts(ballots, c)
         seen = counts > 1e-9
         bits[seen] += counts[seen] * np.log2(counts[seen] * scale[seen] / totals[ballots.row_worker[seen]])
     met = np.minimum((belief.totals > 0.5).sum(axis=0), votes)
@@ -55,14 +56,15 @@ def compare(ballots: Ballots, belief: Belief, witnessed: NDArray[np.bool_] | Non
     votes = ballots.per_worker[ballots.row_worker]
     leant = np.maximum(ballots.per_row - 1, 0) + LEANING * usual[panel.row_label]
     guess = (leant / (np.maximum(votes - 1, 0) + LEANING)).astype(np.float32)
-    judge = OwnVoteOut(ballots, belief)
+    judge, total = OwnVoteOut(ballots, belief), np.zeros(n, np.float32)
+    for block in judge.blocks(range(k)):
+        for piece in ballots.pieces():
+            for c in block:
+                total[piece.votes] += _without(*judge.chance(c, piece), None if witnessed is None else witnessed[piece.votes])
     for piece in ballots.pieces():
-        here, seen = piece.votes, None if witnessed is None else witnessed[piece.votes]
-        total = np.zeros(len(piece.row), np.float32)
-        for c in range(k):
-            total += _without(*judge.chance(c, piece), seen)
+        here = piece.votes
         right[here], chance = judge.chance_given(piece)
-        others[here] = _without(right[here].copy(), chance, seen) / total
+        others[here] = _without(right[here].copy(), chance, None if witnessed is None else witnessed[here]) / total[here]
     return Seen(right, np.minimum(others, 1.0), guess[ballots.row])
 
 

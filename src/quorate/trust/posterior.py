@@ -7,13 +7,14 @@ task: the collapsed posterior of a Dirichlet population (the zero-order approxim
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.trust.ballots import Ballots, Piece
+from quorate.trust.ballots import CELLS, Ballots, Piece
 
 Floats = NDArray[np.float64]
 Posterior = NDArray[np.float32]
@@ -32,15 +33,20 @@ class Belief:
 
     posterior: Posterior  # [K, tasks]
     priors: Floats  # [K] share of the tasks, with one task lent to every label that was given; 0 for the others
-    counts: Floats  # [K, rows] expected votes of a row on tasks of this true label
+    counts: Floats | None  # [K, rows] expected votes of a row on tasks of this true label; None where they are too many
+    own: Floats  # [rows] the same for the label that the row gives
     totals: Floats  # [K, workers]
     mean: Floats  # [K true, K given] the mean worker's confusion
 
+    def row_counts(self, ballots: Ballots, c: int) -> Floats:
+        """Returns the expected votes of each row on tasks of true label c, [rows]; counted again where they were too many."""
+        return counted(ballots, self.posterior[c]) if self.counts is None else self.counts[c]
+
     def right(self, ballots: Ballots, c: int) -> Floats:
         """Returns each worker's probability of a right answer under true label c, [workers], with the votes lent."""
-        own = np.flatnonzero(ballots.panel.row_label == c)
+        rows = ballots.rows_of(c)
         out = np.full(self.totals.shape[1], LENT * self.mean[c, c])
-        out[ballots.row_worker[own]] += self.counts[c, own]
+        out[ballots.row_worker[rows]] += self.own[rows]
         out /= self.totals[c] + LENT
         return out
 
@@ -77,14 +83,24 @@ def settle(ballots: Ballots, start: Posterior, known: NDArray[np.bool_] | None =
 def tally(ballots: Ballots, posterior: Posterior) -> Belief:
     """Returns what this posterior, [K, tasks], says of workers and labels."""
     panel, k = ballots.panel, ballots.panel.n_labels
-    counts, pool = np.empty((k, panel.n_rows)), np.empty((k, k))
+    counts = np.empty((k, panel.n_rows)) if k * panel.n_rows <= CELLS else None
+    pool, totals, own = np.empty((k, k)), np.empty((k, panel.n_workers)), np.empty(panel.n_rows)
     for c in range(k):
-        counts[c] = np.bincount(ballots.row, ballots.spread(posterior[c]), minlength=panel.n_rows)
-        pool[c] = np.bincount(panel.row_label, counts[c], minlength=k)
-    totals = np.add.reduceat(counts, panel.worker_ptr[:-1], axis=1)
+        of_rows = counted(ballots, posterior[c])
+        pool[c] = np.bincount(panel.row_label, of_rows, minlength=k)
+        totals[c] = np.add.reduceat(of_rows, panel.worker_ptr[:-1])
+        rows = ballots.rows_of(c)
+        own[rows] = of_rows[rows]
+        if counts is not None:
+            counts[c] = of_rows
     given = np.bincount(panel.row_label, minlength=k) > 0
     tasks = (posterior.sum(axis=1, dtype=np.float64) + 1.0) * given
-    return Belief(posterior, tasks / max(float(tasks.sum()), 1.0), counts, totals, mean_worker(pool))
+    return Belief(posterior, tasks / max(float(tasks.sum()), 1.0), counts, own, totals, mean_worker(pool))
+
+
+def counted(ballots: Ballots, of_label: Posterior) -> Floats:
+    """Returns the expected votes of each row on tasks of one true label, [rows], from its probabilities, [tasks]."""
+    return np.bincount(ballots.row, ballots.spread(of_label), minlength=ballots.panel.n_rows).astype(np.float64, copy=False)
 
 
 def mean_worker(pool: Floats) -> Floats:
@@ -106,23 +122,39 @@ class OwnVoteOut:
     """The probability of votes under one true label, each judged by its worker's other votes."""
 
     def __init__(self, ballots: Ballots, belief: Belief) -> None:
-        self._posterior = belief.posterior
-        self._top = np.empty(belief.counts.shape, np.float32)  # [K, rows]
-        self._bottom = np.empty(belief.totals.shape, np.float32)  # [K, workers]
-        for c in range(len(self._top)):  # label by label: sums in float64 of all of them would not be small
-            self._top[c] = belief.counts[c] + LENT * belief.mean[c][ballots.panel.row_label]
-            self._bottom[c] = belief.totals[c] + LENT
+        self._ballots = ballots
+        self._belief = belief
+        self._lines: dict[int, tuple[Posterior, Posterior]] = {}  # of a label: [rows] and [workers]
+
+    def blocks(self, labels: Iterable[int]) -> Iterator[list[int]]:
+        """Yields some labels after the other, whose votes can then be judged: as many as fit at once."""
+        every, panel, belief = list(labels), self._ballots.panel, self._belief
+        size = max(CELLS // max(panel.n_rows + panel.n_workers, 1), 1)
+        for start in range(0, len(every), size):
+            block = every[start : start + size]
+            self._lines = {
+                c: (
+                    (belief.row_counts(self._ballots, c) + LENT * belief.mean[c][panel.row_label]).astype(np.float32),
+                    (belief.totals[c] + LENT).astype(np.float32),
+                )
+                for c in block
+            }
+            yield block
 
     def chance(self, c: int, piece: Piece) -> tuple[Posterior, Posterior]:
         """Returns (posterior of c; probability of the vote under c, without its task) of the votes of a piece, [votes] each."""
-        own = np.repeat(self._posterior[c, piece.tasks], piece.per_task)
-        return own, _ratio(self._top[c].take(piece.row), self._bottom[c].take(piece.worker), own)
+        top, bottom = self._lines[c]
+        own = np.repeat(self._belief.posterior[c, piece.tasks], piece.per_task)
+        return own, _ratio(top.take(piece.row), bottom.take(piece.worker), own)
 
     def chance_given(self, piece: Piece) -> tuple[Posterior, Posterior]:
         """Returns the same with the label that each vote gives in the place of c."""
+        belief = self._belief
         task = np.repeat(np.arange(piece.tasks.start, piece.tasks.stop), piece.per_task)
-        own = self._posterior[piece.label, task]
-        return own, _ratio(self._top[piece.label, piece.row], self._bottom[piece.label, piece.worker], own)
+        own = belief.posterior[piece.label, task]
+        top = belief.own[piece.row] + LENT * np.diagonal(belief.mean)[piece.label]
+        bottom = belief.totals[piece.label, piece.worker] + LENT
+        return own, _ratio(top.astype(np.float32), bottom.astype(np.float32), own)
 
 
 def _ratio(top: Posterior, bottom: Posterior, own: Posterior) -> Posterior:
@@ -138,12 +170,17 @@ def _ratio(top: Posterior, bottom: Posterior, own: Posterior) -> Posterior:
 def judge_tasks(ballots: Ballots, belief: Belief, out: Posterior) -> None:
     """Writes the posterior under a belief to OUT [K, tasks], which may be the belief's own."""
     judge, given = OwnVoteOut(ballots, belief), belief.priors > 0
-    for piece in ballots.pieces():
-        scores = np.full((len(given), len(piece.starts)), -np.inf, np.float32)
-        for c in np.flatnonzero(given).tolist():
-            _, chance = judge.chance(c, piece)
-            scores[c] = np.add.reduceat(np.log(chance, out=chance), piece.starts) + np.float32(np.log(belief.priors[c]))
-        scores -= scores.max(axis=0)
-        np.exp(scores, out=scores)
-        scores /= scores.sum(axis=0)
-        out[:, piece.tasks] = scores
+    out[~given] = -np.inf
+    for block in judge.blocks(np.flatnonzero(given).tolist()):
+        for piece in ballots.pieces():
+            for c in block:  # of the posterior, only that of c is read here, and only that of c is written
+                _, chance = judge.chance(c, piece)
+                scores = np.add.reduceat(np.log(chance, out=chance), piece.starts)
+                out[c, piece.tasks] = scores + np.float32(np.log(belief.priors[c]))
+    size = max(CELLS // max(len(given), 1), 1)
+    for start in range(0, ballots.n_tasks, size):
+        some = out[:, start : start + size].copy()
+        some -= some.max(axis=0)
+        np.exp(some, out=some)
+        some /= some.sum(axis=0)
+        out[:, start : start + size] = some

@@ -109,9 +109,10 @@ def assess(votes: Votes, labels: NDArray[np.int32], known: NDArray[np.bool_] | N
 def estimate(votes: Votes) -> int:
     """Returns about how many bytes `assess` takes at its peak; benchmarks/memory.py measures it."""
     n, rows, tasks, workers, k = len(votes), votes.n_rows, votes.n_tasks, votes.n_workers, votes.n_labels
-    belief = 8 * k * (rows + workers) + 4 * k * tasks  # counts and posteriors
-    # Chances in float32, the scores of some tasks, and what the mean worker is made of.
-    settling = 4 * k * (rows + workers) + 4 * min(k * tasks, CELLS) + 6 * 8 * k * k + 40 * n
+    kept = k * rows if k * rows <= CELLS else 0  # counts are kept, or counted again when they are asked for
+    belief = 4 * k * tasks + 8 * k * workers + 8 * kept
+    # Chances of some labels in float32, posteriors of some tasks, and what the mean worker is made of.
+    settling = 4 * min(k * (rows + workers), CELLS) + 4 * min(k * tasks, CELLS) + 6 * 8 * k * k + 40 * n
     # Pairs of votes, and of workers; where there are too many of the former, those are looked at who share several tasks.
     size = np.diff(votes.task_ptr)
     every, budget, of_workers = int((size * (size - 1) // 2).sum()), max(BUDGET, n), workers * workers // 2
