@@ -218,6 +218,23 @@ def test_no_memory_in_the_middle_of_many_votes(model, tmp_path, kernels, request
     assert tasks == 40_040
 
 
+@pytest.mark.parametrize("model", ["fds", "ds"])
+def test_a_change_that_fails_takes_back_what_it_added(model, tmp_path):
+    online = qr.Online(labels=["a", "b"], model=model)
+    online.learn_many(VOTES)
+    before = content(online, tmp_path / "before")
+    # The public door lets no such vote in: what comes first of it has been added when the gap is found.
+    bad = pl.DataFrame({"task": [f"n{n}" for n in range(500)], "worker": [*(f"x{n}" for n in range(499)), None]})
+    with pytest.raises(ValueError, match="is missing"):
+        online._state.learn_many(bad, np.zeros(500, np.uint32), False, False)
+    assert content(online, tmp_path / "now") == before
+    for task in ("n3", "n400"):
+        with pytest.raises(qr.InputError, match="was never seen"):
+            online.predict(task)
+    assert online.predict("t1").votes == 3
+    is_alive(online, tmp_path / "alive")
+
+
 def damaged(path, extra=3):
     """Writes a stream as an interrupted `learn` of version 0.1.0 left it: ids of tasks that have neither votes nor a place."""
     from quorate.io import container

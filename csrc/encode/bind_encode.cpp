@@ -55,7 +55,8 @@ std::unique_ptr<Stream> open_stream(nb::object capsule) {
 using AnyDictionary = std::variant<TextDictionary*, IntDictionary*>;
 
 // Encodes the columns of one batch, each with its own dictionary onto the end of its own codes; columns go to threads.
-// A dictionary serves one call at a time: callers with threads of their own keep them apart.
+// Batches may be shared by any number of calls. Streams, dictionaries and codes serve one call at a time: whoever reads
+// in threads of their own makes new ones in each, as every reader of the package does.
 std::vector<std::pair<int64_t, int64_t>> encode_batch(const Batch& batch, const std::vector<size_t>& fields,
                                                       const std::vector<AnyDictionary>& dictionaries,
                                                       const std::vector<Growing<uint32_t>*>& codes, int threads) {
@@ -185,23 +186,13 @@ void bind_encode(nb::module_& m) {
     nb::class_<TextDictionary>(m, "TextDictionary")
         .def(nb::init<>())
         .def("__len__", &TextDictionary::size)
-        .def("code", [](TextDictionary& d, std::string_view text) { return d.code({text.data(), int64_t(text.size())}); }, "text"_a)
-        .def("find", [](const TextDictionary& d, std::string_view text) { return d.find({text.data(), int64_t(text.size())}); },
-             "text"_a)
-        .def("texts", [](const TextDictionary& d, size_t begin) {  // copies, from code `begin` on
-            if (begin > d.size()) throw nb::index_error();
-            const size_t n = d.size() - begin;
-            const int64_t first = d.offsets()[begin];
-            Growing<int64_t> offsets(n + 1);
-            for (size_t i = 0; i <= n; ++i) offsets[i] = d.offsets()[begin + i] - first;
-            Growing<char> data(offsets[n]);
-            std::copy_n(d.data().data() + first, offsets[n], data.data());
+        .def("texts", [](const TextDictionary& d) {  // copies
+            Growing<int64_t> offsets(d.offsets().size());
+            std::copy_n(d.offsets().data(), offsets.size(), offsets.data());
+            Growing<char> data(d.data().size());
+            std::copy_n(d.data().data(), data.size(), data.data());
             return nb::make_tuple(owned<int64_t>(std::move(offsets)), owned<uint8_t>(std::move(data)));
-        }, "begin"_a = 0)
-        .def("text", [](const TextDictionary& d, size_t code) {
-            if (code >= d.size()) throw nb::index_error();
-            return nb::str(d.data().data() + d.offsets()[code], d.offsets()[code + 1] - d.offsets()[code]);
-        }, "code"_a)
+        })
         .def("finish", [](TextDictionary& d) {
             Growing<int64_t> offsets;
             Growing<char> data;

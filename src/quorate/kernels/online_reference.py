@@ -256,13 +256,15 @@ class Online:
                 self._tables[name].update(part)
             self._pending = None
 
-    def _learn(self, tasks: list[str], workers: list[str], labels: list[int], task_numbers: bool, worker_numbers: bool) -> None:
+    def _learn(self, tasks: list[Any], workers: list[Any], labels: list[int], task_numbers: bool, worker_numbers: bool) -> None:
         change = self._begin()
         for role, are in (("task", task_numbers), ("worker", worker_numbers)):
             if tasks and not change.size(role):
                 change.put("fact", f"{role} numbers", are)
         rows = []
         for task, worker, label in zip(tasks, workers, labels, strict=True):
+            if task is None or worker is None:
+                raise ValueError("a task or a worker is missing")
             place = self._task(change, task)
             rows.append((place, self._row(change, change.code("worker", worker), label)))
         for place, row in rows:
