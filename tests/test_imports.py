@@ -66,5 +66,5 @@ def test_no_public_name_hides_a_module():
 
 
 def test_files_stay_small():
-    long = {p.name: n for p in SOURCE.rglob("*.py") if (n := len(p.read_text().splitlines())) > 400}
+    long = {p.name: n for p in SOURCE.rglob("*.py") if (n := len(p.read_text().splitlines())) > 600}
     assert not long
