@@ -15,6 +15,8 @@
 #include "hash.hpp"
 #include "majority.hpp"
 #include "threads.hpp"
+#include "units.hpp"
+#include "votes.hpp"
 
 namespace nb = nanobind;
 using namespace quorate;
@@ -76,6 +78,17 @@ void with_model(Pass& p, const In<double, 2>& table, const In<double, 1>& log_pr
     p.favour = by_prior ? p.log_prior : nullptr;
 }
 
+// How soft shares are counted; see units.hpp.
+void with_units(Pass& p, double unit, double class_unit, const Maybe<double, 2>& rest,
+                const Maybe<double, 1>& class_rest) {
+    need(unit > 0.0 && class_unit > 0.0, "unit");
+    p.grid = kRounding * unit;
+    p.class_grid = kRounding * class_unit;
+    p.rest = pointer(rest, std::size_t(p.rows) * std::size_t(p.k), "rest");
+    p.class_rest = pointer(class_rest, std::size_t(p.k), "class_rest");
+    need(!p.rest == !p.class_rest, "class_rest");
+}
+
 Scalars scalars(const Sums& s) {
     return {s.log_likelihood, s.classification, s.changed, s.impossible, s.second_looks};
 }
@@ -100,12 +113,15 @@ Scalars py_hard_pass(In<std::int64_t, 1> task_ptr, In<std::uint32_t, 1> row, In<
 Scalars py_soft_pass(In<std::int64_t, 1> task_ptr, In<std::uint32_t, 1> row, In<double, 2> table,
                      In<double, 1> log_prior, In<std::uint64_t, 1> task_key, In<std::uint64_t, 1> label_hash,
                      bool by_prior, Out<std::int32_t, 1> labels, Maybe<double, 1> confidence, Maybe<bool, 1> tie,
-                     Maybe<double, 2> posterior, Maybe<double, 2> counts, Maybe<double, 1> class_counts, int threads) {
+                     Maybe<double, 2> posterior, Maybe<double, 2> counts, Maybe<double, 1> class_counts, double unit,
+                     double class_unit, Maybe<double, 2> rest, Maybe<double, 1> class_rest, int threads) {
     Pass p = pass_over(task_ptr, row, table.shape(0), task_key, label_hash, labels, confidence, tie, posterior);
     with_model(p, table, log_prior, by_prior);
     double* cells = pointer(counts, table.size(), "counts");
     double* classes = pointer(class_counts, std::size_t(p.k), "class_counts");
     need(!cells == !classes, "class_counts");
+    with_units(p, unit, class_unit, rest, class_rest);
+    need(cells || !p.rest, "rest");
     if (p.tasks == 0 || p.k == 0) return scalars({});
     nb::gil_scoped_release release;
     return scalars(soft_pass(p, cells, classes, threads));
@@ -116,11 +132,14 @@ template <class Cell>
 void py_majority(In<std::int64_t, 1> task_ptr, In<std::uint32_t, 1> row, In<std::int32_t, 1> row_label,
                  In<std::uint64_t, 1> task_key, In<std::uint64_t, 1> label_hash, std::optional<In<double, 1>> favour,
                  Out<std::int32_t, 1> labels, Maybe<double, 1> confidence, Maybe<bool, 1> tie,
-                 Maybe<double, 2> posterior, Maybe<Cell, 2> counts, Maybe<Cell, 1> class_counts, int threads) {
+                 Maybe<double, 2> posterior, Maybe<Cell, 2> counts, Maybe<Cell, 1> class_counts, double unit,
+                 double class_unit, Maybe<double, 2> rest, Maybe<double, 1> class_rest, int threads) {
     Pass p = pass_over(task_ptr, row, row_label.size(), task_key, label_hash, labels, confidence, tie, posterior);
     Cell* cells = pointer(counts, row_label.size() * std::size_t(p.k), "counts");
     Cell* classes = pointer(class_counts, std::size_t(p.k), "class_counts");
     need(!cells == !classes, "class_counts");
+    with_units(p, unit, class_unit, rest, class_rest);
+    need(cells || !p.rest, "rest");
     if (favour) {
         need(favour->size() == std::size_t(p.k), "favour");
         p.favour = favour->data();
@@ -143,6 +162,35 @@ void py_confusion_table(In<Count, 2> counts, In<std::int64_t, 1> worker_ptr, dou
     nb::gil_scoped_release release;
     confusion_table(counts.data(), worker_ptr.data(), std::int64_t(workers), int(k), smoothing, table.data(),
                     totals.data(), threads);
+}
+
+void py_restore_faint(Out<double, 1> counts, int threads) {
+    nb::gil_scoped_release release;
+    restore_faint(counts.data(), std::int64_t(counts.size()), threads);
+}
+
+void py_check_votes(In<std::int64_t, 1> task_ptr, In<std::uint32_t, 1> row, std::int64_t rows, int threads) {
+    need(task_ptr.size() >= 1, "task_ptr");
+    const std::size_t tasks = task_ptr.size() - 1;
+    const std::int64_t* ptr = task_ptr.data();
+    need(ptr[0] >= 0 && ptr[tasks] <= std::int64_t(row.size()), "row");
+    Fault fault;
+    {
+        nb::gil_scoped_release release;
+        fault = check_votes(ptr, std::int64_t(tasks), row.data(), rows, threads);
+    }
+    const std::string at = std::to_string(fault.at);
+    if (fault.what == Fault::What::falls)
+        throw nb::value_error(("task_ptr falls at " + at + ": the votes of a task begin where those before it end").c_str());
+    if (fault.what == Fault::What::row)
+        throw nb::value_error(("row " + std::to_string(row.data()[fault.at]) + " of vote " + at + " does not exist: there are " +
+                               std::to_string(rows) + " rows")
+                                  .c_str());
+}
+
+void py_votes_per_row(In<std::uint32_t, 1> row, Out<std::int64_t, 1> counts, int threads) {
+    nb::gil_scoped_release release;
+    votes_per_row(row.data(), std::int64_t(row.size()), std::int64_t(counts.size()), counts.data(), threads);
 }
 
 double py_classification(In<std::int64_t, 2> counts, In<std::int64_t, 1> class_counts, In<double, 2> table,
@@ -245,22 +293,27 @@ void quorate::bind_passes(nb::module_& m) {
 #define QUORATE_TASKS "labels"_a.noconvert(), "confidence"_a.noconvert() = none, "tie"_a.noconvert() = none, \
                       "posterior"_a.noconvert() = none
 #define QUORATE_COUNTS "counts"_a.noconvert() = none, "class_counts"_a.noconvert() = none
+#define QUORATE_UNITS "unit"_a = 0x1p-40, "class_unit"_a = 0x1p-40, "rest"_a.noconvert() = none, \
+                      "class_rest"_a.noconvert() = none
     m.def("hard_pass", &py_hard_pass, QUORATE_VOTES, "table"_a.noconvert(), "log_prior"_a.noconvert(),
           "task_key"_a.noconvert(), "label_hash"_a.noconvert(), nb::kw_only(), "by_prior"_a, QUORATE_TASKS,
           QUORATE_COUNTS, "delta"_a = false, "likelihood"_a = true, "classification"_a = true, "threads"_a = 1);
     m.def("soft_pass", &py_soft_pass, QUORATE_VOTES, "table"_a.noconvert(), "log_prior"_a.noconvert(),
           "task_key"_a.noconvert(), "label_hash"_a.noconvert(), nb::kw_only(), "by_prior"_a, QUORATE_TASKS,
-          QUORATE_COUNTS, "threads"_a = 1);
+          QUORATE_COUNTS, QUORATE_UNITS, "threads"_a = 1);
 #define QUORATE_MAJORITY(NAME, CELL)                                                                               \
     m.def(NAME, &py_majority<CELL>, QUORATE_VOTES, "row_label"_a.noconvert(), "task_key"_a.noconvert(),            \
           "label_hash"_a.noconvert(), nb::kw_only(), "favour"_a.noconvert() = none, QUORATE_TASKS, QUORATE_COUNTS, \
-          "threads"_a = 1)
+          QUORATE_UNITS, "threads"_a = 1)
     QUORATE_MAJORITY("majority_hard", std::int64_t);
     QUORATE_MAJORITY("majority_soft", double);
     m.def("confusion_table", &py_confusion_table<std::int64_t>, "counts"_a.noconvert(), "worker_ptr"_a.noconvert(),
           "smoothing"_a, "table"_a.noconvert(), "totals"_a.noconvert(), "threads"_a = 1);
     m.def("confusion_table", &py_confusion_table<double>, "counts"_a.noconvert(), "worker_ptr"_a.noconvert(),
           "smoothing"_a, "table"_a.noconvert(), "totals"_a.noconvert(), "threads"_a = 1);
+    m.def("restore_faint", &py_restore_faint, "counts"_a.noconvert(), "threads"_a = 1);
+    m.def("check_votes", &py_check_votes, QUORATE_VOTES, "rows"_a, "threads"_a = 1);
+    m.def("votes_per_row", &py_votes_per_row, "row"_a.noconvert(), "counts"_a.noconvert(), "threads"_a = 1);
     m.def("classification", &py_classification, "counts"_a.noconvert(), "class_counts"_a.noconvert(),
           "table"_a.noconvert(), "log_prior"_a.noconvert(), "threads"_a = 1);
     m.def("glad_expect", &py_glad_expect, QUORATE_VOTES, "row_worker"_a.noconvert(), "row_label"_a.noconvert(),

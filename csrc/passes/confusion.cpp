@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "threads.hpp"
+#include "units.hpp"
 
 namespace quorate {
 namespace {
@@ -40,16 +41,26 @@ void confusion_table(const Count* counts, const std::int64_t* worker_ptr, std::i
     const LogCount<Count> log_count(smoothing);
     constexpr double kNever = -std::numeric_limits<double>::infinity();
     share_range(threads, workers, 256, [&](std::int64_t begin, std::int64_t end) {
+        std::vector<double> lost(std::is_integral_v<Count> ? 0 : std::size_t(k));
         for (std::int64_t w = begin; w < end; ++w) {
             double* total = totals + w * k;
             for (int c = 0; c < k; ++c) total[c] = 0.0;
+            for (double& x : lost) x = 0.0;
             for (std::int64_t r = worker_ptr[w]; r < worker_ptr[w + 1]; ++r)
-                for (int c = 0; c < k; ++c) total[c] += double(counts[r * k + c]);
+                for (int c = 0; c < k; ++c) {
+                    const double x = double(counts[r * k + c]), sum = total[c] + x;
+                    if constexpr (!std::is_integral_v<Count>) {  // what the sum loses, so that the order does not matter
+                        const double added = sum - total[c];
+                        lost[std::size_t(c)] += (total[c] - (sum - added)) + (x - added);
+                    }
+                    total[c] = sum;
+                }
+            for (std::size_t c = 0; c < lost.size(); ++c) total[c] += lost[c];
             for (int c = 0; c < k; ++c) {
                 const double all = total[c] + k * smoothing;
                 const double norm = std::log(all);
                 for (std::int64_t r = worker_ptr[w]; r < worker_ptr[w + 1]; ++r)
-                    table[r * k + c] = all > 0.0 ? log_count(counts[r * k + c]) - norm : kNever;
+                    table[r * k + c] = all > 0.0 ? whole(log_count(counts[r * k + c]) - norm, kLogGrid) : kNever;
             }
         }
     });

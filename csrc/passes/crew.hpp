@@ -49,7 +49,7 @@ class Crew {
     void give_tallies(const Pass& p, int stride) {
         const std::size_t cells = std::size_t(p.rows) * std::size_t(stride), all = cells * worker_.size();
         const std::int64_t votes = votes_of(p);
-        if (votes < p.rows) return;
+        if (votes < p.rows || p.rest) return;
         if (p.recount == Pass::Recount::soft && all <= kPrivateBytes / sizeof(double)) {
             for (Worker& w : worker_) w.soft = room(doubles_, cells);
         } else if (p.recount == Pass::Recount::hard && all <= kPrivateBytes / sizeof(std::uint32_t) &&

@@ -44,7 +44,7 @@ Sums hard_pass(Pass p, std::int64_t* counts, std::int64_t* class_counts, bool wi
 
 Sums soft_pass(Pass p, double* counts, double* class_counts, int threads) {
     const Shards shards(p);
-    threads = shards.useful(threads);
+    threads = p.rest ? 1 : shards.useful(threads);  // sums of what rounding leaves ask for one order
     Prepared own;
     if (votes_of(p) >= p.rows && lanes_for(p.k)) prepare_lines(p, own, threads);
     p.recount = counts ? Pass::Recount::soft : Pass::Recount::none;
@@ -56,6 +56,12 @@ Sums soft_pass(Pass p, double* counts, double* class_counts, int threads) {
     if (counts) crew.add_up(p, stride, counts, class_counts);
     if (sums.impossible) sums.log_likelihood = -kInfinity;
     return sums;
+}
+
+void restore_faint(double* counts, std::int64_t n, int threads) {
+    share_range(threads, n, kMergeCells, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) counts[i] *= counts[i] < kFaintest ? 1.0 / kFaint : 1.0;
+    });
 }
 
 double classification(const std::int64_t* counts, const std::int64_t* class_counts, const double* table,

@@ -20,6 +20,7 @@ struct FullPass {
     Worker& w;
     Sums& sums;
     const int stride = L ? L : padded(p.k);
+    const double total_grid = kRounding * unit_below(p.k);  // totals of a task do not depend on the order of labels
     const bool softmax = p.likelihood || p.confidence || p.posterior || p.recount == Pass::Recount::soft;
     Lengths lengths;
 
@@ -109,9 +110,10 @@ struct FullPass {
         using E = Vec<double, 8>;
         for (double* x = scores; x < end; x += 8) exp_nonpositive(E::load(x)).store(x);
         double product = 1.0;  // of the tasks' totals: one logarithm for many tasks
+        const V units = V::all(total_grid);
         for (double* line = scores; line < end; line += stride) {
-            V total = V::load(line);
-            for (int c = W; c < stride; c += W) total = total + V::load(line + c);
+            V total = whole(V::load(line), units);
+            for (int c = W; c < stride; c += W) total = total + whole(V::load(line + c), units);
             total = spread_sum(total);
             product *= total.first();
             if (product > 1e250) {  // a total is at most k
@@ -135,14 +137,29 @@ struct FullPass {
     }
 
     void recount(std::int64_t first, int tasks) {
-        for (int c = 0; c < stride; c += W) {
-            V sum = V::load(w.class_counts + c);
-            for (int i = 0; i < tasks; ++i) sum = sum + V::load(w.scores + std::int64_t(i) * stride + c);
-            sum.store(w.class_counts + c);
+        if (p.rest) {
+            for (int i = 0; i < tasks; ++i) recount_fine(p, w, first + i, w.scores + std::int64_t(i) * stride);
+            return;
         }
+        const bool same = p.class_grid == p.grid;
+        if (!same) count_classes(tasks, [this](const V& x) { return counted(x, V::all(p.class_grid), V::all(kFaint)); });
+        double* const end = w.scores + std::int64_t(tasks) * stride;
+        using E = Vec<double, 8>;
+        const E grid = E::all(p.grid), faint = E::all(kFaint);
+        for (double* x = w.scores; x < end; x += 8) counted(E::load(x), grid, faint).store(x);
+        if (same) count_classes(tasks, [](const V& x) { return x; });
         if constexpr (L > 0)
             if (w.soft) return lengths.each(RecountRun<L>{p, p.task_ptr + first, w.scores, w.soft});
         for (int i = 0; i < tasks; ++i) recount_soft(p, w, first + i, w.scores + std::int64_t(i) * stride);
+    }
+
+    template <class Share>
+    QUORATE_INLINE void count_classes(int tasks, const Share& share) {
+        for (int c = 0; c < stride; c += W) {
+            V sum = V::load(w.class_counts + c);
+            for (int i = 0; i < tasks; ++i) sum = sum + share(V::load(w.scores + std::int64_t(i) * stride + c));
+            sum.store(w.class_counts + c);
+        }
     }
 };
 

@@ -38,8 +38,13 @@ void vote(const Pass& p, const std::int32_t* row_label, Worker& w, std::int64_t 
         if (shares) {
             for (int c = 0; c < p.k; ++c) ballots[c] /= votes;
             if (p.posterior) std::memcpy(p.posterior + t * p.k, ballots, std::size_t(p.k) * sizeof(double));
-            if (p.recount == Pass::Recount::soft) {
-                for (int c = 0; c < p.k; ++c) w.class_counts[c] += ballots[c];
+            if (p.recount == Pass::Recount::soft && p.rest) {
+                recount_fine(p, w, t, ballots);
+            } else if (p.recount == Pass::Recount::soft) {
+                for (int c = 0; c < p.k; ++c) {
+                    w.class_counts[c] += counted(ballots[c], p.class_grid, kFaint);
+                    ballots[c] = counted(ballots[c], p.grid, kFaint);
+                }
                 recount_soft(p, w, t, ballots);
             }
             for (int c = 0; c < p.k; ++c) ballots[c] = 0.0;
@@ -67,7 +72,7 @@ void majority(const Pass& given, const std::int32_t* row_label, std::int64_t* ha
     p.shared_hard = hard_counts;
     p.shared_soft = soft_counts;
     const Shards shards(p);
-    threads = shards.useful(threads);
+    threads = p.rest ? 1 : shards.useful(threads);
     Crew crew(p, threads);
     crew.give_tallies(p, p.k);
     crew.run(p, shards, [&](const Pass& q, Worker& w, std::int64_t begin, std::int64_t end, Sums&) {

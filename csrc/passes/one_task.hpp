@@ -11,6 +11,7 @@ namespace quorate {
 namespace QUORATE_ISA {
 
 constexpr double kTie = 1e-9;  // scores this close (relative to the best, absolute below 1) are tied
+constexpr double kSame = 1e-11;  // scores this close are one score: they differ by what rounding of a table can do
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 
 struct Decision {
@@ -19,9 +20,9 @@ struct Decision {
     bool impossible;
 };
 
-QUORATE_INLINE double tie_threshold(double best) {
+QUORATE_INLINE double tie_threshold(double best, double near = kTie) {
     const double size = std::fabs(best);
-    return best - kTie * (size > 1.0 ? size : 1.0);
+    return best - near * (size > 1.0 ? size : 1.0);
 }
 
 // scores OUT [k]: the log prior and then the votes one after the other, in stored order.
@@ -70,7 +71,8 @@ inline Decision settle(const Pass& p, std::int64_t task, const double* scores, d
     return {winner, candidates > 1, false};
 }
 
-// The decision on a task whose scores (IN/OUT [k]) are known; an impossible task gets its scores in the limit.
+// The decision on a task whose scores (IN/OUT [k]) are known; an impossible task gets its scores in the limit. Labels that
+// are as good as the best get its very score, so that a tie stays a tie from pass to pass.
 inline Decision decide(const Pass& p, std::int64_t task, double* scores) {
     double best = kNever;
     for (int c = 0; c < p.k; ++c) best = scores[c] > best ? scores[c] : best;
@@ -80,6 +82,9 @@ inline Decision decide(const Pass& p, std::int64_t task, double* scores) {
         for (int c = 0; c < p.k; ++c) best = scores[c] > best ? scores[c] : best;
     }
     Decision d = settle(p, task, scores, tie_threshold(best));
+    const double same = tie_threshold(best, kSame);
+    for (int c = 0; c < p.k; ++c)
+        if (scores[c] >= same) scores[c] = best;
     d.impossible = impossible;
     return d;
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "isa.hpp"
+#include "units.hpp"
 
 namespace quorate {
 
@@ -48,6 +49,12 @@ struct Pass {
     enum class Recount { none, soft, hard, delta } recount = Recount::none;
     std::int64_t* shared_hard = nullptr;  // IN/OUT [rows, k]
     double* shared_soft = nullptr;        // IN/OUT [rows, k]
+
+    // How soft shares are counted; see units.hpp.
+    double grid = kRounding * 0x1p-40;        // of the counts
+    double class_grid = kRounding * 0x1p-40;  // of the class counts
+    double* rest = nullptr;                   // IN/OUT [rows, k] or none: what whole units leave of each share
+    double* class_rest = nullptr;             // IN/OUT [k]
 };
 
 // What one thread keeps to itself during a pass.

@@ -66,19 +66,19 @@ QUORATE_INLINE void add_shared(double* cell, double x) {
     } while (!__atomic_compare_exchange_n(bits, &seen, wanted, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 }
 
-// Soft, up to 16 labels in a private tally: the probabilities of a block of tasks, one run of equal length at a time.
+// Soft, up to 16 labels in a private tally: the shares of a block of tasks, one run of equal length at a time.
 template <int L>
 struct RecountRun {
     using V = Vec<double, L>;
     const Pass& p;
     const std::int64_t* ptr;    // IN the task_ptr of the block
-    const double* probability;  // IN [tasks, L]
+    const double* share;        // IN [tasks, L]
     double* tally;              // IN/OUT [rows, L]
 
     template <int N>
     void run(const std::uint16_t* order, int tasks) {
         const std::int64_t* const ptr_ = ptr;  // locals: the compiler cannot know that the tally is not these pointers
-        const double* const probability_ = probability;
+        const double* const share_ = share;
         const std::uint32_t* const rows = p.row;
         double* const tally_ = tally;
         for (int i = 0; i < tasks; ++i) {
@@ -87,7 +87,7 @@ struct RecountRun {
             const std::int64_t n = N ? N : ptr_[t + 1] - ptr_[t];
             const std::uint32_t* ahead = rows + ptr_[order[i + kAhead]];
             for (int v = 0; v < N; ++v) __builtin_prefetch(tally_ + std::int64_t(ahead[v]) * L, 1);
-            const V share = V::load(probability_ + t * L);
+            const V share = V::load(share_ + t * L);
             for (std::int64_t v = 0; v < n; ++v) {
                 double* line = tally_ + std::int64_t(row[v]) * L;
                 (V::load(line) + share).store(line);
@@ -96,17 +96,35 @@ struct RecountRun {
     }
 };
 
-// Soft, any number of labels: the probabilities of one task, IN [k], for each of its votes.
-inline void recount_soft(const Pass& p, Worker& w, std::int64_t task, const double* probability) {
+// Soft, with a rest: the probabilities of one task, IN [k], on one thread.
+inline void recount_fine(const Pass& p, Worker& w, std::int64_t task, const double* probability) {
+    const int k = p.k;
+    for (int c = 0; c < k; ++c) {
+        const double units = whole(probability[c], p.class_grid);
+        w.class_counts[c] += units;
+        p.class_rest[c] += probability[c] - units;
+    }
+    for (std::int64_t v = p.task_ptr[task]; v < p.task_ptr[task + 1]; ++v) {
+        const std::int64_t line = std::int64_t(p.row[v]) * k;
+        for (int c = 0; c < k; ++c) {
+            const double units = whole(probability[c], p.grid);
+            p.shared_soft[line + c] += units;
+            p.rest[line + c] += probability[c] - units;
+        }
+    }
+}
+
+// Soft, any number of labels: the shares of one task as they are counted, IN [k], for each of its votes.
+inline void recount_soft(const Pass& p, Worker& w, std::int64_t task, const double* share) {
     const int k = p.k;
     for (std::int64_t v = p.task_ptr[task]; v < p.task_ptr[task + 1]; ++v) {
         const std::int64_t line = std::int64_t(p.row[v]) * k;
         if (w.soft) {
             double* to = w.soft + line;
-            for (int c = 0; c < k; ++c) to[c] += probability[c];
+            for (int c = 0; c < k; ++c) to[c] += share[c];
         } else {
             for (int c = 0; c < k; ++c)
-                if (probability[c] != 0.0) add_shared(p.shared_soft + line + c, probability[c]);
+                if (share[c] != 0.0) add_shared(p.shared_soft + line + c, share[c]);
         }
     }
 }

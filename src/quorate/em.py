@@ -1,6 +1,7 @@
 """THE loop: expectation-maximisation over any engine, for every model of the family.
 
-An iteration is M, then E. After E this M-step's priors (or the objective) are compared with the previous iteration's;
+An iteration is M, then E. After E this M-step's priors (where these are fixed: the shares of the labels; or the
+objective) are compared with the previous iteration's;
 labels, probabilities and likelihood come from the last E-step, and no M-step follows it.
 
 `iterate` is the loop, over whatever a model calls parameters and statistics; `run` is the loop for models whose
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from quorate.engines.base import Notes, Point, Session
 from quorate.errors import NotConverged, QuorateError
+from quorate.exact import sum_of
 from quorate.fit import Fit, TraceRow
 from quorate.params import Parameters
 from quorate.statistics import Statistics
@@ -36,6 +38,11 @@ class Estimate(Protocol):
     @property
     def priors(self) -> NDArray[np.float64]:
         """The class priors p_c, [K]."""
+        ...
+
+    @property
+    def label_shares(self) -> NDArray[np.float64]:
+        """The shares of the labels among the tasks, [K]: the priors, unless these are fixed."""
         ...
 
     @property
@@ -108,7 +115,7 @@ class Recipe(Protocol[P_co, S_contra]):
 
     @property
     def stop(self) -> str:
-        """The stopping rule: "priors" (their change falls below tol), "objective" (its gain does), "labels" (none changed)."""
+        """The stopping rule: "priors" (the change of the labels' shares falls below tol), "objective" (its gain does), "labels" (none changed)."""
         ...
 
     @property
@@ -198,7 +205,7 @@ def iterate(
         statistics = passes.start(hard=recipe.starts_hard) if first is None else first()
         # A fit that goes on from one that ended goes on from one that has settled.
         hard = recipe.starts_hard if before is None else recipe.next_is_hard(recipe.starts_hard, 0.0)
-        previous = None if before is None else before.priors
+        previous = None if before is None else before.label_shares
         trace, cycle = list[TraceRow](), Cycle()
     else:
         statistics, hard, previous = point.statistics, point.hard, point.priors
@@ -217,8 +224,8 @@ def iterate(
         elif recipe.stop == "objective":
             change = objective - trace[-1].objective if trace else float("nan")
         else:
-            change = float(np.abs(params.priors - previous).sum())
-        previous = params.priors
+            change = sum_of(np.abs(params.label_shares - previous))
+        previous = params.label_shares
         row = _trace_row(already + len(trace) + 1, hard, change, objective, statistics, time.perf_counter() - began)
         trace.append(row if recipe.is_likelihood else _without_likelihood(row))
         log.debug("%s", trace[-1])

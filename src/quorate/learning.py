@@ -133,7 +133,6 @@ def merged(first: Learned, second: Learned) -> Learned:
         shift = np.log(totals) - np.log(denominators)
     shift[~np.isfinite(shift)] = 0.0
     table += np.repeat(shift, np.diff(every.worker_ptr), axis=0)
-    total = every.class_counts.sum()
     numbers = {
         name: a + b
         for name in ("votes", "tasks")
@@ -144,12 +143,24 @@ def merged(first: Learned, second: Learned) -> Learned:
         knowledge=every,
         table=table,
         denominators=denominators,
-        priors=every.class_counts / total if total else first.priors,
+        priors=_merged_priors(first, second, every),
         skill=None if first.skill is None else _counted_skill(every, first),
         iterations=max(first.iterations, second.iterations),
         temperature=1.0,  # how sure the merged model may be is not known
         facts=numbers,
     )
+
+
+def _merged_priors(first: Learned, second: Learned, every: Knowledge) -> Floats:
+    """Returns the priors of two together, [K]: what both say where they are fixed, else the shares of the labels."""
+    total = float(every.class_counts.sum())
+    if first.settings.get("class_priors") != "uniform":
+        return every.class_counts / total if total else first.priors
+    other = second.priors[matched(first.knowledge.labels, second.knowledge.labels)]
+    if np.array_equal(first.priors, other):
+        return first.priors
+    possible = (first.priors > 0) | (other > 0)
+    return possible / max(int(possible.sum()), 1)
 
 
 def _counted_skill(known: Knowledge, learned: Learned) -> Floats:

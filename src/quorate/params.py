@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.exact import LOG_UNIT, whole
 from quorate.prior import Prior
 from quorate.votes import Panel
 
@@ -21,6 +22,12 @@ class Parameters:
     prior: Prior = field(default_factory=Prior)  # what was believed beforehand
     penalty: float = 0.0  # what the prior adds to the likelihood, less constants
     uses_prior: bool = True  # whether scores start at the log prior, or at 0
+    shares: NDArray[np.float64] | None = None  # [K] of the labels among the tasks, where the priors are not these
+
+    @property
+    def label_shares(self) -> NDArray[np.float64]:
+        """The shares of the labels among the tasks, [K]: what the stopping rule follows."""
+        return self.priors if self.shares is None else self.shares
 
     @property
     def log_prior(self) -> NDArray[np.float64]:
@@ -28,7 +35,7 @@ class Parameters:
         if not self.uses_prior:
             return np.zeros(len(self.priors))
         with np.errstate(divide="ignore"):
-            return np.log(self.priors)
+            return whole(np.log(self.priors), LOG_UNIT)
 
     def denominators(self) -> NDArray[np.float64]:
         """Returns votes and pseudo-votes of each worker by true label, [workers, K]: what pi is a share of."""

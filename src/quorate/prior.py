@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.exact import rounded, sum_of
 from quorate.votes import Panel
 
 Floats = NDArray[np.float64]
@@ -57,7 +58,7 @@ class ClassPrior:
         if self.weight is None:
             return self.priors, 0.0
         counts = class_counts + self.weight * self.priors
-        total = counts.sum()
+        total = sum_of(counts)
         found: Floats = counts / total if total else self.priors
         believed = self.weight * self.priors
         with np.errstate(divide="ignore"):
@@ -79,11 +80,12 @@ def lay_out(panel: Panel, shared: Floats | None, history: Others | None) -> Work
     k = panel.n_labels
     if shared is None and history is None:
         return None
-    lent = np.zeros((k, k)) if shared is None else shared
+    lent = np.zeros((k, k)) if shared is None else rounded(shared)
     cells = lent[panel.row_label]
     totals = np.repeat(lent.sum(axis=0)[None, :], panel.n_workers, axis=0)
     left = Others(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, k)))
     if history is not None:
+        history = replace(history, counts=rounded(history.counts))
         np.add.at(totals, history.worker, history.counts)
         place = panel.row_of(history.worker, history.label)
         has = place >= 0

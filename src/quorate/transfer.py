@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from quorate import settings
 from quorate.bounds import require_array
 from quorate.errors import InputError
+from quorate.exact import LOG_UNIT, sum_of, whole
 from quorate.io.ids import matched
 from quorate.knowledge import Knowledge
 from quorate.params import Parameters
@@ -83,15 +84,23 @@ def transfer(learned: Learned, panel: Panel) -> Transferred:
     known, k = learned.knowledge, panel.n_labels
     worker = matched(panel.workers, known.workers)
     skill = None if learned.skill is None else _skills(learned, worker)
-    uses_prior = True
+    uses_prior, shares = True, None
     if learned.scoring == "weight" and skill is not None:
         table, uses_prior = np.zeros((panel.n_rows, k)), False
         table[np.arange(panel.n_rows), panel.row_label] = np.repeat(skill, np.diff(panel.worker_ptr))
     elif learned.scoring == "coin" and skill is not None:
-        table = coin_table(panel, skill, other_labels(possible_labels(known, learned.priors)))
+        table = coin_table(panel, skill, 1.0 - skill, other_labels(possible_labels(known, learned.priors)))
+        shares = _shares(known)  # the priors may be fixed
     else:
         table = _confusions(learned, panel, worker)
-    return Transferred(Parameters(learned.priors, table, np.zeros((panel.n_workers, k)), uses_prior=uses_prior), worker)
+    totals = np.zeros((panel.n_workers, k))
+    return Transferred(Parameters(learned.priors, table, totals, uses_prior=uses_prior, shares=shares), worker)
+
+
+def _shares(known: Knowledge) -> Floats | None:
+    """Returns the shares of the labels among the tasks, [K]; None where no task is known."""
+    total = sum_of(known.class_counts)
+    return known.class_counts / total if total > 0 else None
 
 
 def loosened(learned: Learned, lent: float = LENT) -> Learned:
@@ -125,13 +134,16 @@ def other_labels(possible: NDArray[np.bool_]) -> int:
     return max(int(possible.sum()) - 1, 1)
 
 
-def coin_table(panel: Panel, coin: Floats, others: int) -> Floats:
-    """Returns log pi, [rows, K], where a worker is right with one probability and errors fall on other labels alike."""
-    k = panel.n_labels
-    by_row = np.repeat(coin, np.diff(panel.worker_ptr))
+def coin_table(panel: Panel, right: Floats, wrong: Floats, others: int) -> Floats:
+    """Returns log pi, [rows, K], where a worker is right with one probability, [workers], and errors fall on other labels alike.
+
+    The probability to be wrong, [workers], is given beside it: near 1 a difference would lose its digits.
+    """
+    length = np.diff(panel.worker_ptr)
     with np.errstate(divide="ignore"):
-        table = np.repeat(np.log((1.0 - by_row) / others)[:, None], k, axis=1)
-        table[np.arange(panel.n_rows), panel.row_label] = np.log(by_row)
+        own, other = (whole(np.log(p), LOG_UNIT) for p in (right, wrong / others))
+    table = np.repeat(np.repeat(other, length)[:, None], panel.n_labels, axis=1)
+    table[np.arange(panel.n_rows), panel.row_label] = np.repeat(own, length)
     return table
 
 
@@ -145,7 +157,7 @@ def _confusions(learned: Learned, panel: Panel, worker: NDArray[np.int64]) -> Fl
     absent[np.isnan(absent)] = -np.inf  # 0 / 0
     table = np.where((who >= 0)[:, None], absent, table)
     table[place >= 0] = learned.table[place[place >= 0]]
-    return np.ascontiguousarray(table)
+    return np.ascontiguousarray(whole(table, LOG_UNIT))
 
 
 def _skills(learned: Learned, worker: NDArray[np.int64]) -> Floats:

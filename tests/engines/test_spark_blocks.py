@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import quorate as qr
 from quorate.engines.registry import resolve
+from quorate.engines.shard import Units
 from quorate.engines.spark_blocks import Ask, Block, Receive, number
 from quorate.engines.spark_mail import Begin, Pass, WidePacking, WidePart, at_block, from_block, from_part
 from quorate.engines.spark_pass import Ends, Setting
@@ -35,7 +36,7 @@ class Post:
         )
         packing = WidePacking(panel, "all", False, n_blocks)
         frame = pl.DataFrame(votes, schema=["task", "worker", "label"], orient="row")
-        self.setting = Setting(np.zeros(0, np.int32), panel.labels, 0, "hash", False, None)
+        self.setting = Setting(np.zeros(0, np.int32), panel.labels, 0, "hash", False, None, Units.of(1 << 20))
         self.parts, asks = {}, {block: [] for block in range(n_blocks)}
         for part in range(n_parts):
             mine = frame.filter(pl.col("task").hash(1) % n_parts == part)

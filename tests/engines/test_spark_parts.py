@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import quorate as qr
 from quorate.engines import spark_pass
 from quorate.engines.registry import resolve
+from quorate.engines.shard import Units
 from quorate.engines.spark_pack import CHANGED, LINE, Packing, Part, lines
 from quorate.engines.spark_pass import Ends, Scores, Setting, Start, Step, Verdict, run
 from quorate.io.answers import gold_codes, read_gold
@@ -35,7 +36,7 @@ class Parts:
         codes = None if gold is None else gold_codes(gold, votes.tasks)
         self.lines = list(lines(votes, pieces, codes))
         favour = np.bincount(votes.row_label, votes.votes_per_row(), minlength=votes.n_labels) if ties == "prior" else None
-        self.setting = Kept(Setting(votes.row_label, votes.labels, 0, ties, gold is not None, favour))
+        self.setting = Kept(Setting(votes.row_label, votes.labels, 0, ties, gold is not None, favour, Units.of(1 << 20)))
         self.session = resolve("cpu", 1).load(votes, seed=0, ties=ties, gold=gold)
 
     def sum(self, work):

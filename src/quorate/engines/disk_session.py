@@ -25,7 +25,7 @@ from quorate.engines.glad_disk import LEAST_ROOM, PER_TASK, PER_VOTE, DiskShelf,
 from quorate.engines.identity import digest
 from quorate.engines.local import total
 from quorate.engines.memory import require_on_disk, room_for_shards
-from quorate.engines.shard import Rules, Shard, Tally
+from quorate.engines.shard import Rules, Shard, Tally, Units, units_of
 from quorate.engines.stream import LabelFile, ShardFiles, Stream
 from quorate.engines.vector_files import VectorFiles
 from quorate.errors import DamagedCheckpoint, InputError
@@ -77,7 +77,7 @@ class DiskSession:
         self._apart = files
         self._files = files.merged(*place.batch)
         require_on_disk(votes, self._files.shard_bytes(), place.threads, place.limit)
-        self._rules = Rules.of(place.kernels, place.threads, votes.row_label, votes.labels, ties)
+        self._rules = Rules.of(place.kernels, place.threads, votes.row_label, votes.labels, ties, self._units)
         self._seed = seed
         self._stream = Stream(self._files, place.kernels, seed)
         self._gold = None if gold is None else gold_codes(gold, votes.tasks)
@@ -174,7 +174,7 @@ class DiskSession:
         tally, favour = self._rules.empty(hard=hard), self._favour()
         self._relabel("majority vote", lambda _, shard: shard.start(tally, hard=hard, favour=favour))
         self._tally = tally if hard else None
-        return Statistics(*tally)
+        return Statistics(*self._rules.counted(tally))
 
     def recount(self, labels: NDArray[np.int32]) -> Statistics:
         """Returns the statistics of these labels, [tasks], and takes them as the current ones."""
@@ -196,7 +196,7 @@ class DiskSession:
         sums = total(self._relabel(f"pass {self._passes} ({'hard' if hard else 'soft'})", act))
         self._tally = tally if hard else None
         classification = self._rules.classification(tally, params) if hard else float("nan")
-        return Statistics(*tally, sums.log_likelihood, classification, sums.changed, sums.impossible)
+        return Statistics(*self._rules.counted(tally), sums.log_likelihood, classification, sums.changed, sums.impossible)
 
     def confusion_table(self, counts: Any, smoothing: float) -> tuple[Floats, Floats]:
         """Returns log pi, [rows, K], and the votes of each worker by true label, [workers, K]."""
@@ -331,7 +331,8 @@ class DiskSession:
             yield out
 
     def _outcome(self, arrays: tuple[NDArray[Any], ...], tally: Tally, likelihood: float) -> Outcome:
-        right = tally[0][np.arange(self._votes.n_rows), self._votes.row_label].astype(np.float64)
+        counts, _ = self._rules.counted(tally)
+        right = counts[np.arange(self._votes.n_rows), self._votes.row_label].astype(np.float64)
         return Outcome(arrays[0], arrays[1], arrays[2], right, likelihood)
 
     def _favour(self) -> Floats | None:
@@ -340,6 +341,9 @@ class DiskSession:
             return None
         weights = self._votes.votes_per_row()
         return np.bincount(self._votes.row_label, weights, minlength=self._votes.n_labels).astype(np.float64)
+
+    def _units(self) -> Units:
+        return units_of(self._votes, self._place.kernels, self._place.threads)
 
     def _own_folder(self) -> Path:
         if self._folder is None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from quorate.engines.glad import Glad, Place
 from quorate.engines.glad_local import MemoryShelf
 from quorate.engines.memory import require, require_glad
-from quorate.engines.shard import Rules, Shard, Tally, cuts, hashes
+from quorate.engines.shard import Rules, Shard, Tally, Units, cuts, hashes, units_of
 from quorate.fit import Outcome
 from quorate.gold import Gold
 from quorate.io.answers import gold_codes
@@ -50,7 +50,7 @@ class LocalSession:
         self._engine = engine
         self._votes = votes
         self._gold = gold
-        self._rules = Rules.of(kernels, threads, votes.row_label, votes.labels, ties)
+        self._rules = Rules.of(kernels, threads, votes.row_label, votes.labels, ties, self._units)
         self._task_key = kernels.tie_keys(hashes(kernels, votes.tasks, threads), seed, threads)
         self._cuts = cuts(votes.task_ptr, engine.shard_votes)
         self._shards = [
@@ -71,7 +71,7 @@ class LocalSession:
         for shard in self._shards:
             shard.start(tally, hard=hard, favour=favour)
         self._tally = tally if hard else None
-        return Statistics(*tally)
+        return Statistics(*self._rules.counted(tally))
 
     def recount(self, labels: NDArray[np.int32]) -> Statistics:
         """Returns the statistics of these labels, [tasks], and takes them as the current ones."""
@@ -88,7 +88,7 @@ class LocalSession:
         sums = total([shard.step(params, tally, hard=hard, delta=delta, likelihood=likelihood) for shard in self._shards])
         self._tally = tally if hard else None
         classification = self._rules.classification(tally, params) if hard else float("nan")
-        return Statistics(*tally, sums.log_likelihood, classification, sums.changed, sums.impossible)
+        return Statistics(*self._rules.counted(tally), sums.log_likelihood, classification, sums.changed, sums.impossible)
 
     def confusion_table(self, counts: Any, smoothing: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Returns log pi, [rows, K], and the votes of each worker by true label, [workers, K]."""
@@ -151,6 +151,10 @@ class LocalSession:
         place = Place(engine.glad_kernels, engine.threads, rules.label_hash, rules.by_prior, self._gold)
         return Glad(self._votes, place, MemoryShelf(self._votes, self._task_key, self._cuts))
 
+    def _units(self) -> Units:
+        known = None if self._tally is None else self._tally[0].sum(axis=1)  # hard: whole votes
+        return units_of(self._votes, self._engine.kernels, self._engine.threads, known)
+
     def _blank(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         return np.empty(self._votes.n_tasks), np.empty(self._votes.n_tasks, np.bool_)
 
@@ -162,7 +166,8 @@ class LocalSession:
         return np.bincount(self._votes.row_label, weights, minlength=self._votes.n_labels).astype(np.float64)
 
     def _outcome(self, confidence: NDArray[np.float64], tie: NDArray[np.bool_], tally: Tally, likelihood: float) -> Outcome:
-        right = tally[0][np.arange(self._votes.n_rows), self._votes.row_label].astype(np.float64)
+        counts, _ = self._rules.counted(tally)
+        right = counts[np.arange(self._votes.n_rows), self._votes.row_label].astype(np.float64)
         labels = np.concatenate([np.zeros(0, np.int32), *(shard.labels for shard in self._shards)])
         return Outcome(labels, confidence, tie, right, likelihood)
 

@@ -5,22 +5,44 @@ Gold tasks have their label for good: their votes are counted once under it, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.exact import LOG_UNIT, unit_below
 from quorate.kernels import reference
 from quorate.kernels.reference import Sums
 from quorate.params import Parameters
 from quorate.vocabulary import Vocabulary
+from quorate.votes import Votes
 
 RECOUNT = 1 << 20  # votes recounted at once, to bound the memory that takes
+FEW = 1 << 15  # votes of a fit that keeps what rounding leaves of soft shares: twice the counts are little there
 NO_GOLD = -1  # the code of a task whose label is not given
-Tally = tuple[Any, Any]  # counts [rows, K] and class counts [K]: int64 when hard, float64 when soft
+# Counts [rows, K] and class counts [K], int64 when hard, float64 when soft; with a rest [2, rows, K] and [2, K].
+Tally = tuple[Any, Any]
+
+
+class Units(NamedTuple):
+    """How soft shares are counted, so that sums do not depend on their order; see `quorate.exact`."""
+
+    of_votes: float
+    of_tasks: float
+    rest: bool  # whether what rounding leaves is added up, too
+
+    @classmethod
+    def of(cls, votes: int, tasks: int | None = None, *, rest: bool = False) -> Units:
+        """Returns the units for workers of at most so many votes each, and so many tasks."""
+        return cls(_unit(votes), _unit(votes if tasks is None else tasks), rest)
+
+
+def _unit(most: int) -> float:
+    return max(LOG_UNIT, unit_below(most))
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,16 +54,42 @@ class Rules:
     row_label: NDArray[np.int32]  # [rows]
     label_hash: NDArray[np.uint64]  # [K]
     by_prior: bool  # ties go to the larger prior first
+    units_for: Callable[[], Units]  # asked for with the first soft tally
 
     @classmethod
-    def of(cls, kernels: ModuleType, threads: int, row_label: NDArray[np.int32], labels: Vocabulary, ties: str) -> Rules:
+    def of(
+        cls,
+        kernels: ModuleType,
+        threads: int,
+        row_label: NDArray[np.int32],
+        labels: Vocabulary,
+        ties: str,
+        units: Callable[[], Units],
+    ) -> Rules:
         """Returns the rules for votes over these labels."""
-        return cls(kernels, threads, row_label, hashes(kernels, labels), ties == "prior")
+        return cls(kernels, threads, row_label, hashes(kernels, labels), ties == "prior", units)
+
+    @cached_property
+    def units(self) -> Units:
+        """How soft shares are counted."""
+        return self.units_for()
 
     def empty(self, *, hard: bool) -> Tally:
         """Returns a tally of nothing."""
         rows, k, kind = len(self.row_label), len(self.label_hash), np.int64 if hard else np.float64
+        if not hard and self.units.rest:
+            return np.zeros((2, rows, k)), np.zeros((2, k))
         return np.zeros((rows, k), kind), np.zeros(k, kind)
+
+    def counted(self, tally: Tally) -> Tally:
+        """Returns the counts, [rows, K] and [K], of a tally that is complete."""
+        if np.issubdtype(tally[0].dtype, np.integer):
+            return tally
+        if tally[0].ndim == 3:
+            return tally[0][0] + tally[0][1], tally[1][0] + tally[1][1]
+        for counts in tally:
+            self.kernels.restore_faint(counts, self.threads)
+        return tally
 
     def classification(self, tally: Tally, params: Parameters) -> float:
         """Returns C2 of the labels counted in a (hard) tally."""
@@ -52,6 +100,20 @@ class Rules:
         """Returns log pi, [rows, K], and the votes of each worker by true label, [workers, K]."""
         table, totals = self.kernels.confusion_table(counts, worker_ptr, smoothing, threads=self.threads)
         return table, totals
+
+
+def units_of(votes: Votes, kernels: ModuleType, threads: int, by_row: NDArray[np.int64] | None = None) -> Units:
+    """Returns how soft shares of these votes are counted; `by_row` gives the votes of each row, where they are known, [rows].
+
+    The units depend on the votes alone, so that every engine, shard size and number of threads counts alike.
+    """
+    if len(votes) <= FEW:
+        return Units.of(len(votes), rest=True)
+    if by_row is None and type(votes) is Votes:
+        by_row = kernels.votes_per_row(votes.row, votes.n_rows, threads)
+    elif by_row is None:
+        by_row = votes.votes_per_row()  # of a folder, which knows them
+    return Units.of(int(votes.by_worker(by_row).max()), votes.n_tasks)
 
 
 def hashes(kernels: ModuleType, ids: Vocabulary, threads: int = 1) -> NDArray[np.uint64]:
@@ -100,7 +162,7 @@ class Shard:
 
     def start(self, tally: Tally, *, hard: bool, favour: NDArray[np.float64] | None) -> None:
         """Counts majority vote: by winner (hard) or by vote shares (soft)."""
-        self._majority(soft=not hard, favour=favour, counts=tally[0], class_counts=tally[1])
+        self._majority(soft=not hard, favour=favour, **self._into(tally))
         self._count_gold(tally)
 
     def recount(self, labels: NDArray[np.int32], tally: Tally) -> None:
@@ -111,7 +173,7 @@ class Shard:
 
     def step(self, params: Parameters, tally: Tally, *, hard: bool, delta: bool = False, likelihood: bool = True) -> Sums:
         """Returns the sums of an E-step; `delta` says that the tally holds the current labels already."""
-        sums = self._pass(params, hard=hard, delta=delta, likelihood=likelihood, counts=tally[0], class_counts=tally[1])
+        sums = self._pass(params, hard=hard, delta=delta, likelihood=likelihood, **self._into(tally))
         if not delta:
             self._count_gold(tally)
         return sums._replace(log_likelihood=sums.log_likelihood + self._gold_likelihood(params))
@@ -119,7 +181,7 @@ class Shard:
     def finish(self, params: Parameters, tally: Tally, confidence: NDArray[np.float64], tie: NDArray[np.bool_]) -> Sums:
         """Returns the sums of the last E-step, counted softly; confidence and tie are OUT."""
         parts = self._part(confidence), self._part(tie)
-        sums = self._pass(params, hard=False, confidence=parts[0], tie=parts[1], counts=tally[0], class_counts=tally[1])
+        sums = self._pass(params, hard=False, confidence=parts[0], tie=parts[1], **self._into(tally))
         self._spread(parts[0], confidence, 1.0)
         self._spread(parts[1], tie, False)
         self._count_gold(tally)
@@ -191,10 +253,22 @@ class Shard:
             by_prior=rules.by_prior,
             labels=self._labels,
             classification=False,  # told by `Rules.classification`, for all shards at once
+            checked=True,  # when the votes were read
             threads=rules.threads,
             **how,
         )
         return sums
+
+    def _into(self, tally: Tally) -> dict[str, Any]:
+        """Returns where a pass counts, and how."""
+        if np.issubdtype(tally[0].dtype, np.integer):
+            return {"counts": tally[0], "class_counts": tally[1]}
+        units = self.rules.units
+        how = {"unit": units.of_votes, "class_unit": units.of_tasks}
+        if not units.rest:
+            return {"counts": tally[0], "class_counts": tally[1], **how}
+        (counts, rest), (class_counts, class_rest) = tally
+        return {"counts": counts, "class_counts": class_counts, "rest": rest, "class_rest": class_rest, **how}
 
     def _majority(self, **how: Any) -> None:
         rules = self.rules
@@ -205,6 +279,7 @@ class Shard:
             self._key,
             rules.label_hash,
             labels=self._labels,
+            checked=True,
             threads=rules.threads,
             **how,
         )
@@ -241,8 +316,9 @@ class Shard:
 
 
 def _recount(ptr: NDArray[np.int64], row: NDArray[np.uint32], labels: NDArray[np.int32], tally: Tally) -> None:
+    counts, class_counts = tally if tally[0].ndim == 2 else (tally[0][0], tally[1][0])
     for piece in cuts(ptr, RECOUNT):
-        reference.recount_hard(ptr[piece.start : piece.stop + 1], row, labels[piece], *tally)
+        reference.recount_hard(ptr[piece.start : piece.stop + 1], row, labels[piece], counts, class_counts)
 
 
 def cuts(task_ptr: NDArray[np.int64], votes: int) -> list[slice]:

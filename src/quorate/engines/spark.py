@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from quorate.engines.memory import cells_fit, most_pairs, require_cells
-from quorate.engines.shard import Rules, Tally, cuts
+from quorate.engines.shard import Rules, Tally, Units, cuts
 from quorate.engines.spark_layout import FAR, NO_START, WHAT, FarOutcome, Size, partitions_for, size_of
 from quorate.engines.spark_pack import LINE, SCHEMA, Packing, Part, lines
 from quorate.engines.spark_pass import Counted, Ends, Kept, Scores, Setting, Start, Step, Verdict, run
@@ -92,8 +92,9 @@ class SparkPasses:
         self.spark = votes.frame.sparkSession if isinstance(votes, SparkVotes) else spark.session()
         self._engine = engine
         self._votes = votes
-        self._rules = Rules.of(reference if compiled() is None else cpu, engine.threads, votes.row_label, votes.labels, ties)
-        self._settings = Setting(votes.row_label, votes.labels, seed, ties, gold is not None, self._favour())
+        kernels, units = reference if compiled() is None else cpu, Units.of(len(votes))
+        self._rules = Rules.of(kernels, engine.threads, votes.row_label, votes.labels, ties, lambda: units)
+        self._settings = Setting(votes.row_label, votes.labels, seed, ties, gold is not None, self._favour(), units)
         self._gold: Any = gold
         self._before: Any = None  # what the current labels follow from: a broadcast table, "heads", or nothing yet
         self._tally: Tally | None = None  # the counts of the current labels, while these are hard
@@ -114,7 +115,7 @@ class SparkPasses:
         """Returns the statistics of majority vote: by winner (hard) or by vote shares (soft)."""
         tally = self._sum(Start(self._setting, hard)).add_to(self._rules.empty(hard=hard))
         self._follow("heads", tally if hard else None)
-        return Statistics(*tally)
+        return Statistics(*self._rules.counted(tally))
 
     def recount(self, labels: NDArray[np.int32]) -> Statistics:
         """Raises: labels of all tasks never meet on the driver."""
@@ -129,7 +130,8 @@ class SparkPasses:
         self._follow(now, tally if hard else None)
         ends = Ends(*counted.sums)
         classification = self._rules.classification(tally, params) if hard else float("nan")
-        return Statistics(*tally, ends.log_likelihood, classification, int(ends.changed), int(ends.impossible))
+        counts = self._rules.counted(tally)
+        return Statistics(*counts, ends.log_likelihood, classification, int(ends.changed), int(ends.impossible))
 
     def confusion_table(self, counts: Any, smoothing: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Returns log pi, [rows, K], and the votes of each worker by true label, [workers, K]."""

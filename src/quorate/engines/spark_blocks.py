@@ -192,6 +192,8 @@ class Receive:
         # In the order of the parts, so that a sum made again after a loss is the same to the last bit.
         for one in sorted((m for m in mail if isinstance(m, Count)), key=lambda m: m.part):
             counts[block.routes[one.part][one.place]] += one.lines
+        if not self.hard:
+            reference.restore_faint(counts)
         posts = tuple(sorted((m for m in mail if isinstance(m, Post)), key=lambda m: m.part))
         classes = sum((p.classes for p in posts), np.zeros(block.n_labels, kind))
         ends = sum((p.ends for p in posts), np.zeros(len(Ends._fields)))

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from quorate.engines.shard import Rules, Shard, Tally, cuts
+from quorate.engines.shard import Rules, Shard, Tally, Units, cuts
 from quorate.engines.spark_pack import Part, ids_of
 from quorate.io.ids import column
 from quorate.kernels import cpu, reference
@@ -53,11 +53,12 @@ class Setting:
     ties: str
     with_gold: bool
     favour: NDArray[np.float64] | None  # [K] ties of majority vote go to the largest of these first
+    units: Units  # of soft shares: the same in all parts, whose sums are then the same in any order
 
     def shards(self, part: Part, most: int = 1 << 62) -> tuple[Rules, list[tuple[slice, Shard]]]:
         """Returns the rules over a part's own rows, and its votes in shards of about `most` votes, each with its tasks."""
         kernels = reference if compiled() is None else cpu
-        rules = Rules.of(kernels, 1, self.row_label[part.rows], self.labels, self.ties)
+        rules = Rules.of(kernels, 1, self.row_label[part.rows], self.labels, self.ties, lambda: self.units)
         key = kernels.tie_keys(part.task_hash.copy(), self.seed)
         pieces = cuts(part.task_ptr, min(most, PIECE if kernels is reference else most))
         gold = part.gold if self.with_gold else None

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.engines.shard import Units
 from quorate.engines.spark_blocks import Block, Named, Plan, Receive, State, Told, block_of
 from quorate.engines.spark_layout import FAR, NO_START, WHAT, FarOutcome, Size
 from quorate.engines.spark_mail import (
@@ -83,7 +84,7 @@ class WidePasses:
         self.spark = votes.frame.sparkSession
         self._votes, self._routes = votes, Routes(votes, partitions, blocks, gold)
         favour = votes.given.astype(np.float64) if ties == "prior" else None
-        self._setting = Setting(np.zeros(0, np.int32), votes.labels, seed, ties, gold is not None, favour)
+        self._setting = Setting(np.zeros(0, np.int32), votes.labels, seed, ties, gold is not None, favour, Units.of(len(votes)))
         self._plan: Plan | None = None
         self._seen = False
         self._ended: tuple[Decide, Rdd] | None = None  # how tasks are decided, once the fit has ended, and the table's state
@@ -120,8 +121,9 @@ class WidePasses:
             spark.keep(state)
             self._states.append(state)
             self._given = state
-        uses_prior = table(Block.nobody(self._votes.labels)).uses_prior
-        return FarParameters(priors, np.zeros((0, k)), np.zeros((0, k)), uses_prior=uses_prior, state=state)
+        here = table(Block.nobody(self._votes.labels))
+        none = np.zeros((0, k))
+        return FarParameters(priors, none, none, uses_prior=here.uses_prior, shares=here.shares, state=state)
 
     def follow(self, plan: Plan, *, seen: bool = False) -> None:
         """Takes how an M-step is made of a block's counts, and whether counts are compared with those of earlier passes."""
@@ -258,6 +260,9 @@ class WidePasses:
             self._passes += 1
             if self._passes % SWEEP == 0:
                 self.spark.sparkContext._jvm.System.gc()
+        if not receive.hard:
+            told = told._replace(classes=told.classes.copy())
+            reference.restore_faint(told.classes)
         ends = Ends(*told.ends)
         nothing: NDArray[Any] = np.zeros((0, self._votes.n_labels), np.int64 if receive.hard else np.float64)
         return FarStatistics(

@@ -7,15 +7,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.errors import InputError
 from quorate.kernels.core import required as _core
-from quorate.kernels.reference import Floats, Sums
+from quorate.kernels.reference import Floats, Sums, check_codes
 
 
 def em_pass(
-    *votes_and_model: Any, hard: bool, delta: bool = False, likelihood: bool = True, classification: bool = True, **out: Any
+    *votes_and_model: Any,
+    hard: bool,
+    checked: bool = False,
+    delta: bool = False,
+    likelihood: bool = True,
+    classification: bool = True,
+    **out: Any,
 ) -> Sums:
     """Returns what `reference.em_pass` does."""
     core = _core()
+    if not checked:
+        task_ptr, row, table, *_ = votes_and_model
+        check_votes(task_ptr, row, len(table), out.get("threads", 1))
     if hard:
         sums = core.hard_pass(*votes_and_model, delta=delta, likelihood=likelihood, classification=classification, **out)
     else:
@@ -23,9 +33,13 @@ def em_pass(
     return Sums(*sums[:4])
 
 
-def majority(*votes: Any, soft: bool, **out: Any) -> None:
+def majority(*votes: Any, soft: bool, checked: bool = False, **out: Any) -> None:
     """Does what `reference.majority` does."""
     core = _core()
+    if not checked:
+        task_ptr, row, row_label, _, label_hash = votes
+        check_votes(task_ptr, row, len(row_label), out.get("threads", 1))
+        check_codes("row_label", row_label, len(label_hash))
     (core.majority_soft if soft else core.majority_hard)(*votes, **out)
 
 
@@ -35,6 +49,26 @@ def confusion_table(counts: Any, worker_ptr: NDArray[np.int64], smoothing: float
     totals = np.empty((len(worker_ptr) - 1, counts.shape[1]))
     _core().confusion_table(counts, worker_ptr, smoothing, table, totals, threads=threads)
     return table, totals
+
+
+def restore_faint(counts: Floats, threads: int = 1) -> None:
+    """Does what `reference.restore_faint` does."""
+    _core().restore_faint(counts.reshape(-1), threads)
+
+
+def votes_per_row(row: NDArray[np.uint32], rows: int, threads: int = 1) -> NDArray[np.int64]:
+    """Returns what `reference.votes_per_row` does."""
+    counts = np.zeros(rows, np.int64)
+    _core().votes_per_row(row, counts, threads)
+    return counts
+
+
+def check_votes(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], rows: int, threads: int = 1) -> None:
+    """Raises where `reference.check_votes` does."""
+    try:
+        _core().check_votes(task_ptr, row, rows, threads)
+    except ValueError as error:
+        raise InputError(str(error)) from None
 
 
 def classification(counts: Any, class_counts: Any, table: Floats, log_prior: Floats, threads: int = 1) -> float:

@@ -1,8 +1,12 @@
 """The definition of every pass, in readable NumPy: the oracle of the fast kernels, and the fallback without them.
 
 Everything is in logarithms (30,000 votes on one task must not underflow) and in float64. A task's score starts
-at the log prior, and its votes are added one after the other in their stored order: a sum in a fixed order has
-the same last bit everywhere.
+at the log prior, and its votes are added one after the other in their stored order.
+
+Sums that feed the next pass are exact (see `quorate.exact`): soft shares are counted in whole units. A share that rounds
+to no unit is counted times `FAINT`: it vanishes beside a whole unit, and where there is none the sum says that the label
+is hardly ever right, not that it never is (`restore_faint`). A fit of few votes keeps what rounding leaves of its shares
+in a second sum, `rest`, and loses nothing.
 """
 
 from __future__ import annotations
@@ -13,10 +17,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.errors import InputError
+from quorate.exact import LOG_UNIT, sums_of, unit_below, whole
+
 Floats = NDArray[np.float64]
 Counts = NDArray[np.float64] | NDArray[np.int64]
 
 TIE = 1e-9  # scores this close (relative to the best, absolute below 1) are tied
+SAME = 1e-11  # scores this close are one score: they differ by what the rounding of a table can do
+FAINT = 2.0**-96  # by which shares are multiplied that round to no unit
+FAINTEST = 2.0**-60  # a sum below this has no whole unit in it
 
 
 class Sums(NamedTuple):
@@ -36,6 +46,7 @@ def em_pass(
     task_key: NDArray[np.uint64],  # IN [tasks] see tie_keys
     label_hash: NDArray[np.uint64],  # IN [K]
     *,
+    checked: bool = False,  # whether `check_votes` has passed these votes
     hard: bool,
     by_prior: bool,  # ties go to the larger prior first
     delta: bool = False,  # hard: the counts hold the previous labels; only tasks that changed touch them
@@ -48,15 +59,22 @@ def em_pass(
     posterior: Floats | None = None,  # OUT [tasks, K]
     counts: Counts | None = None,  # OUT [rows, K] added to
     class_counts: Counts | None = None,  # OUT [K] added to
+    unit: float = LOG_UNIT,  # of soft counts, see unit_below
+    class_unit: float = LOG_UNIT,  # of soft class counts
+    rest: Floats | None = None,  # OUT [rows, K] added to: what whole units leave of soft counts
+    class_rest: Floats | None = None,  # OUT [K] added to
 ) -> Sums:
     """Returns the sums of one E-step (the paper's equations 1, 2 and 11) with the recount that feeds the M-step."""
+    if not checked:
+        check_votes(task_ptr, row, len(table))
     scores, impossible = task_scores(task_ptr, row, table, log_prior)
     winner, tied = pick(scores, task_key, label_hash, favour=log_prior if by_prior else None)
 
     best = scores.max(axis=1, initial=-np.inf, keepdims=True)
+    scores = np.where(_near(scores, best, SAME), best, scores)  # a tie stays a tie from pass to pass
     weight = np.exp(scores - best)
-    total = weight.sum(axis=1, keepdims=True)
-    probability = weight / total
+    total = whole(weight, unit_below(scores.shape[1])).sum(axis=1, keepdims=True)
+    probability = weight * (1.0 / total)
 
     changed = np.flatnonzero(winner != labels)
     before = labels[changed]
@@ -76,7 +94,7 @@ def em_pass(
         elif hard:
             recount_hard(task_ptr, row, winner, counts, class_counts)
         else:
-            recount_soft(task_ptr, row, probability, counts, class_counts)
+            count_shares(task_ptr, row, probability, counts, class_counts, unit, class_unit, rest, class_rest)
     log_likelihood = -np.inf if impossible else float((best + np.log(total)).sum())
     return Sums(log_likelihood, float(scores[picked].sum()), len(changed), impossible)
 
@@ -88,6 +106,7 @@ def majority(
     task_key: NDArray[np.uint64],  # IN [tasks]
     label_hash: NDArray[np.uint64],  # IN [K]
     *,
+    checked: bool = False,  # whether `check_votes` has passed these votes
     favour: Floats | None,  # IN [K] ties go to the largest of these first
     soft: bool,  # count by vote shares, not by the winner
     threads: int = 1,  # for faster twins
@@ -97,8 +116,15 @@ def majority(
     posterior: Floats | None = None,  # OUT [tasks, K] vote shares
     counts: Counts | None = None,  # OUT [rows, K] added to
     class_counts: Counts | None = None,  # OUT [K] added to
+    unit: float = LOG_UNIT,  # of soft counts, see unit_below
+    class_unit: float = LOG_UNIT,  # of soft class counts
+    rest: Floats | None = None,  # OUT [rows, K] added to: what whole units leave of soft counts
+    class_rest: Floats | None = None,  # OUT [K] added to
 ) -> None:
     """Majority vote on every task: the most frequent label, ties by the rule of `pick`."""
+    if not checked:
+        check_votes(task_ptr, row, len(row_label))
+        check_codes("row_label", row_label, len(label_hash))
     length = np.diff(task_ptr)
     tasks, k = len(length), len(label_hash)
     given = row_label[row[task_ptr[0] : task_ptr[-1]]]
@@ -114,7 +140,7 @@ def majority(
         posterior[:] = shares
     if counts is not None and class_counts is not None:
         if soft:
-            recount_soft(task_ptr, row, shares, counts, class_counts)
+            count_shares(task_ptr, row, shares, counts, class_counts, unit, class_unit, rest, class_rest)
         else:
             recount_hard(task_ptr, row, winner, counts, class_counts)
 
@@ -149,7 +175,7 @@ def pick(
     if not scores.size:
         return np.zeros(len(scores), np.int32), np.zeros(len(scores), np.bool_)
     best = scores.max(axis=1, keepdims=True)
-    candidate = scores >= best - TIE * np.maximum(1.0, np.abs(best))
+    candidate = _near(scores, best, TIE)
     winner = candidate.argmax(axis=1)
     tied = candidate.sum(axis=1) > 1
     where = np.flatnonzero(tied)
@@ -191,6 +217,59 @@ def recount_soft(
     class_counts += posterior.sum(axis=0)
 
 
+def count_shares(
+    task_ptr: NDArray[np.int64],
+    row: NDArray[np.uint32],
+    posterior: Floats,  # IN [tasks, K]
+    counts: Counts,  # OUT [rows, K] added to
+    class_counts: Counts,  # OUT [K] added to
+    unit: float,
+    class_unit: float,
+    rest: Floats | None,  # OUT [rows, K] added to
+    class_rest: Floats | None,  # OUT [K] added to
+) -> None:
+    """Does what `recount_soft` does in whole units, so that the sums do not depend on any order."""
+    none = np.zeros(len(class_counts))
+    units, class_units = whole(posterior, unit), whole(posterior, class_unit)
+    if rest is not None and class_rest is not None:
+        recount_soft(task_ptr, row, posterior - units, rest, none)
+        class_rest += (posterior - class_units).sum(axis=0)
+    else:
+        units, class_units = units + posterior * FAINT, class_units + posterior * FAINT
+    recount_soft(task_ptr, row, units, counts, none)
+    class_counts += class_units.sum(axis=0)
+
+
+def restore_faint(counts: Floats, threads: int = 1) -> None:
+    """Brings sums of faint shares alone back to scale. OUT [...]."""
+    counts[counts < FAINTEST] *= 1.0 / FAINT
+
+
+def votes_per_row(row: NDArray[np.uint32], rows: int, threads: int = 1) -> NDArray[np.int64]:
+    """Returns how many votes each row has, [rows]."""
+    return np.bincount(row, minlength=rows)
+
+
+def check_votes(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], rows: int, threads: int = 1) -> None:
+    """Raises unless a pass can go over these votes: tasks follow each other within `row`, and every row exists."""
+    if not len(task_ptr) or task_ptr[0] < 0 or task_ptr[-1] > len(row):
+        raise InputError("row does not have the shape that the other arrays ask for")
+    falls = np.flatnonzero(task_ptr[1:] < task_ptr[:-1])
+    if len(falls):
+        raise InputError(f"task_ptr falls at {falls[0]}: the votes of a task begin where those before it end")
+    wrong = np.flatnonzero(row[task_ptr[0] : task_ptr[-1]] >= rows)
+    if len(wrong):
+        vote = task_ptr[0] + wrong[0]
+        raise InputError(f"row {row[vote]} of vote {vote} does not exist: there are {rows} rows")
+
+
+def check_codes(name: str, codes: NDArray[np.int32], n: int) -> None:
+    """Raises unless every code is at least 0 and below n."""
+    wrong = np.flatnonzero((codes < 0) | (codes >= n))
+    if len(wrong):
+        raise InputError(f"{name}[{wrong[0]}] is {codes[wrong[0]]}: give codes of at least 0 and below {n}")
+
+
 def weight_shares(
     task_ptr: NDArray[np.int64],  # IN [tasks + 1]
     row: NDArray[np.uint32],  # IN [all votes]
@@ -221,13 +300,12 @@ def confusion_table(
     A worker who never met true label c has pi = 0 for every answer under c, unless smoothed.
     """
     k = counts.shape[1]
-    starts = worker_ptr[:-1]
-    totals = np.add.reduceat(counts, starts, axis=0).astype(np.float64) if len(starts) else np.zeros((0, k))
+    totals = sums_of(counts.astype(np.float64), worker_ptr[:-1])
     with np.errstate(divide="ignore", invalid="ignore"):
         table = np.log(counts + smoothing)
         table -= np.repeat(np.log(totals + k * smoothing), np.diff(worker_ptr), axis=0)
     table[np.isnan(table)] = -np.inf  # 0 / 0
-    return table, totals
+    return whole(table, LOG_UNIT), totals
 
 
 def classification(
@@ -293,6 +371,12 @@ def _sum_votes(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], table: Floa
     for place, still in _by_position(np.diff(task_ptr)):
         scores[still] += table[row[task_ptr[still] + place]]
     return scores
+
+
+def _near(scores: Floats, best: Floats, near: float) -> NDArray[np.bool_]:
+    """Returns which scores are as close to the best as that, relative to it, and absolute below 1."""
+    out: NDArray[np.bool_] = scores >= best - near * np.maximum(1.0, np.abs(best))
+    return out
 
 
 def _by_position(length: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:

@@ -95,6 +95,7 @@ class Spread:
             here.prior,
             here.penalty + statistics.penalty,
             here.uses_prior,
+            here.shares,
             state=statistics.state,
             hard_classes=np.asarray(statistics.class_counts, np.int64) if statistics.hard else None,
         )

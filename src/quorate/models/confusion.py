@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.exact import LOG_UNIT, sum_of, whole
 from quorate.params import Parameters
 from quorate.prior import Prior, WorkerPrior
 from quorate.statistics import Statistics
@@ -33,14 +34,27 @@ def estimate(session: Tables, panel: Panel, statistics: Statistics, prior: Prior
         totals = _add_absent(panel, table, totals, believed, smoothing)
     priors, penalty = class_priors(statistics, prior)
     penalty += _penalty(panel, table, totals, prior)
-    return Parameters(priors, table, totals, prior, penalty)
+    return Parameters(priors, table, totals, prior, penalty, shares=followed(statistics, prior))
 
 
 def class_priors(statistics: Statistics, prior: Prior) -> tuple[Floats, float]:
     """Returns p_c, [K], and what is believed of them adds to the likelihood."""
     if prior.classes is not None:
         return prior.classes.estimate(statistics.class_counts)
-    return statistics.class_counts / max(statistics.class_counts.sum(), 1.0), 0.0
+    return label_shares(statistics), 0.0
+
+
+def followed(statistics: Statistics, prior: Prior) -> Floats | None:
+    """Returns the shares of the labels, [K], where the priors are fixed: priors that do not move cannot stop a fit."""
+    fixed = prior.classes is not None and prior.classes.weight is None
+    return label_shares(statistics) if fixed else None
+
+
+def label_shares(statistics: Statistics) -> Floats:
+    """Returns the shares of the labels among the tasks, [K]."""
+    counts = statistics.class_counts
+    out: Floats = counts / max(sum_of(np.asarray(counts, np.float64)), 1.0)
+    return out
 
 
 def _add_absent(panel: Panel, table: Floats, totals: Floats, believed: WorkerPrior, smoothing: float) -> Floats:
@@ -50,7 +64,7 @@ def _add_absent(panel: Panel, table: Floats, totals: Floats, believed: WorkerPri
     with np.errstate(divide="ignore", invalid="ignore"):
         shift = np.where(absent > 0, np.log(before) - np.log(before + absent), 0.0)
     shift[np.isneginf(shift)] = 0.0  # nothing on the rows: the table is minus infinity there already
-    table += np.repeat(shift, np.diff(panel.worker_ptr), axis=0)
+    table += np.repeat(whole(shift, LOG_UNIT), np.diff(panel.worker_ptr), axis=0)
     votes: Floats = totals - believed.on_rows
     return votes
 

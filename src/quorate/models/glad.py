@@ -103,6 +103,11 @@ class Abilities:
     model: GladModel  # whose x the M-step moves
     penalty: float  # the logarithm of the normal priors at x, less their constant
 
+    @property
+    def label_shares(self) -> Floats:
+        """The priors: GLAD stops by its objective."""
+        return self.priors
+
 
 class _Plugged:
     """GLAD's settings together with the votes at hand: what the loop asks for."""

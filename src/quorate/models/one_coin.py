@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +13,16 @@ from quorate.engines.base import Session
 from quorate.engines.spark_blocks import Block
 from quorate.engines.spark_tell import Column
 from quorate.engines.spark_wide import Shown, WidePasses
+from quorate.exact import unit_below, whole
 from quorate.fit import Fit
 from quorate.io.spark_votes import WideVotes
 from quorate.models.base import Model, Watch
 from quorate.models.blocks import Beliefs, Confusions, FarFit, Spread, far_population
-from quorate.models.confusion import class_priors, estimate
+from quorate.models.confusion import class_priors, estimate, followed
 from quorate.models.dawid_skene import FAMILY, prior_of
 from quorate.params import Parameters
 from quorate.prior import ClassPrior, Prior
-from quorate.settings import Rules
+from quorate.settings import Choice, Rules
 from quorate.statistics import Statistics
 from quorate.transfer import coin_table, other_labels
 from quorate.votes import Panel
@@ -33,6 +34,9 @@ Floats = NDArray[np.float64]
 class OneCoin(Model):
     """Soft EM with a single accuracy per worker: where votes are too few for a whole confusion.
 
+    Labels are equally likely beforehand, unless `class_priors="estimated"`; one that nobody gave, and neither gold nor
+    priors nor a history name, is none. Priors that the caller gives are taken in the place of either.
+
     >>> import quorate as qr
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> result = qr.OneCoin().fit(votes)
@@ -42,7 +46,7 @@ class OneCoin(Model):
 
     name: ClassVar[str] = "one-coin"
     title: ClassVar[str] = "one-coin Dawid-Skene"
-    rules: ClassVar[Rules] = FAMILY
+    rules: ClassVar[Rules] = {**FAMILY, "class_priors": Choice(("uniform", "estimated"))}
     scoring: ClassVar[str] = "coin"
 
     tol: float = 1e-4
@@ -50,28 +54,50 @@ class OneCoin(Model):
     smoothing: float = 0.0
     strength: float | str = 0.0
     stop: str = "priors"
+    class_priors: str = "uniform"
 
     def _fit(self, panel: Panel, session: Session, watch: Watch) -> Fit:
+        possible, given = watch.possible(panel, session), watch.classes
+        watch = replace(watch, classes=self._classes(given, possible))
         prior, strength = prior_of(self, panel, session, watch)
-        recipe = _Plugged(self, panel, prior, other_labels(watch.possible(panel, session)))
+        recipe = _Plugged(self, panel, prior, other_labels(possible))
         fit = em.run(session, recipe, watch.how)
         confusions = estimate(session, panel, fit.statistics, prior)  # to be looked at; labels come from the coins
         return replace(
             fit,
-            params=replace(confusions, priors=fit.params.priors),
+            params=replace(confusions, priors=_reported(fit.params, given)),
             posterior=lambda: session.posterior(fit.params),
             worker_columns={"skill": recipe.coin},
             skill=recipe.coin,
+            scored_by=fit.params.priors,
             strength=strength,
         )
 
     def _fit_blocks(self, votes: WideVotes, session: WidePasses, watch: Watch) -> FarFit:
+        possible, given = watch.possible(votes, session), watch.classes
         lent = far_population(session, self.strength)
         beliefs = Beliefs(self.smoothing, None if lent is None else lent.votes)
-        make = _Blocks(self, beliefs, other_labels(watch.possible(votes, session)))
-        fit = em.run(session, Spread(session, make, watch.classes), watch.how)
+        make = _Blocks(self, beliefs, other_labels(possible))
+        fit = em.run(session, Spread(session, make, self._classes(given, possible)), watch.how)
         skill = {"skill": Shown(Column("coin", make), fit.params)}
-        return FarFit(replace(fit, strength=0.0 if lent is None else lent.strength), Confusions(beliefs), fit.statistics, skill)
+        fit = replace(
+            fit,
+            params=replace(fit.params, priors=_reported(fit.params, given)),
+            scored_by=fit.params.priors,
+            strength=0.0 if lent is None else lent.strength,
+        )
+        return FarFit(fit, Confusions(beliefs), fit.statistics, skill)
+
+    def _classes(self, given: ClassPrior | None, possible: NDArray[np.bool_]) -> ClassPrior | None:
+        """Returns the class priors in force: the caller's, or equal ones for the labels there are, [K], or none: estimated."""
+        if given is not None or self.class_priors == "estimated":
+            return given
+        return ClassPrior(possible / max(int(possible.sum()), 1))
+
+
+def _reported(params: Parameters, given: ClassPrior | None) -> Floats:
+    """Returns the priors to be told, [K]: those that the caller gave, else the shares of the labels among the tasks."""
+    return params.label_shares if given is None else params.priors
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,30 +130,51 @@ class _Plugged:
         self._own = np.arange(panel.n_rows), panel.row_label
         s, believed = float(prior.smoothing), prior.workers
         k = self._others + 1
-        # Pseudo-votes that are right, and all of them: smoothing fills K x K cells of which K are right.
-        self._right, self._all = np.full(panel.n_workers, k * s), np.full(panel.n_workers, k * k * s)
-        if believed is not None:
+        # Pseudo-votes that are right, and wrong ones: smoothing fills K x K cells of which K are right.
+        self._right, self._wrong = np.full(panel.n_workers, k * s), np.full(panel.n_workers, k * (k - 1) * s)
+        if believed is not None:  # in units that add up exactly, see `prior.lay_out`
             absent = believed.others
-            self._right += np.trace(believed.shared)
-            lent = believed.cells[self._own] - np.diag(believed.shared)[panel.row_label]
-            self._right += panel.by_worker(lent)
-            np.add.at(self._right, absent.worker, absent.counts[np.arange(len(absent.label)), absent.label])
-            self._all += believed.totals.sum(axis=1)
+            right = np.full(panel.n_workers, np.trace(believed.shared))
+            right += panel.by_worker(believed.cells[self._own] - np.diag(believed.shared)[panel.row_label])
+            np.add.at(right, absent.worker, absent.counts[np.arange(len(absent.label)), absent.label])
+            self._right += right
+            self._wrong += believed.totals.sum(axis=1) - right
 
     def m_step(self, statistics: Statistics) -> Parameters:
         """Returns the share of right votes of each worker as a table."""
         panel = self._panel
-        right = panel.by_worker(statistics.counts[self._own]) + self._right
-        total = panel.by_worker(statistics.counts.sum(axis=1)) + self._all
-        self.coin = np.asarray(right / np.where(total > 0, total, 1.0), np.float64)
+        right, wrong = self._counted(statistics.counts)
+        right, wrong = right + self._right, wrong + self._wrong
+        total = right + wrong
+        total = np.where(total > 0, total, 1.0)
+        self.coin = right / total
         priors, penalty = class_priors(statistics, self._prior)
-        table = coin_table(panel, self.coin, self._others)
-        penalty += _believed(self._right, self.coin) + _believed(self._all - self._right, (1.0 - self.coin) / self._others)
-        return Parameters(priors, table, np.zeros((panel.n_workers, panel.n_labels)), self._prior, penalty)
+        table = coin_table(panel, self.coin, wrong / total, self._others)
+        penalty += _believed(self._right, self.coin) + _believed(self._wrong, wrong / total / self._others)
+        none = np.zeros((panel.n_workers, panel.n_labels))
+        return Parameters(priors, table, none, self._prior, penalty, shares=followed(statistics, self._prior))
 
     def next_is_hard(self, was_hard: bool, change: float) -> bool:
         """Returns that no E-step is hard."""
         return False
+
+    def _counted(self, counts: NDArray[Any]) -> tuple[Floats, Floats]:
+        """Returns the expected numbers of right and of wrong votes of each worker, [workers] each, of votes by row, [rows, K]."""
+        starts = self._panel.worker_ptr[:-1]
+        if np.issubdtype(counts.dtype, np.integer) or not counts.size:
+            own, every = counts[self._own], counts.sum(axis=1)
+            return self._sums(own), self._sums(every - own)
+        unit = unit_below(int(counts.sum()) + 1)
+        units = whole(counts, unit)
+        rest = counts - units
+        own, own_rest = units[self._own], rest[self._own]
+        rest[self._own] = 0.0
+        right = np.add.reduceat(own, starts) + np.add.reduceat(own_rest, starts)
+        wrong = np.add.reduceat(units.sum(axis=1) - own, starts) + np.add.reduceat(rest.sum(axis=1), starts)
+        return right, wrong
+
+    def _sums(self, by_row: NDArray[Any]) -> Floats:
+        return np.asarray(self._panel.by_worker(by_row), np.float64)
 
 
 def _believed(votes: Floats, probability: Floats) -> float:

@@ -1,0 +1,21 @@
+// The votes themselves: whether they can be passed over at all, and how many each row has.
+#pragma once
+
+#include <cstdint>
+
+namespace quorate {
+
+// What is wrong with votes that a pass is to read, and where.
+struct Fault {
+    enum class What { none, falls, row } what = What::none;
+    std::int64_t at = -1;  // the task whose votes would end before they begin, or the vote whose row does not exist
+};
+
+// The first fault of task_ptr IN [tasks + 1] and of the rows it leads to, row IN [votes]; the ends of task_ptr lie in row.
+Fault check_votes(const std::int64_t* task_ptr, std::int64_t tasks, const std::uint32_t* row, std::int64_t rows,
+                  int threads);
+
+// counts IN/OUT [rows]: one more for each vote of the row. row IN [votes], every one below rows.
+void votes_per_row(const std::uint32_t* row, std::int64_t votes, std::int64_t rows, std::int64_t* counts, int threads);
+
+}  // namespace quorate
