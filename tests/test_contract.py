@@ -31,3 +31,30 @@ def test_a_broken_model_fails_the_contract(monkeypatch):
     monkeypatch.setattr(reference, "mix", lambda x: x * 0)
     with pytest.raises(AssertionError):
         checks.order_of_labels_does_not_matter("mv", "reference")
+
+
+@pytest.mark.parametrize("seed", checks.MIRRORED[1:])
+def test_a_model_that_adds_as_it_comes_breaks_the_ties_of_symmetric_crowds(monkeypatch, seed):
+    plain_sums(monkeypatch)
+    monkeypatch.setattr(checks, "MIRRORED", [seed])
+    with pytest.raises(AssertionError, match="changed the answer|and as well"):
+        checks.symmetric_crowds_stay_tied("one-coin", "reference")
+
+
+@pytest.mark.parametrize("seed", checks.TINY[1:])
+def test_a_model_that_adds_as_it_comes_answers_tiny_crowds_in_more_than_one_way(monkeypatch, seed):
+    plain_sums(monkeypatch)
+    monkeypatch.setattr(checks, "TINY", [seed])
+    with pytest.raises(AssertionError, match="changed the answer"):
+        checks.tiny_crowds_have_one_answer("one-coin", "reference")
+
+
+def plain_sums(monkeypatch):
+    """Takes the rounding away that makes sums exact, as if they were those of any floating-point program."""
+    from quorate import exact, params, transfer
+    from quorate.kernels import reference
+    from quorate.models import one_coin
+
+    for module in (exact, params, transfer, reference, one_coin):
+        monkeypatch.setattr(module, "whole", lambda x, unit: x)
+    monkeypatch.setattr(reference, "SAME", 0.0)

@@ -38,6 +38,12 @@ void need(bool fits, const char* name) {
     throw nb::value_error((std::string(name) + " does not have the shape that the other arrays ask for").c_str());
 }
 
+void need_rising(const std::int64_t* at, std::size_t n, const char* name) {
+    bool falls = false;  // all of them: a loop without an exit is done many at a time
+    for (std::size_t i = 1; i < n; ++i) falls |= at[i] < at[i - 1];
+    if (falls) throw nb::value_error((std::string(name) + " falls: each place is at least the one before").c_str());
+}
+
 template <class Array>
 auto pointer(const std::optional<Array>& array, std::size_t size, const char* name) -> decltype(array->data()) {
     if (!array) return nullptr;
@@ -79,14 +85,10 @@ void with_model(Pass& p, const In<double, 2>& table, const In<double, 1>& log_pr
 }
 
 // How soft shares are counted; see units.hpp.
-void with_units(Pass& p, double unit, double class_unit, const Maybe<double, 2>& rest,
-                const Maybe<double, 1>& class_rest) {
-    need(unit > 0.0 && class_unit > 0.0, "unit");
+void with_units(Pass& p, double unit, const Maybe<double, 2>& rest) {
+    need(unit > 0.0, "unit");
     p.grid = kRounding * unit;
-    p.class_grid = kRounding * class_unit;
     p.rest = pointer(rest, std::size_t(p.rows) * std::size_t(p.k), "rest");
-    p.class_rest = pointer(class_rest, std::size_t(p.k), "class_rest");
-    need(!p.rest == !p.class_rest, "class_rest");
 }
 
 Scalars scalars(const Sums& s) {
@@ -114,17 +116,18 @@ Scalars py_soft_pass(In<std::int64_t, 1> task_ptr, In<std::uint32_t, 1> row, In<
                      In<double, 1> log_prior, In<std::uint64_t, 1> task_key, In<std::uint64_t, 1> label_hash,
                      bool by_prior, Out<std::int32_t, 1> labels, Maybe<double, 1> confidence, Maybe<bool, 1> tie,
                      Maybe<double, 2> posterior, Maybe<double, 2> counts, Maybe<double, 1> class_counts, double unit,
-                     double class_unit, Maybe<double, 2> rest, Maybe<double, 1> class_rest, int threads) {
+                     Maybe<double, 2> rest, Maybe<double, 1> class_rest, int threads) {
     Pass p = pass_over(task_ptr, row, table.shape(0), task_key, label_hash, labels, confidence, tie, posterior);
     with_model(p, table, log_prior, by_prior);
     double* cells = pointer(counts, table.size(), "counts");
     double* classes = pointer(class_counts, std::size_t(p.k), "class_counts");
     need(!cells == !classes, "class_counts");
-    with_units(p, unit, class_unit, rest, class_rest);
-    need(cells || !p.rest, "rest");
+    with_units(p, unit, rest);
+    double* left = pointer(class_rest, std::size_t(p.k), "class_rest");
+    need(cells || (!p.rest && !left), "rest");
     if (p.tasks == 0 || p.k == 0) return scalars({});
     nb::gil_scoped_release release;
-    return scalars(soft_pass(p, cells, classes, threads));
+    return scalars(soft_pass(p, cells, classes, left ? left : classes, threads));
 }
 
 // Counts are int64 for hard, float64 for soft.
@@ -133,13 +136,14 @@ void py_majority(In<std::int64_t, 1> task_ptr, In<std::uint32_t, 1> row, In<std:
                  In<std::uint64_t, 1> task_key, In<std::uint64_t, 1> label_hash, std::optional<In<double, 1>> favour,
                  Out<std::int32_t, 1> labels, Maybe<double, 1> confidence, Maybe<bool, 1> tie,
                  Maybe<double, 2> posterior, Maybe<Cell, 2> counts, Maybe<Cell, 1> class_counts, double unit,
-                 double class_unit, Maybe<double, 2> rest, Maybe<double, 1> class_rest, int threads) {
+                 Maybe<double, 2> rest, Maybe<double, 1> class_rest, int threads) {
     Pass p = pass_over(task_ptr, row, row_label.size(), task_key, label_hash, labels, confidence, tie, posterior);
     Cell* cells = pointer(counts, row_label.size() * std::size_t(p.k), "counts");
     Cell* classes = pointer(class_counts, std::size_t(p.k), "class_counts");
     need(!cells == !classes, "class_counts");
-    with_units(p, unit, class_unit, rest, class_rest);
-    need(cells || !p.rest, "rest");
+    with_units(p, unit, rest);
+    double* left = pointer(class_rest, std::size_t(p.k), "class_rest");
+    need((cells && std::is_same_v<Cell, double>) || (!p.rest && !left), "rest");
     if (favour) {
         need(favour->size() == std::size_t(p.k), "favour");
         p.favour = favour->data();
@@ -147,16 +151,19 @@ void py_majority(In<std::int64_t, 1> task_ptr, In<std::uint32_t, 1> row, In<std:
     if (p.tasks == 0 || p.k == 0) return;
     nb::gil_scoped_release release;
     if constexpr (std::is_same_v<Cell, double>)
-        majority(p, row_label.data(), nullptr, nullptr, cells, classes, threads);
+        majority(p, row_label.data(), nullptr, nullptr, cells, classes, left ? left : classes, threads);
     else
-        majority(p, row_label.data(), cells, classes, nullptr, nullptr, threads);
+        majority(p, row_label.data(), cells, classes, nullptr, nullptr, nullptr, threads);
 }
 
 template <class Count>
 void py_confusion_table(In<Count, 2> counts, In<std::int64_t, 1> worker_ptr, double smoothing, Out<double, 2> table,
                         Out<double, 2> totals, int threads) {
+    need(worker_ptr.size() >= 1, "worker_ptr");
     const std::size_t k = counts.shape(1), workers = worker_ptr.size() - 1;
-    need(worker_ptr.size() >= 1 && worker_ptr.data()[workers] == std::int64_t(counts.shape(0)), "worker_ptr");
+    need(worker_ptr.data()[workers] == std::int64_t(counts.shape(0)), "worker_ptr");
+    need(worker_ptr.data()[0] == 0, "worker_ptr");
+    need_rising(worker_ptr.data(), worker_ptr.size(), "worker_ptr");
     need(table.size() == counts.size() && table.shape(1) == k, "table");
     need(totals.size() == workers * k, "totals");
     nb::gil_scoped_release release;
@@ -206,6 +213,7 @@ void py_hash_texts(In<std::int64_t, 1> offsets, In<std::uint8_t, 1> data, Out<st
     need(offsets.size() == hashes.size() + 1, "hashes");
     const std::int64_t* at = offsets.data();
     need(at[0] >= 0 && at[hashes.size()] <= std::int64_t(data.size()), "data");
+    need_rising(at, offsets.size(), "offsets");
     nb::gil_scoped_release release;
     share_range(threads, std::int64_t(hashes.size()), kHashes, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i)
@@ -293,8 +301,7 @@ void quorate::bind_passes(nb::module_& m) {
 #define QUORATE_TASKS "labels"_a.noconvert(), "confidence"_a.noconvert() = none, "tie"_a.noconvert() = none, \
                       "posterior"_a.noconvert() = none
 #define QUORATE_COUNTS "counts"_a.noconvert() = none, "class_counts"_a.noconvert() = none
-#define QUORATE_UNITS "unit"_a = 0x1p-40, "class_unit"_a = 0x1p-40, "rest"_a.noconvert() = none, \
-                      "class_rest"_a.noconvert() = none
+#define QUORATE_UNITS "unit"_a = 0x1p-40, "rest"_a.noconvert() = none, "class_rest"_a.noconvert() = none
     m.def("hard_pass", &py_hard_pass, QUORATE_VOTES, "table"_a.noconvert(), "log_prior"_a.noconvert(),
           "task_key"_a.noconvert(), "label_hash"_a.noconvert(), nb::kw_only(), "by_prior"_a, QUORATE_TASKS,
           QUORATE_COUNTS, "delta"_a = false, "likelihood"_a = true, "classification"_a = true, "threads"_a = 1);

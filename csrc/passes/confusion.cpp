@@ -39,29 +39,30 @@ template <class Count>
 void confusion_table(const Count* counts, const std::int64_t* worker_ptr, std::int64_t workers, int k, double smoothing,
                      double* table, double* totals, int threads) {
     const LogCount<Count> log_count(smoothing);
-    constexpr double kNever = -std::numeric_limits<double>::infinity();
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
     share_range(threads, workers, 256, [&](std::int64_t begin, std::int64_t end) {
-        std::vector<double> lost(std::is_integral_v<Count> ? 0 : std::size_t(k));
+        std::vector<double> more(std::size_t(k) * 2);
+        double* const __restrict lost = more.data();
+        double* const __restrict norm = lost + k;
         for (std::int64_t w = begin; w < end; ++w) {
-            double* total = totals + w * k;
-            for (int c = 0; c < k; ++c) total[c] = 0.0;
-            for (double& x : lost) x = 0.0;
+            double* const __restrict total = totals + w * k;
+            for (int c = 0; c < k; ++c) total[c] = lost[c] = 0.0;
             for (std::int64_t r = worker_ptr[w]; r < worker_ptr[w + 1]; ++r)
                 for (int c = 0; c < k; ++c) {
                     const double x = double(counts[r * k + c]), sum = total[c] + x;
                     if constexpr (!std::is_integral_v<Count>) {  // what the sum loses, so that the order does not matter
                         const double added = sum - total[c];
-                        lost[std::size_t(c)] += (total[c] - (sum - added)) + (x - added);
+                        lost[c] += (total[c] - (sum - added)) + (x - added);
                     }
                     total[c] = sum;
                 }
-            for (std::size_t c = 0; c < lost.size(); ++c) total[c] += lost[c];
             for (int c = 0; c < k; ++c) {
+                total[c] += lost[c];
                 const double all = total[c] + k * smoothing;
-                const double norm = std::log(all);
-                for (std::int64_t r = worker_ptr[w]; r < worker_ptr[w + 1]; ++r)
-                    table[r * k + c] = all > 0.0 ? whole(log_count(counts[r * k + c]) - norm, kLogGrid) : kNever;
+                norm[c] = all > 0.0 ? std::log(all) : kInfinity;  // 0 / 0: no answer is possible
             }
+            for (std::int64_t r = worker_ptr[w]; r < worker_ptr[w + 1]; ++r)
+                for (int c = 0; c < k; ++c) table[r * k + c] = whole(log_count(counts[r * k + c]) - norm[c], kLogGrid);
         }
     });
 }

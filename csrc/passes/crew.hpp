@@ -39,6 +39,8 @@ class Crew {
         for (Worker& w : worker_) {
             w.class_counts = room(doubles_, k);
             std::fill_n(w.class_counts, k, 0.0);
+            w.class_rest = room(doubles_, k);
+            std::fill_n(w.class_rest, k, 0.0);
             w.scores = room(doubles_, kBlockNumbers + k);
             std::fill_n(w.scores, kBlockNumbers + k, 0.0);
             if (p.narrow_lanes > 16) w.narrow = room(floats_, std::size_t(p.narrow_lanes));
@@ -78,12 +80,15 @@ class Crew {
         return all;
     }
 
-    // counts IN/OUT [rows, k] and class_counts IN/OUT [k]: adds what the workers counted, the tallies' lines being of
-    // `stride` cells. Shared counts are there already.
+    // counts IN/OUT [rows, k], class_counts IN/OUT [k] and class_rest IN/OUT [k]: adds what the workers counted, the
+    // tallies' lines being of `stride` cells. Shared counts are there already; class_rest may be class_counts.
     template <class Cell>
-    void add_up(const Pass& p, int stride, Cell* counts, Cell* class_counts) const {
+    void add_up(const Pass& p, int stride, Cell* counts, Cell* class_counts, Cell* class_rest) const {
         for (const Worker& w : worker_)
-            for (int c = 0; c < p.k; ++c) class_counts[c] += Cell(w.class_counts[c]);
+            for (int c = 0; c < p.k; ++c) {
+                class_counts[c] += Cell(w.class_counts[c]);
+                class_rest[c] += Cell(w.class_rest[c]);
+            }
         share_range(threads_, p.rows, kMergeCells / p.k + 1, [&](std::int64_t begin, std::int64_t end) {
             for (const Worker& w : worker_) {
                 const auto* tally = [&] {

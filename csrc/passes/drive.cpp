@@ -29,7 +29,7 @@ Sums hard_pass(Pass p, std::int64_t* counts, std::int64_t* class_counts, bool wi
     p.shared_hard = counts;
     if (p.recount == Pass::Recount::hard) crew.give_tallies(p, p.k);
     Sums sums = crew.run(p, shards, narrow ? kernels().scan : kernels().full);
-    if (counted) crew.add_up(p, p.k, counts, class_counts);
+    if (counted) crew.add_up(p, p.k, counts, class_counts, class_counts);
 
     if (p.likelihood) {
         if (sums.impossible) sums.log_likelihood = -kInfinity;
@@ -42,7 +42,7 @@ Sums hard_pass(Pass p, std::int64_t* counts, std::int64_t* class_counts, bool wi
     return sums;
 }
 
-Sums soft_pass(Pass p, double* counts, double* class_counts, int threads) {
+Sums soft_pass(Pass p, double* counts, double* class_counts, double* class_rest, int threads) {
     const Shards shards(p);
     threads = p.rest ? 1 : shards.useful(threads);  // sums of what rounding leaves ask for one order
     Prepared own;
@@ -53,7 +53,7 @@ Sums soft_pass(Pass p, double* counts, double* class_counts, int threads) {
     Crew crew(p, threads);
     crew.give_tallies(p, stride);
     Sums sums = crew.run(p, shards, kernels().full);
-    if (counts) crew.add_up(p, stride, counts, class_counts);
+    if (counts) crew.add_up(p, stride, counts, class_counts, class_rest);
     if (sums.impossible) sums.log_likelihood = -kInfinity;
     return sums;
 }

@@ -9,9 +9,9 @@ namespace quorate {
 // Without p.likelihood the log-likelihood is NaN, and C2 is that of everything in counts (where there are counts).
 Sums hard_pass(Pass p, std::int64_t* counts, std::int64_t* class_counts, bool classification, int threads);
 
-// Soft: counts IN/OUT [rows, k] and class_counts IN/OUT [k] are added to, or both null. What is added are shares in whole
-// units (units.hpp): no bit of the sums depends on the threads.
-Sums soft_pass(Pass p, double* counts, double* class_counts, int threads);
+// Soft: counts IN/OUT [rows, k], class_counts IN/OUT [k] and class_rest IN/OUT [k] are added to, or all null. What is
+// added are shares in whole units (units.hpp): no bit of the sums depends on the threads.
+Sums soft_pass(Pass p, double* counts, double* class_counts, double* class_rest, int threads);
 
 // C2 from the counts: the sum of counts * table, and of class_counts * log_prior. What is impossible adds nothing, as in
 // the scores of impossible tasks.

@@ -141,25 +141,20 @@ struct FullPass {
             for (int i = 0; i < tasks; ++i) recount_fine(p, w, first + i, w.scores + std::int64_t(i) * stride);
             return;
         }
-        const bool same = p.class_grid == p.grid;
-        if (!same) count_classes(tasks, [this](const V& x) { return counted(x, V::all(p.class_grid), V::all(kFaint)); });
         double* const end = w.scores + std::int64_t(tasks) * stride;
         using E = Vec<double, 8>;
         const E grid = E::all(p.grid), faint = E::all(kFaint);
         for (double* x = w.scores; x < end; x += 8) counted(E::load(x), grid, faint).store(x);
-        if (same) count_classes(tasks, [](const V& x) { return x; });
+        for (int c = 0; c < stride; c += W) {
+            V sum = V::all(0.0);
+            for (int i = 0; i < tasks; ++i) sum = sum + V::load(w.scores + std::int64_t(i) * stride + c);
+            const V units = whole(sum, V::all(kClassGrid));
+            (V::load(w.class_counts + c) + units).store(w.class_counts + c);
+            (V::load(w.class_rest + c) + (sum - units)).store(w.class_rest + c);
+        }
         if constexpr (L > 0)
             if (w.soft) return lengths.each(RecountRun<L>{p, p.task_ptr + first, w.scores, w.soft});
         for (int i = 0; i < tasks; ++i) recount_soft(p, w, first + i, w.scores + std::int64_t(i) * stride);
-    }
-
-    template <class Share>
-    QUORATE_INLINE void count_classes(int tasks, const Share& share) {
-        for (int c = 0; c < stride; c += W) {
-            V sum = V::load(w.class_counts + c);
-            for (int i = 0; i < tasks; ++i) sum = sum + share(V::load(w.scores + std::int64_t(i) * stride + c));
-            sum.store(w.class_counts + c);
-        }
     }
 };
 

@@ -1,6 +1,7 @@
 #include "majority.hpp"
 
 #include "crew.hpp"
+#include "prepare.hpp"
 #include "recount.hpp"
 
 namespace quorate {
@@ -8,10 +9,41 @@ namespace {
 
 using namespace baseline;
 
+// The shares of the ballots in a task of so many votes, as they are counted. shares OUT [k]; class counts are added to.
+QUORATE_INLINE void count_ballots(const Pass& p, Worker& w, const double* ballots, double votes, double* shares) {
+    double* const __restrict class_counts = w.class_counts;
+    double* const __restrict class_rest = w.class_rest;
+    const double grid = p.grid;
+    for (int c = 0, k = p.k; c < k; ++c) {
+        const double x = counted(ballots[c] / votes, grid, kFaint), units = whole(x, kClassGrid);
+        class_counts[c] += units;
+        class_rest[c] += x - units;
+        shares[c] = x;
+    }
+}
+
+// Soft, up to 16 labels in private tallies of L cells a line: the shares of a block of tasks, IN [tasks, L] in w.scores.
+template <int L>
+void recount_block(const Pass& p, Worker& w, Lengths& lengths, std::int64_t first, int tasks) {
+    lengths.sort(p.task_ptr + first, p.row, tasks);
+    lengths.each(RecountRun<L>{p, p.task_ptr + first, w.scores, w.soft});
+}
+
+void recount_block(const Pass& p, Worker& w, Lengths& lengths, int lanes, std::int64_t first, int tasks) {
+    switch (lanes) {
+        case 2: return recount_block<2>(p, w, lengths, first, tasks);
+        case 4: return recount_block<4>(p, w, lengths, first, tasks);
+        case 8: return recount_block<8>(p, w, lengths, first, tasks);
+        default: return recount_block<16>(p, w, lengths, first, tasks);
+    }
+}
+
 // One shard. Ballots are whole numbers: labels tie exactly when they have equally many.
-void vote(const Pass& p, const std::int32_t* row_label, Worker& w, std::int64_t begin, std::int64_t end) {
-    const bool shares = p.posterior || p.recount == Pass::Recount::soft;
-    double* ballots = w.scores;  // [k] zero between tasks
+void vote(const Pass& p, const std::int32_t* row_label, int lanes, Worker& w, std::int64_t begin, std::int64_t end) {
+    const bool soft = p.recount == Pass::Recount::soft;
+    const int block = lanes ? kBlockNumbers / lanes : 0;  // tasks whose shares are counted together
+    double* ballots = w.scores + kBlockNumbers;           // [k] zero between tasks
+    Lengths lengths;
     for (std::int64_t t = begin; t < end; ++t) {
         const std::int64_t first = p.task_ptr[t], last = p.task_ptr[t + 1];
         // Three rounds without a branch that depends on the votes: count, find the most, see who has it.
@@ -35,25 +67,26 @@ void vote(const Pass& p, const std::int32_t* row_label, Worker& w, std::int64_t 
         const double votes = double(last - first);
         if (p.confidence) p.confidence[t] = best / votes;
         if (p.tie) p.tie[t] = tied;
-        if (shares) {
+        if (p.posterior)
+            for (int c = 0; c < p.k; ++c) p.posterior[t * p.k + c] = ballots[c] / votes;
+        if (soft && p.rest) {
             for (int c = 0; c < p.k; ++c) ballots[c] /= votes;
-            if (p.posterior) std::memcpy(p.posterior + t * p.k, ballots, std::size_t(p.k) * sizeof(double));
-            if (p.recount == Pass::Recount::soft && p.rest) {
-                recount_fine(p, w, t, ballots);
-            } else if (p.recount == Pass::Recount::soft) {
-                for (int c = 0; c < p.k; ++c) {
-                    w.class_counts[c] += counted(ballots[c], p.class_grid, kFaint);
-                    ballots[c] = counted(ballots[c], p.grid, kFaint);
-                }
-                recount_soft(p, w, t, ballots);
-            }
+            recount_fine(p, w, t, ballots);
+        } else if (soft && block && w.soft) {
+            const int place = int((t - begin) % block);
+            count_ballots(p, w, ballots, votes, w.scores + place * lanes);
+            if (place + 1 == block || t + 1 == end) recount_block(p, w, lengths, lanes, t - place, place + 1);
+        } else if (soft) {
+            count_ballots(p, w, ballots, votes, ballots);
+            recount_soft(p, w, t, ballots);
+        }
+        if (soft || p.posterior) {
             for (int c = 0; c < p.k; ++c) ballots[c] = 0.0;
         } else {
             for (std::int64_t v = first; v < last; ++v) ballots[row_label[p.row[v]]] = 0.0;
         }
     }
     if (p.recount != Pass::Recount::hard) return;
-    Lengths lengths;
     for (std::int64_t t = begin; t < end; t += kBlockTasks) {
         const int tasks = int(std::min<std::int64_t>(end - t, kBlockTasks));
         lengths.sort(p.task_ptr + t, p.row, tasks);
@@ -64,7 +97,8 @@ void vote(const Pass& p, const std::int32_t* row_label, Worker& w, std::int64_t 
 }  // namespace
 
 void majority(const Pass& given, const std::int32_t* row_label, std::int64_t* hard_counts,
-              std::int64_t* hard_class_counts, double* soft_counts, double* soft_class_counts, int threads) {
+              std::int64_t* hard_class_counts, double* soft_counts, double* soft_class_counts, double* soft_class_rest,
+              int threads) {
     Pass p = given;
     p.recount = soft_counts   ? Pass::Recount::soft
                 : hard_counts ? Pass::Recount::hard
@@ -73,13 +107,14 @@ void majority(const Pass& given, const std::int32_t* row_label, std::int64_t* ha
     p.shared_soft = soft_counts;
     const Shards shards(p);
     threads = p.rest ? 1 : shards.useful(threads);
+    const int lanes = soft_counts ? lanes_for(p.k) : 0, stride = lanes ? lanes : p.k;
     Crew crew(p, threads);
-    crew.give_tallies(p, p.k);
+    crew.give_tallies(p, stride);
     crew.run(p, shards, [&](const Pass& q, Worker& w, std::int64_t begin, std::int64_t end, Sums&) {
-        vote(q, row_label, w, begin, end);
+        vote(q, row_label, lanes, w, begin, end);
     });
-    if (hard_counts) crew.add_up(p, p.k, hard_counts, hard_class_counts);
-    if (soft_counts) crew.add_up(p, p.k, soft_counts, soft_class_counts);
+    if (hard_counts) crew.add_up(p, p.k, hard_counts, hard_class_counts, hard_class_counts);
+    if (soft_counts) crew.add_up(p, stride, soft_counts, soft_class_counts, soft_class_rest);
 }
 
 }  // namespace quorate

@@ -51,10 +51,8 @@ struct Pass {
     double* shared_soft = nullptr;        // IN/OUT [rows, k]
 
     // How soft shares are counted; see units.hpp.
-    double grid = kRounding * 0x1p-40;        // of the counts
-    double class_grid = kRounding * 0x1p-40;  // of the class counts
-    double* rest = nullptr;                   // IN/OUT [rows, k] or none: what whole units leave of each share
-    double* class_rest = nullptr;             // IN/OUT [k]
+    double grid = kRounding * 0x1p-40;  // kRounding times the unit
+    double* rest = nullptr;             // IN/OUT [rows, k] or none: what whole units leave of each share
 };
 
 // What one thread keeps to itself during a pass.
@@ -62,6 +60,7 @@ struct Worker {
     std::uint32_t* hard = nullptr;  // [rows, k] private tally, or none: shared
     double* soft = nullptr;         // [rows, lanes or k] private tally, or none: shared
     double* class_counts = nullptr;  // [k rounded up]
+    double* class_rest = nullptr;    // [k rounded up] soft: what is left of them, see units.hpp
     double* scores = nullptr;        // [kBlockNumbers + padded(k)] room to work
     float* narrow = nullptr;         // [narrow_lanes] room to work, only above 16 labels
 };

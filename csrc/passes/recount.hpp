@@ -100,9 +100,9 @@ struct RecountRun {
 inline void recount_fine(const Pass& p, Worker& w, std::int64_t task, const double* probability) {
     const int k = p.k;
     for (int c = 0; c < k; ++c) {
-        const double units = whole(probability[c], p.class_grid);
+        const double units = whole(probability[c], p.grid);
         w.class_counts[c] += units;
-        p.class_rest[c] += probability[c] - units;
+        w.class_rest[c] += probability[c] - units;
     }
     for (std::int64_t v = p.task_ptr[task]; v < p.task_ptr[task + 1]; ++v) {
         const std::int64_t line = std::int64_t(p.row[v]) * k;

@@ -1,12 +1,13 @@
 // Soft shares in whole units, so that their sums do not depend on the order in which they are added.
 //
 // Floating-point numbers that are multiples of a power of two add exactly while the sum has no more than 53 bits. The
-// caller chooses a unit of which all votes of a worker (or all tasks) stay below that. A share that rounds to no unit
+// caller chooses a unit of which all votes of a worker stay below that. A share that rounds to no unit
 // at all is not lost, since "hardly ever" is not "never": it is counted times 2^-96. Beside a whole unit that is less
 // than the last bit, and the sum is what it was; where there is no whole unit, the sum of such faint shares remains, and
 // `restore_faint` brings it back to scale.
 //
-// A fit of few votes keeps what rounding leaves of each share in a second sum (`rest`): nothing is lost then.
+// A fit of few votes keeps what rounding leaves of each share in a second sum (`rest`): nothing is lost then. Class counts
+// always have one, since a label may have as many shares as there are tasks.
 #pragma once
 
 #include <cmath>
@@ -19,6 +20,7 @@ namespace quorate {
 constexpr double kRounding = 6755399441055744.0;  // 1.5 * 2^52: added and taken away, it rounds to whole numbers
 constexpr double kFaint = 0x1p-96;
 constexpr double kFaintest = 0x1p-60;  // a sum below this has no whole unit in it
+constexpr double kClassGrid = kRounding * 0x1p-16;  // of class counts, which may be of all tasks: the rest is added apart
 constexpr double kLogGrid = kRounding * 0x1p-40;  // log-probabilities are multiples of 2^-40: their sums are exact, too
 
 // The unit in which `most` numbers of at most 1 add up exactly.

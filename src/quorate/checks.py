@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 import warnings
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -25,8 +26,12 @@ from quorate.io.sources import Source
 from quorate.models.registry import MODELS
 from quorate.result import Result
 from quorate.simulation.simulate import simulate
+from quorate.votes import Votes
 
 NEAR: Final = 1e-6  # posteriors of two engines differ by less than this
+MIRRORED: Final = (44, 212, 291, 408)  # seeds of `mirrored` whose ties plain sums of floating-point numbers would break
+TINY: Final = (2, 92, 621)  # seeds of `tiny`, the last two of such a kind
+Told = list[tuple[str, str, str]]  # votes as (task, worker, label)
 Check = Callable[[str, str | Engine], None]
 
 
@@ -169,6 +174,25 @@ def below_chance_is_used_not_obeyed(model: str, engine: str | Engine) -> None:
         assert accuracy > 0.95
 
 
+def symmetric_crowds_stay_tied(model: str, engine: str | Engine) -> None:
+    """A crowd that is its own mirror image has ties, and nothing but rounding could break them; a hard pass decides them."""
+    for seed in MIRRORED:
+        votes, image = mirrored(seed)
+        result, answer = _one_answer(model, votes, engine, seed)
+        if any(row.phase == "hard" for row in result.fit.trace):
+            continue
+        for task, (label, tie) in answer.items():
+            mirror = image[task, label]
+            assert mirror[0] != task or mirror[1] == label or tie, f"crowd {seed}: {task} is {label}, and as well {mirror[1]}"
+            assert answer[mirror[0]][1] == tie, f"crowd {seed}: {task} is tied, its image is not"
+
+
+def tiny_crowds_have_one_answer(model: str, engine: str | Engine) -> None:
+    """Two to six votes, where labels tie in all kinds of ways: the answer depends neither on names nor on any order."""
+    for seed in TINY:
+        _one_answer(model, tiny(seed), engine, seed)
+
+
 CHECKS: Final[Mapping[str, Check]] = MappingProxyType(
     {
         one.__name__: one
@@ -186,12 +210,69 @@ CHECKS: Final[Mapping[str, Check]] = MappingProxyType(
             many_labels_work,
             abstentions_are_no_label,
             below_chance_is_used_not_obeyed,
+            symmetric_crowds_stay_tied,
+            tiny_crowds_have_one_answer,
         )
     }
 )
 
 
-def _fit(model: str, votes: Source, engine: str | Engine, **options: float) -> Result:
+def mirrored(seed: int) -> tuple[Told, dict[tuple[str, str], tuple[str, str]]]:
+    """Returns votes that a permutation of tasks, workers and labels leaves as they are, and the image of each (task, label)."""
+    rng = random.Random(seed)
+    labels, workers, tasks = rng.choice([2, 2, 3, 4]), rng.randint(2, 6), rng.randint(1, 5)
+    of_worker, of_label, of_task = (_swaps(n, rng) for n in (workers, labels, tasks))
+    votes = set()
+    for _ in range(rng.randint(2, 8)):
+        task, worker, label = rng.randrange(tasks), rng.randrange(workers), rng.randrange(labels)
+        votes |= {(task, worker, label), (of_task[task], of_worker[worker], of_label[label])}
+    image = {
+        (f"t{task}", f"l{label}"): (f"t{of_task[task]}", f"l{of_label[label]}")
+        for task, label in itertools.product(range(tasks), range(labels))
+    }
+    return [(f"t{task}", f"w{worker}", f"l{label}") for task, worker, label in sorted(votes)], image
+
+
+def tiny(seed: int) -> Told:
+    """Returns two to six votes."""
+    rng = random.Random(seed)
+    labels = rng.randint(2, 4)
+    votes = [(rng.randrange(3), rng.randrange(4), rng.randrange(labels)) for _ in range(rng.randint(2, 6))]
+    return [(f"t{task}", f"w{worker}", f"l{label}") for task, worker, label in votes]
+
+
+def _swaps(n: int, rng: random.Random) -> list[int]:
+    """Returns a permutation of n that exchanges some neighbours, and is its own inverse."""
+    out = list(range(n))
+    for i in range(0, n - 1, 2):
+        if rng.random() < 0.8:
+            out[i], out[i + 1] = i + 1, i
+    return out
+
+
+def _one_answer(model: str, votes: Told, engine: str | Engine, seed: int) -> tuple[Result, dict[str, tuple[str, bool]]]:
+    """Returns a fit and its (label, tie) by task; other names of workers, orders of labels and rows, and the reference agree."""
+    rng = random.Random(seed)
+    workers, labels = (sorted({vote[place] for vote in votes}) for place in (1, 2))
+    result = _fit(model, read(votes), engine)
+    first = _answer(result)
+    others: dict[str, Votes] = {}
+    for n in range(2):
+        names = dict(zip(workers, rng.sample(workers, len(workers)), strict=True))
+        others[f"other names of workers ({n + 1})"] = read([(task, names[worker], label) for task, worker, label in votes])
+    others["another order of rows"] = read(rng.sample(votes, len(votes)))
+    others["another order of labels"] = read(votes, labels=rng.sample(labels, len(labels)))
+    for what, again in others.items():
+        assert _answer(_fit(model, again, engine)) == first, f"crowd {seed}: {what} changed the answer"
+    assert _answer(_fit(model, read(votes), LocalEngine())) == first, f"crowd {seed}: the reference gives another answer"
+    return result, first
+
+
+def _answer(result: Result) -> dict[str, tuple[str, bool]]:
+    return {task: (label, tie) for task, label, tie in result.labels_frame().select("task", "label", "tie").iter_rows()}
+
+
+def _fit(model: str, votes: Votes | Source, engine: str | Engine, **options: float) -> Result:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)  # slow convergence is not what is checked
         return MODELS[model](**cast(Any, options)).fit(votes, engine=engine)

@@ -115,7 +115,7 @@ class Recipe(Protocol[P_co, S_contra]):
 
     @property
     def stop(self) -> str:
-        """The stopping rule: "priors" (the change of the labels' shares falls below tol), "objective" (its gain does), "labels" (none changed)."""
+        """The stopping rule: "priors" (the labels' shares change by less than tol), "objective" (it gains less), "labels" (none changed)."""
         ...
 
     @property

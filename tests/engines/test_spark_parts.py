@@ -36,7 +36,7 @@ class Parts:
         codes = None if gold is None else gold_codes(gold, votes.tasks)
         self.lines = list(lines(votes, pieces, codes))
         favour = np.bincount(votes.row_label, votes.votes_per_row(), minlength=votes.n_labels) if ties == "prior" else None
-        self.setting = Kept(Setting(votes.row_label, votes.labels, 0, ties, gold is not None, favour, Units.of(1 << 20)))
+        self.setting = Kept(Setting(votes.row_label, votes.labels, 0, ties, gold is not None, favour, Units.of(len(votes))))
         self.session = resolve("cpu", 1).load(votes, seed=0, ties=ties, gold=gold)
 
     def sum(self, work):
@@ -48,7 +48,7 @@ class Parts:
 
     def dense(self, counted, kind, tally=None):
         n, k = self.votes.n_rows, self.votes.n_labels
-        return counted.add_to(tally or (np.zeros((n, k), kind), np.zeros(k, kind)))
+        return counted.add_to(tally or (np.zeros((n, k), kind), np.zeros(k if kind is np.int64 else (2, k), kind)))
 
 
 @st.composite
@@ -87,8 +87,9 @@ def _compare(parts):
         assert (ends.changed, ends.impossible) == (statistics.changed, statistics.impossible)
         assert np.isclose(ends.log_likelihood, statistics.log_likelihood, rtol=1e-12)
         counts, classes = parts.dense(counted, np.int64 if hard else np.float64)
-        np.testing.assert_allclose(counts, statistics.counts, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(classes, statistics.class_counts, rtol=0, atol=1e-12)
+        near = 0 if hard else 1e-11  # soft shares are counted in units, and few votes in one process without rounding
+        np.testing.assert_allclose(counts, statistics.counts, rtol=0, atol=near)
+        np.testing.assert_allclose(classes if hard else classes.sum(axis=0), statistics.class_counts, rtol=0, atol=near)
         if hard and is_hard:  # what changed, added to what was, is what is
             delta = parts.sum(Step(parts.setting, before, now, True, True, False))
             assert np.array_equal(parts.dense(delta, np.int64, tally)[0], counts)
@@ -101,7 +102,7 @@ def _compare(parts):
     told = np.zeros((votes.n_rows, 2))
     counted = parts.sum(verdict)
     told[counted.rows] = counted.lines
-    np.testing.assert_allclose(told[:, 0], outcome.right, atol=1e-12)
+    np.testing.assert_allclose(told[:, 0], outcome.right, atol=1e-11)
     assert np.array_equal(told[:, 1], session.recount(outcome.labels).counts[np.arange(votes.n_rows), votes.row_label])
 
     verdict = Verdict(parts.setting, "heads")

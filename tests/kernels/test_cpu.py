@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from quorate.errors import InputError
 from quorate.kernels import cpu
 from quorate.kernels import reference as ref
 from quorate.kernels.core import compiled
@@ -232,3 +233,119 @@ def test_wrong_shapes_are_refused():
         given = [*good[:place], bad, *good[place + 1 :]]
         with pytest.raises(ValueError, match="does not have the shape"):
             core.soft_pass(*given, by_prior=False, labels=np.zeros(1, np.int32))
+
+
+def three_votes():
+    """Sound arguments of a pass: two tasks of two votes and one, two rows, two labels."""
+    return {
+        "task_ptr": np.array([0, 2, 3]),
+        "row": np.array([0, 1, 1], np.uint32),
+        "table": np.log(np.full((2, 2), 0.5)),
+        "log_prior": np.log(np.full(2, 0.5)),
+        "task_key": np.arange(2, dtype=np.uint64),
+        "label_hash": np.arange(2, dtype=np.uint64),
+    }
+
+
+UNSOUND = {
+    "a row that does not exist": ({"row": np.array([0, 2, 1], np.uint32)}, "row 2 of vote 1 does not exist: there are 2 rows"),
+    "a row far out": ({"row": np.array([0, 1, 2**32 - 1], np.uint32)}, "row 4294967295 of vote 2 does not exist"),
+    "votes that end before they begin": ({"task_ptr": np.array([0, 5, 3])}, "task_ptr falls at 1"),
+    "a negative place": ({"task_ptr": np.array([0, -(2**40), 3])}, "task_ptr falls at 0"),
+    "a negative first place": ({"task_ptr": np.array([-1, 2, 3])}, "does not have the shape"),
+    "more votes than there are": ({"task_ptr": np.array([0, 2, 4])}, "does not have the shape"),
+}
+
+
+@pytest.mark.parametrize("kernels", [cpu, ref], ids=["cpu", "reference"])
+@pytest.mark.parametrize(("bad", "words"), UNSOUND.values(), ids=UNSOUND)
+def test_unsound_votes_are_refused(kernels, bad, words):
+    """What leads a pass out of its arrays is an error of one line, not a crash."""
+    given = three_votes() | bad
+    for hard in (True, False):
+        with pytest.raises(InputError, match=words):
+            kernels.em_pass(*given.values(), hard=hard, by_prior=False, labels=np.zeros(2, np.int32))
+    votes = [given["task_ptr"], given["row"], np.arange(2, dtype=np.int32), given["task_key"], given["label_hash"]]
+    for soft in (True, False):
+        with pytest.raises(InputError, match=words):
+            kernels.majority(*votes, soft=soft, favour=None, labels=np.zeros(2, np.int32))
+
+
+@pytest.mark.parametrize("kernels", [cpu, ref], ids=["cpu", "reference"])
+@pytest.mark.parametrize("label", [-1, 2])
+def test_labels_of_rows_that_do_not_exist_are_refused(kernels, label):
+    votes = three_votes()
+    rest = np.array([0, label], np.int32), votes["task_key"], votes["label_hash"]
+    with pytest.raises(InputError, match=rf"row_label\[1\] is {label}: give codes of at least 0 and below 2"):
+        kernels.majority(votes["task_ptr"], votes["row"], *rest, soft=True, favour=None, labels=np.zeros(2, np.int32))
+
+
+def test_faults_are_found_in_every_piece():
+    """The check goes over pieces on several threads, and tells of the first fault."""
+    n = 1 << 20
+    ptr, row = np.arange(n + 1), np.zeros(n, np.uint32)
+    cpu.check_votes(ptr, row, 1, threads=3)
+    row[[n // 2, n - 1]] = 7
+    with pytest.raises(InputError, match=f"row 7 of vote {n // 2} does not exist: there are 1 rows"):
+        cpu.check_votes(ptr, row, 1, threads=3)
+    ptr[n - 2] = 0
+    with pytest.raises(InputError, match=f"task_ptr falls at {n - 3}"):
+        cpu.check_votes(ptr, row, 8, threads=3)
+
+
+def test_places_that_fall_are_refused_by_every_kernel():
+    with pytest.raises(ValueError, match="worker_ptr falls"):
+        cpu.confusion_table(np.ones((3, 2)), np.array([0, 9, 3]), 0.0)
+    with pytest.raises(ValueError, match="offsets falls"):
+        cpu.hash_texts(np.array([0, 9, 3]), np.zeros(3, np.uint8))
+
+
+def test_votes_of_a_row():
+    g = np.random.default_rng(0)
+    for votes, rows in ((0, 0), (0, 3), (5, 3), (2_000_000, 1000), (1000, 5000)):
+        row = g.integers(0, max(rows, 1), votes, dtype=np.uint32)
+        assert np.array_equal(cpu.votes_per_row(row, rows, threads=4), ref.votes_per_row(row, rows))
+
+
+@pytest.mark.parametrize("rows", [50, 200_000], ids=["a tally for every thread", "shared counts"])
+@pytest.mark.parametrize("k", [2, 3, 9, 20])
+def test_soft_counts_do_not_depend_on_threads_or_order(k, rows):
+    """To the last bit: whole units add up exactly, however tasks are put in order and shared out."""
+    g = np.random.default_rng(k)
+    tasks = 30_000
+    ptr, row = votes(g, tasks, rows, "mixed")
+    table, log_prior = model(g, rows, k, "sparse")
+    table, log_prior = np.rint(table * 2**40) / 2**40, np.rint(log_prior * 2**40) / 2**40
+    key, names = (g.integers(0, 2**64, n, dtype=np.uint64) for n in (tasks, k))
+
+    def counted(order, threads):
+        there, lines = ref.select(ptr, row, order)
+        counts, class_counts, rest = np.zeros((rows, k)), np.zeros(k), np.zeros(k)
+        cpu.em_pass(
+            there, lines, table, log_prior, key[order], names, hard=False, by_prior=False, threads=threads,
+            labels=np.zeros(tasks, np.int32), counts=counts, class_counts=class_counts, class_rest=rest, unit=2.0**-35,
+        )  # fmt: skip
+        return counts.tobytes(), (class_counts + rest).tobytes()
+
+    first = counted(np.arange(tasks), 1)
+    for threads in (2, 3, 8):
+        assert counted(np.arange(tasks), threads) == first
+    assert counted(g.permutation(tasks), 3) == first
+
+
+def test_faint_shares_are_neither_lost_nor_in_the_way():
+    """A label of probability 1e-30 is not impossible; beside one that has whole votes it is nothing."""
+    ptr, row = np.array([0, 1, 2]), np.array([0, 1], np.uint32)
+    table = np.array([[0.0, np.log(1e-30)], [np.log(1e-30), np.log(1e-65)]])
+    names = np.arange(2, dtype=np.uint64)
+    for kernels in (cpu, ref):
+        counts = np.zeros((2, 2))
+        kernels.em_pass(
+            ptr, row, table, np.zeros(2), names, names, hard=False, by_prior=False, labels=np.zeros(2, np.int32), counts=counts,
+            class_counts=np.zeros(2),
+        )  # fmt: skip
+        assert (counts[:, 0] == 1.0).all()
+        assert (counts[:, 1] > 0).all()
+        assert counts.sum() == 2.0
+        kernels.restore_faint(counts)
+        assert counts[:, 1] == pytest.approx([1e-30, 1e-35], rel=1e-6)

@@ -172,5 +172,7 @@ def test_a_label_that_only_gold_has_is_a_label_like_others(model):
 
 def test_one_coin_errors_fall_on_a_label_that_only_gold_has():
     votes = [("t", "a", "x"), ("t", "b", "y"), ("u", "a", "x")]
-    result = qr.aggregate(votes, model="one-coin", labels=["x", "y", "z"], gold={"t": "z", "u": "y"})
-    assert result.log_likelihood == pytest.approx(5 * np.log(0.5)), "two classes, and three votes wrong in one of two ways"
+    options = {"votes": qr.read(votes, labels=["x", "y", "z"]), "gold": {"t": "z", "u": "y"}}
+    wrong = 3 * np.log(0.5)  # three votes, in one of two ways each
+    assert qr.OneCoin(class_priors="estimated").fit(**options).log_likelihood == pytest.approx(2 * np.log(0.5) + wrong)
+    assert qr.OneCoin().fit(**options).log_likelihood == pytest.approx(2 * np.log(1 / 3) + wrong)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import quorate as qr
 from quorate.models.population import estimated_strength
+from quorate.models.registry import MODELS
 
 CROWD = qr.simulate(tasks=300, workers=15, labels=3, votes_per_task=3, skill=0.65, seed=4)
 LABELS = ["l0", "l1", "l2"]
@@ -50,7 +51,9 @@ def test_conjugacy(times, engine):
 def test_history_is_the_same_as_gold_tasks_of_one_vote_each(model):
     """Every vote of a history is one on a task whose label is known; class priors are given, as such tasks would move them."""
     past = history()
-    options = {} if model == "iwmv" else {"priors": [0.3, 0.3, 0.4]}
+    options = {} if model == "iwmv" else {"priors": [0.3, 0.3, 0.4], "stop": "labels"}
+    if model == "hybrid":
+        options["switch"] = 1.0  # as soon as it can: shares of the labels are not those with the history's tasks among them
     told = qr.aggregate(CROWD.votes, model=model, history=past, **options)
     extra = [
         (f"h{n}", w, g, t) for n, (w, t, g) in enumerate((w, t, g) for w, t, g, c in past.iter_rows() for _ in range(int(c)))
@@ -131,11 +134,22 @@ def test_class_priors_fixed_and_as_pseudo_tasks(model):
     assert fixed.predict(CROWD.votes).priors["prior"].to_list() == [0.5, 0.2, 0.3]
     heavy = qr.aggregate(CROWD.votes, model=model, priors=[0.5, 0.2, 0.3], priors_weight=1e9)
     assert heavy.priors["prior"].to_list() == pytest.approx([0.5, 0.2, 0.3], abs=1e-6)
-    if model != "glad":  # its labels are equally likely unless told otherwise
+    if model != "glad":
         nothing = qr.aggregate(CROWD.votes, model=model, priors=[0.5, 0.2, 0.3], priors_weight=0)
-        assert nothing.labels.equals(qr.aggregate(CROWD.votes, model=model).labels)
+        estimated = {"class_priors": "estimated"} if model == "one-coin" else {}  # the others know no other way
+        assert nothing.labels.equals(MODELS[model](**estimated).fit(CROWD.votes).labels)
     skewed = qr.aggregate(CROWD.votes, model=model, priors=[0.998, 0.001, 0.001])
     assert (skewed.labels["label"] == "l0").sum() > (fixed.labels["label"] == "l0").sum()
+
+
+@pytest.mark.parametrize("model", ["ds", "fds", "hybrid", "one-coin"])
+def test_a_fit_with_fixed_priors_goes_on_until_the_labels_have_settled(model):
+    """Priors that are given do not move, and so cannot tell when a fit is done: the shares of the labels do."""
+    fixed = qr.aggregate(CROWD.votes, model=model, priors=[0.4, 0.3, 0.3])
+    heavy = qr.aggregate(CROWD.votes, model=model, priors=[0.4, 0.3, 0.3], priors_weight=1e9, stop="labels")
+    assert fixed.iterations > 3
+    assert fixed.fit.trace[-1].change < 1e-4 <= fixed.fit.trace[-2].change
+    assert fixed.log_likelihood >= heavy.log_likelihood - 1.0
 
 
 def test_priors_of_a_result_can_be_given_to_the_next():

@@ -107,6 +107,7 @@ class Glad:
                 ease,
                 part.right,
                 model.log_others,
+                checked=True,  # when the votes were read
                 threads=place.threads,
                 by_worker=by_worker,
                 by_task=by_task,
@@ -188,6 +189,7 @@ class Glad:
             part.task_key[cut],
             self._place.label_hash,
             by_prior=self._place.by_prior,
+            checked=True,
             threads=self._place.threads,
             labels=labels,
             right=right,

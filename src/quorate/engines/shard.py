@@ -24,25 +24,21 @@ from quorate.votes import Votes
 RECOUNT = 1 << 20  # votes recounted at once, to bound the memory that takes
 FEW = 1 << 15  # votes of a fit that keeps what rounding leaves of soft shares: twice the counts are little there
 NO_GOLD = -1  # the code of a task whose label is not given
-# Counts [rows, K] and class counts [K], int64 when hard, float64 when soft; with a rest [2, rows, K] and [2, K].
+# Counts [rows, K] and class counts [K] where hard, int64. Where soft, float64: counts, and with a rest [2, rows, K]; class
+# counts and what these leave, [2, K].
 Tally = tuple[Any, Any]
 
 
 class Units(NamedTuple):
     """How soft shares are counted, so that sums do not depend on their order; see `quorate.exact`."""
 
-    of_votes: float
-    of_tasks: float
-    rest: bool  # whether what rounding leaves is added up, too
+    unit: float
+    rest: bool = False  # whether what rounding leaves is added up, too
 
     @classmethod
-    def of(cls, votes: int, tasks: int | None = None, *, rest: bool = False) -> Units:
-        """Returns the units for workers of at most so many votes each, and so many tasks."""
-        return cls(_unit(votes), _unit(votes if tasks is None else tasks), rest)
-
-
-def _unit(most: int) -> float:
-    return max(LOG_UNIT, unit_below(most))
+    def of(cls, most: int, *, rest: bool = False) -> Units:
+        """Returns the units for workers of at most so many votes each."""
+        return cls(max(LOG_UNIT, unit_below(most)), rest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,20 +72,20 @@ class Rules:
 
     def empty(self, *, hard: bool) -> Tally:
         """Returns a tally of nothing."""
-        rows, k, kind = len(self.row_label), len(self.label_hash), np.int64 if hard else np.float64
-        if not hard and self.units.rest:
-            return np.zeros((2, rows, k)), np.zeros((2, k))
-        return np.zeros((rows, k), kind), np.zeros(k, kind)
+        rows, k = len(self.row_label), len(self.label_hash)
+        if hard:
+            return np.zeros((rows, k), np.int64), np.zeros(k, np.int64)
+        return np.zeros((2, rows, k) if self.units.rest else (rows, k)), np.zeros((2, k))
 
     def counted(self, tally: Tally) -> Tally:
         """Returns the counts, [rows, K] and [K], of a tally that is complete."""
-        if np.issubdtype(tally[0].dtype, np.integer):
+        counts, class_counts = tally
+        if is_hard(tally):
             return tally
-        if tally[0].ndim == 3:
-            return tally[0][0] + tally[0][1], tally[1][0] + tally[1][1]
-        for counts in tally:
-            self.kernels.restore_faint(counts, self.threads)
-        return tally
+        if counts.ndim == 3:
+            return counts[0] + counts[1], class_counts[0] + class_counts[1]
+        self.kernels.restore_faint(counts, self.threads)
+        return counts, class_totals(class_counts)
 
     def classification(self, tally: Tally, params: Parameters) -> float:
         """Returns C2 of the labels counted in a (hard) tally."""
@@ -113,7 +109,19 @@ def units_of(votes: Votes, kernels: ModuleType, threads: int, by_row: NDArray[np
         by_row = kernels.votes_per_row(votes.row, votes.n_rows, threads)
     elif by_row is None:
         by_row = votes.votes_per_row()  # of a folder, which knows them
-    return Units.of(int(votes.by_worker(by_row).max()), votes.n_tasks)
+    return Units.of(int(votes.by_worker(by_row).max()))
+
+
+def is_hard(tally: Tally) -> bool:
+    """Returns whether a tally is of hard labels."""
+    return np.issubdtype(tally[0].dtype, np.integer)
+
+
+def class_totals(class_counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns the class counts, [K], of soft ones and what these leave, [2, K]."""
+    total: NDArray[np.float64] = class_counts[0] + class_counts[1]
+    reference.restore_faint(total)
+    return total
 
 
 def hashes(kernels: ModuleType, ids: Vocabulary, threads: int = 1) -> NDArray[np.uint64]:
@@ -261,14 +269,12 @@ class Shard:
 
     def _into(self, tally: Tally) -> dict[str, Any]:
         """Returns where a pass counts, and how."""
-        if np.issubdtype(tally[0].dtype, np.integer):
+        if is_hard(tally):
             return {"counts": tally[0], "class_counts": tally[1]}
-        units = self.rules.units
-        how = {"unit": units.of_votes, "class_unit": units.of_tasks}
-        if not units.rest:
-            return {"counts": tally[0], "class_counts": tally[1], **how}
-        (counts, rest), (class_counts, class_rest) = tally
-        return {"counts": counts, "class_counts": class_counts, "rest": rest, "class_rest": class_rest, **how}
+        counts, rest = tally[0] if tally[0].ndim == 3 else (tally[0], None)
+        class_counts, class_rest = tally[1]
+        into = {"counts": counts, "class_counts": class_counts, "rest": rest, "class_rest": class_rest}
+        return {**into, "unit": self.rules.units.unit}
 
     def _majority(self, **how: Any) -> None:
         rules = self.rules
@@ -316,7 +322,8 @@ class Shard:
 
 
 def _recount(ptr: NDArray[np.int64], row: NDArray[np.uint32], labels: NDArray[np.int32], tally: Tally) -> None:
-    counts, class_counts = tally if tally[0].ndim == 2 else (tally[0][0], tally[1][0])
+    counts = tally[0] if tally[0].ndim == 2 else tally[0][0]
+    class_counts = tally[1] if is_hard(tally) else tally[1][0]
     for piece in cuts(ptr, RECOUNT):
         reference.recount_hard(ptr[piece.start : piece.stop + 1], row, labels[piece], counts, class_counts)
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.engines.shard import Units
+from quorate.engines.shard import Units, class_totals
 from quorate.engines.spark_blocks import Block, Named, Plan, Receive, State, Told, block_of
 from quorate.engines.spark_layout import FAR, NO_START, WHAT, FarOutcome, Size
 from quorate.engines.spark_mail import (
@@ -261,8 +261,7 @@ class WidePasses:
             if self._passes % SWEEP == 0:
                 self.spark.sparkContext._jvm.System.gc()
         if not receive.hard:
-            told = told._replace(classes=told.classes.copy())
-            reference.restore_faint(told.classes)
+            told = told._replace(classes=class_totals(told.classes))
         ends = Ends(*told.ends)
         nothing: NDArray[Any] = np.zeros((0, self._votes.n_labels), np.int64 if receive.hard else np.float64)
         return FarStatistics(

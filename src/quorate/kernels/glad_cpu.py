@@ -8,16 +8,26 @@ from __future__ import annotations
 from typing import Any
 
 from quorate.kernels.core import required
-from quorate.kernels.reference import Sums
+from quorate.kernels.cpu import check_votes
+from quorate.kernels.reference import Sums, check_codes
 
 
-def expect(*votes_and_model: Any, **out: Any) -> Sums:
+def expect(*votes_and_model: Any, checked: bool = False, **out: Any) -> Sums:
     """Returns what `glad_reference.expect` does."""
+    if not checked:
+        task_ptr, row, row_worker, row_label, ability, _, log_prior, *_ = votes_and_model
+        check_votes(task_ptr, row, len(row_worker), out.get("threads", 1))
+        check_codes("row_worker", row_worker, len(ability))
+        check_codes("row_label", row_label, len(log_prior))
     log_likelihood, changed = required().glad_expect(*votes_and_model, **out)
     return Sums(log_likelihood, float("nan"), changed, 0)
 
 
-def gradient(*votes_and_model: Any, **out: Any) -> float:
+def gradient(*votes_and_model: Any, checked: bool = False, **out: Any) -> float:
     """Returns what `glad_reference.gradient` does."""
+    if not checked:
+        task_ptr, row, row_worker, ability, *_ = votes_and_model
+        check_votes(task_ptr, row, len(row_worker), out.get("threads", 1))
+        check_codes("row_worker", row_worker, len(ability))
     value: float = required().glad_gradient(*votes_and_model, **out)
     return value

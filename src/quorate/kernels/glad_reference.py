@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.kernels.reference import Floats, Sums, pick
+from quorate.kernels.reference import Floats, Sums, check_codes, check_votes, pick
 
 FLAT = 1e-5  # below this |x| the bound's curvature is 1/4 to the last digit
 
@@ -30,6 +30,7 @@ def expect(
     task_key: NDArray[np.uint64],  # IN [tasks] see tie_keys
     label_hash: NDArray[np.uint64],  # IN [K]
     *,
+    checked: bool = False,  # whether these votes are known to be sound, see reference.check_votes
     by_prior: bool,  # ties go to the larger prior first
     threads: int = 1,  # for faster twins
     labels: NDArray[np.int32],  # IN/OUT [tasks] previous label in, this pass's out
@@ -40,6 +41,10 @@ def expect(
     posterior: Floats | None = None,  # OUT [tasks, K]
 ) -> Sums:
     """Returns the sums of one E-step: everything the M-step needs of it is the probability that each vote is right."""
+    if not checked:
+        check_votes(task_ptr, row, len(row_worker))
+        check_codes("row_worker", row_worker, len(ability))
+        check_codes("row_label", row_label, len(log_prior))
     some = row[task_ptr[0] : task_ptr[-1]]
     tasks, k = len(task_ptr) - 1, len(log_prior)
     task = np.repeat(np.arange(tasks), np.diff(task_ptr))
@@ -76,6 +81,7 @@ def gradient(
     right: Floats,  # IN [votes of these tasks] see expect
     log_others: float,
     *,
+    checked: bool = False,  # whether these votes are known to be sound, see reference.check_votes
     threads: int = 1,  # for faster twins
     by_worker: Floats,  # OUT [workers] added to: d/d ability
     by_task: Floats,  # OUT [tasks] d/d log ease
@@ -87,6 +93,9 @@ def gradient(
     The curvatures are those of the quadratic that touches softplus at x and lies above it everywhere (Jaakkola and
     Jordan 2000), with w = (s - 1/2) / x: they tell how far a step may go, and unlike s (1 - s) never fade to nothing.
     """
+    if not checked:
+        check_votes(task_ptr, row, len(row_worker))
+        check_codes("row_worker", row_worker, len(ability))
     some = row[task_ptr[0] : task_ptr[-1]]
     task = np.repeat(np.arange(len(task_ptr) - 1), np.diff(task_ptr))
     worker = row_worker[some]

@@ -26,6 +26,7 @@ Counts = NDArray[np.float64] | NDArray[np.int64]
 TIE = 1e-9  # scores this close (relative to the best, absolute below 1) are tied
 SAME = 1e-11  # scores this close are one score: they differ by what the rounding of a table can do
 FAINT = 2.0**-96  # by which shares are multiplied that round to no unit
+CLASS_UNIT = 2.0**-16  # of soft class counts; what it leaves is added apart
 FAINTEST = 2.0**-60  # a sum below this has no whole unit in it
 
 
@@ -60,9 +61,8 @@ def em_pass(
     counts: Counts | None = None,  # OUT [rows, K] added to
     class_counts: Counts | None = None,  # OUT [K] added to
     unit: float = LOG_UNIT,  # of soft counts, see unit_below
-    class_unit: float = LOG_UNIT,  # of soft class counts
     rest: Floats | None = None,  # OUT [rows, K] added to: what whole units leave of soft counts
-    class_rest: Floats | None = None,  # OUT [K] added to
+    class_rest: Floats | None = None,  # OUT [K] added to: what soft class counts leave
 ) -> Sums:
     """Returns the sums of one E-step (the paper's equations 1, 2 and 11) with the recount that feeds the M-step."""
     if not checked:
@@ -94,7 +94,7 @@ def em_pass(
         elif hard:
             recount_hard(task_ptr, row, winner, counts, class_counts)
         else:
-            count_shares(task_ptr, row, probability, counts, class_counts, unit, class_unit, rest, class_rest)
+            count_shares(task_ptr, row, probability, counts, class_counts, unit, rest, class_rest)
     log_likelihood = -np.inf if impossible else float((best + np.log(total)).sum())
     return Sums(log_likelihood, float(scores[picked].sum()), len(changed), impossible)
 
@@ -117,9 +117,8 @@ def majority(
     counts: Counts | None = None,  # OUT [rows, K] added to
     class_counts: Counts | None = None,  # OUT [K] added to
     unit: float = LOG_UNIT,  # of soft counts, see unit_below
-    class_unit: float = LOG_UNIT,  # of soft class counts
     rest: Floats | None = None,  # OUT [rows, K] added to: what whole units leave of soft counts
-    class_rest: Floats | None = None,  # OUT [K] added to
+    class_rest: Floats | None = None,  # OUT [K] added to: what soft class counts leave
 ) -> None:
     """Majority vote on every task: the most frequent label, ties by the rule of `pick`."""
     if not checked:
@@ -140,7 +139,7 @@ def majority(
         posterior[:] = shares
     if counts is not None and class_counts is not None:
         if soft:
-            count_shares(task_ptr, row, shares, counts, class_counts, unit, class_unit, rest, class_rest)
+            count_shares(task_ptr, row, shares, counts, class_counts, unit, rest, class_rest)
         else:
             recount_hard(task_ptr, row, winner, counts, class_counts)
 
@@ -224,20 +223,21 @@ def count_shares(
     counts: Counts,  # OUT [rows, K] added to
     class_counts: Counts,  # OUT [K] added to
     unit: float,
-    class_unit: float,
     rest: Floats | None,  # OUT [rows, K] added to
     class_rest: Floats | None,  # OUT [K] added to
 ) -> None:
     """Does what `recount_soft` does in whole units, so that the sums do not depend on any order."""
-    none = np.zeros(len(class_counts))
-    units, class_units = whole(posterior, unit), whole(posterior, class_unit)
-    if rest is not None and class_rest is not None:
+    none, units = np.zeros(len(class_counts)), whole(posterior, unit)
+    if rest is not None:
+        recount_soft(task_ptr, row, units, counts, none)
         recount_soft(task_ptr, row, posterior - units, rest, none)
-        class_rest += (posterior - class_units).sum(axis=0)
     else:
-        units, class_units = units + posterior * FAINT, class_units + posterior * FAINT
-    recount_soft(task_ptr, row, units, counts, none)
-    class_counts += class_units.sum(axis=0)
+        posterior = units + posterior * FAINT
+        recount_soft(task_ptr, row, posterior, counts, none)
+        units = whole(posterior, CLASS_UNIT)  # a label may have as many shares as there are tasks
+    class_counts += units.sum(axis=0)
+    left = class_counts if class_rest is None else class_rest
+    left += (posterior - units).sum(axis=0)
 
 
 def restore_faint(counts: Floats, threads: int = 1) -> None:

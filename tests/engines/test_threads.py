@@ -1,0 +1,69 @@
+"""The number of threads changes nothing, to the last bit: labels, probabilities, workers, likelihoods, saved models."""
+
+import warnings
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+import quorate as qr
+from quorate.engines.registry import resolve
+from quorate.engines.shard import FEW
+from quorate.kernels.core import compiled
+from quorate.models.registry import MODELS
+
+CROWD = qr.simulate(tasks=50_000, workers=400, labels=3, votes_per_task=4, skill=0.4, spammers=0.2, seed=5)
+SOFT = ("ds", "hybrid", "one-coin", "fds")  # fds counts softly in the end
+
+
+@pytest.fixture(scope="module")
+def votes():
+    return qr.read(CROWD.votes)
+
+
+def written(votes, model, engine, folder, *, likelihoods=True):
+    """Everything that a fit can write, as bytes by name."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", qr.NotConverged)
+        result = MODELS[model](max_iter=4).fit(votes, engine=engine)
+    result.save(folder / "model.quorate")
+    trace = result.trace.drop("seconds") if likelihoods else result.trace.select("change", "labels_changed")
+    frames = {
+        "labels": result.labels,
+        "probabilities": result.probabilities,
+        "workers": result.workers_frame(trust=False),
+        "trace": trace,
+        "priors": pl.DataFrame(result.fit.params.priors),
+        "confusion": pl.DataFrame(result.fit.params.table),
+    }
+    out = {name: frame.write_csv().encode() for name, frame in frames.items()}
+    saved = (folder / "model.quorate").read_bytes()
+    return {**out, "saved": saved, "likelihood": float(result.log_likelihood).hex()} if likelihoods else out
+
+
+@pytest.mark.skipif(compiled() is None, reason="no compiled core")
+@pytest.mark.parametrize("model", SOFT)
+def test_any_number_of_threads_writes_the_same_bytes(votes, model, tmp_path):
+    assert len(votes) > 3 * (1 << 16) > FEW  # several shards to be shared out
+    first = written(votes, model, resolve("cpu", 1), tmp_path)
+    for threads in (2, 3, 8):
+        assert written(votes, model, resolve("cpu", threads), tmp_path) == first
+    for threads in (1, 3):
+        assert written(votes, model, resolve("disk", threads), tmp_path) == first
+
+
+@pytest.mark.skipif(compiled() is None, reason="no compiled core")
+@pytest.mark.parametrize("model", SOFT)
+def test_any_shard_size_counts_the_same(votes, model, tmp_path):
+    """All but the likelihoods, whose terms are added shard by shard."""
+    first = written(votes, model, resolve("cpu", 2), tmp_path, likelihoods=False)
+    small = replace(resolve("disk", 2), shard_votes=9000, batch_votes=0)
+    assert written(votes, model, small, tmp_path, likelihoods=False) == first
+
+
+@pytest.mark.skipif(compiled() is None, reason="no compiled core")
+def test_what_is_told_of_workers_is_the_same(tmp_path):
+    """With verdicts and intervals, and a last soft count behind the accuracy."""
+    votes = qr.simulate(tasks=20_000, workers=60, labels=3, votes_per_task=5, spammers=0.2, seed=6).votes
+    frames = [qr.aggregate(votes, model="fds", threads=threads).workers for threads in (1, 2, 8)]
+    assert frames[0].write_csv() == frames[1].write_csv() == frames[2].write_csv()
