@@ -349,7 +349,9 @@ def test_a_damaged_file_beside_a_checkpoint_is_not_resumed_from(tmp_path, crowd_
         damaged = bytearray(of_file)
         damaged[at] ^= bit
         beside.write_bytes(damaged)
-        with pytest.warns(qr.DamagedCheckpoint, match=rf"{beside.name} (is damaged|is not valid|holds \d).*starts again from its first pass"):
+        with pytest.warns(
+            qr.DamagedCheckpoint, match=rf"{beside.name} (is damaged|is not valid|holds \d).*starts again from its first pass"
+        ):
             result = fitted(crowd_folder, model, place, **FEW)
         assert frame(result).equals(frame(right))
         del result  # and with it the lock of its folder
