@@ -115,7 +115,7 @@ class Recipe(Protocol[P_co, S_contra]):
 
     @property
     def stop(self) -> str:
-        """The stopping rule: "priors" (the labels' shares change by less than tol), "objective" (it gains less), "labels" (none changed)."""
+        """The rule: "priors" (they, or label shares, move less than tol), "objective" (gains less), "labels" (none changed)."""
         ...
 
     @property
