@@ -91,14 +91,22 @@ void Online::add(Counts& to, uint32_t row, int c, int64_t weight) const {
     to.pooled_total[c] += weight;
 }
 
-void Online::put(Counts& to, uint32_t task, const int64_t* share, int sign) const {
+void Online::shift(Counts& to, uint32_t task, const int64_t* units) const {
+    const Ballots& mine = tasks_[task].votes;
     for (int c = 0; c < k_; ++c) {
-        const int64_t weight = sign * share[c];
-        if (!weight) continue;
-        to.classes[c] += weight;
-        for (const uint32_t row : tasks_[task].votes) add(to, row, c, weight);
+        to.classes[c] += units[c];
+        to.pooled_total[c] += units[c] * int64_t(mine.size());
     }
-    to.settled += sign;
+    for (const uint32_t row : mine) {
+        int64_t* __restrict by_row = to.rows.data() + size_t(row) * k_;
+        int64_t* __restrict by_worker = to.workers.data() + size_t(row_worker_[row]) * k_;
+        int64_t* __restrict by_label = to.pooled.data() + size_t(row_label_[row]) * k_;
+        for (int c = 0; c < k_; ++c) {
+            by_row[c] += units[c];
+            by_worker[c] += units[c];
+            by_label[c] += units[c];
+        }
+    }
 }
 
 void Online::relabel(uint32_t task, int label) {
@@ -117,7 +125,7 @@ void Online::relabel(uint32_t task, int label) {
 void Online::adopt(const int64_t* task_ptr, const uint32_t* row, size_t tasks, Shares shares, bool hard) {
     Counts counts(k_, rows(), workers());
     std::vector<int32_t> labels(this->tasks(), -1);
-    std::vector<int64_t> posterior(hard ? 0 : this->tasks() * size_t(k_), 0), one(size_t(k_), 0);
+    std::vector<int64_t> posterior(hard ? 0 : this->tasks() * size_t(k_), 0);
     std::vector<uint32_t> changed;
     size_t longest = 0;
     for (uint32_t t = 0; t < this->tasks(); ++t) {
@@ -129,14 +137,15 @@ void Online::adopt(const int64_t* task_ptr, const uint32_t* row, size_t tasks, S
             continue;
         } else if (hard) {
             labels[t] = shares.winners[t];
-            one[labels[t]] = ONE;
-            put(counts, t, one.data(), 1);
-            one[labels[t]] = 0;
+            for (const uint32_t r : mine) add(counts, r, labels[t], ONE);
+            counts.classes[labels[t]] += ONE;
+            ++counts.settled;
         } else {
             const int64_t* units = shares.units + size_t(t) * k_;
             labels[t] = int32_t(std::max_element(units, units + k_) - units);
             std::copy_n(units, k_, posterior.data() + size_t(t) * k_);
-            put(counts, t, units, 1);
+            shift(counts, t, units);
+            ++counts.settled;
         }
     }
     scratch_.fit(k_, longest);
@@ -253,12 +262,13 @@ void Online::settle_soft(uint32_t task) {
     for (const uint32_t row : mine) ballots[row_label_[row]] += 1.0;
     for (int c = 0; c < k_; ++c) ballots[c] /= double(mine.size());
     to_units(ballots, k_, start_.data());
-    put(counts_, task, start_.data(), 1);
+    shift(counts_, task, start_.data());
+    ++counts_.settled;
     const Decision d = predict(task, scratch_, scratch_.posterior());
-    put(counts_, task, start_.data(), -1);
     to_units(scratch_.posterior(), k_, kept);
     tasks_[task].label = d.label;
-    put(counts_, task, kept, 1);
+    for (int c = 0; c < k_; ++c) start_[c] = kept[c] - start_[c];
+    shift(counts_, task, start_.data());
 }
 
 void Online::learn(uint32_t task, uint32_t row, bool replace) noexcept {
@@ -283,7 +293,12 @@ int Online::retract(uint32_t task, uint32_t worker) {
 // Before a change: soft shares leave the counts; so do, where asked, the votes of a worker.
 void Online::take_out(uint32_t task, uint32_t worker, bool theirs) {
     Ballots& mine = tasks_[task].votes;
-    if (!hard_ && !mine.empty()) put(counts_, task, posterior_.data() + size_t(task) * k_, -1);
+    if (!hard_ && !mine.empty()) {
+        const int64_t* share = posterior_.data() + size_t(task) * k_;
+        for (int c = 0; c < k_; ++c) start_[c] = -share[c];
+        shift(counts_, task, start_.data());
+        --counts_.settled;
+    }
     if (!theirs) return;
     const int32_t now = tasks_[task].label;
     mine.remove_if([&](uint32_t row) {

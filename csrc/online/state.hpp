@@ -87,7 +87,10 @@ public:
     void add_vote(uint32_t task, uint32_t row) { tasks_[task].votes.push_back(row); }  // without a share: `adopt` follows
 
     // What a vote will soon want: first the task, then the counts of those who voted on it.
-    void fetch(uint32_t task) const { __builtin_prefetch(&tasks_[task]); }
+    void fetch(uint32_t task) const {
+        __builtin_prefetch(&tasks_[task]);
+        if (!hard_) __builtin_prefetch(&posterior_[size_t(task) * k_]);
+    }
     void fetch_counts(uint32_t task) const {
         for (const uint32_t row : tasks_[task].votes) {
             __builtin_prefetch(&counts_.rows[size_t(row) * k_]);
@@ -105,7 +108,7 @@ public:
 
 private:
     void add(Counts& to, uint32_t row, int c, int64_t weight) const;  // one vote's part, in units
-    void put(Counts& to, uint32_t task, const int64_t* share, int sign) const;  // IN [k] all votes of a task, and the task
+    void shift(Counts& to, uint32_t task, const int64_t* units) const;  // IN [k] added for all votes of a task, and for the task
     void relabel(uint32_t task, int label);                   // hard: the task's part moves to another label
     void take_out(uint32_t task, uint32_t worker, bool theirs);
     void settle(uint32_t task);                               // needs room in scratch_
@@ -130,7 +133,7 @@ private:
     std::vector<int32_t> row_of_;                // [workers, k], -1: no such row yet
     Counts counts_;
     Scratch scratch_;  // of the one who writes
-    std::vector<int64_t> start_;
+    std::vector<int64_t> start_;  // [k] of the one who writes: what a task's counts change by
 };
 
 }  // namespace quorate

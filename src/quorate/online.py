@@ -422,7 +422,7 @@ def _whole(
         bounds.need(((shares >= 0) == has).all(), "a task with votes has no label, or one without votes has a label")
     else:
         bounds.within("shares", shares, 0, online_reference.ONE)
-        bounds.need((shares.sum(axis=1) == has * online_reference.ONE).all(), "the shares of a task do not sum to one")
+        bounds.need((np.einsum("ij->i", shares) == has * online_reference.ONE).all(), "the shares of a task do not sum to one")
     taken, free = sizes["workers"] * k * PER_CELL, available()
     too_much = f"its {sizes['workers']} workers and {k} labels would take {gib(taken)} of memory, of {gib(free)} that are free"
     bounds.need(taken < free, too_much)
