@@ -65,9 +65,10 @@ def at_every_step(prepare, act, check, **options):
 
 def by_signal(action, seconds):
     """Repeats an action until a timer's signal handler raises in the middle of it."""
-    armed = [True]
+    armed, fired = [True], []
 
     def handler(*_):
+        fired.append(1)
         if armed[0]:
             raise Interrupted
 
@@ -76,8 +77,10 @@ def by_signal(action, seconds):
         signal.setitimer(signal.ITIMER_REAL, seconds, 0.05)  # again, should the first be swallowed
         while True:
             action()
-    except Interrupted:
+    except BaseException:  # libraries may turn what interrupts them into an error of their own
         armed[0] = False
+        if not fired:
+            raise
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

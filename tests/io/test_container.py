@@ -10,6 +10,7 @@ import quorate as qr
 from fuzzing import containers
 from quorate import online as online_module
 from quorate.io import container
+from quorate.io import stream_file as stream_file_module
 from quorate.io.bounds import Array, Bounds
 
 
@@ -180,7 +181,7 @@ def test_meta_of_streams(name, tmp_path):
 
 def test_more_workers_and_labels_than_memory_holds(tmp_path, monkeypatch):
     path = stream_file(tmp_path / "stream")
-    monkeypatch.setattr(online_module, "available", lambda: 10)
+    monkeypatch.setattr(stream_file_module, "available", lambda: 10)
     with pytest.raises(qr.InputError, match="3 workers and 2 labels would take .* of memory"):
         qr.Online.load(path)
 

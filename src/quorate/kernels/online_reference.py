@@ -17,19 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quorate.kernels import reference
+from quorate.kernels.online_numbers import NEVER, ONE, Units, limit, log, share_of, shifted
+from quorate.kernels.online_tables import TABLES, Change, Texts, pack, unpack
 
-ONE: Final = 1 << 32
 TOGETHER: Final = 8  # votes whose probabilities are multiplied before the logarithm is taken
-NEVER: Final = -math.inf
 
-Units = tuple[int, ...]  # [K]
-Texts = tuple[NDArray[np.int64], NDArray[np.uint8]]  # offsets [n + 1], bytes
 P = ParamSpec("P")
 R = TypeVar("R")
-
-# What is known by code or by text. Values are never changed in place, keys are never removed, and new ones come at the
-# end: the order of a table is that of the codes.
-TABLES: Final = ("task", "worker", "votes", "share", "key", "row", "pair", "count", "total", "pooled", "fact")
 
 
 def _alone(method: Callable[Concatenate[Online, P], R]) -> Callable[Concatenate[Online, P], R]:
@@ -144,7 +138,7 @@ class Online:
         shares = np.array(list(state["share"].values()), np.int64).reshape(-1, self._k)
         if state["fact"]["hard"]:
             shares = np.where(shares.any(axis=1), shares.argmax(axis=1), -1).astype(np.int32)
-        (task_offsets, task_texts), (worker_offsets, worker_texts) = _texts(state["task"]), _texts(state["worker"])
+        (task_offsets, task_texts), (worker_offsets, worker_texts) = pack(state["task"]), pack(state["worker"])
         return {
             "task_offsets": task_offsets,
             "task_texts": task_texts,
@@ -169,7 +163,7 @@ class Online:
         confidence = np.array([posterior[winner] for winner, _, posterior in found], np.float64)
         tie = np.array([f[1] for f in found], np.bool_) & (votes > 0)
         label[votes == 0] = -1
-        return _texts(whole["task"]), whole["fact"]["task numbers"], label, confidence, tie, votes
+        return pack(whole["task"]), whole["fact"]["task numbers"], label, confidence, tie, votes
 
     @_alone
     def worker_table(self) -> tuple[Texts, bool, Any, Any]:
@@ -181,7 +175,7 @@ class Online:
                 votes[state["pair"][row][0]] += 1
         for row, (who, given) in state["pair"].items():
             right[who] += state["count"][row][given]
-        return _texts(state["worker"]), state["fact"]["worker numbers"], votes, right
+        return pack(state["worker"]), state["fact"]["worker numbers"], votes, right
 
     @_alone
     def restore(
@@ -202,9 +196,9 @@ class Online:
     ) -> None:
         """Take a snapshot into an empty state; the shares are winners, [tasks], or units, [tasks, K]."""
         change = self._begin()
-        for text in _split(task_offsets, task_texts):
+        for text in unpack(task_offsets, task_texts):
             self._task(change, text)
-        for text in _split(worker_offsets, worker_texts):
+        for text in unpack(worker_offsets, worker_texts):
             change.code("worker", text)
         for who, label in zip(row_worker.tolist(), row_label.tolist(), strict=True):
             self._row(change, who, label)
@@ -240,12 +234,12 @@ class Online:
         state = self._begin().merged()
         return [units for line in state["count"].values() for units in line], list(state["fact"]["classes"])
 
-    def _begin(self) -> _Change:
+    def _begin(self) -> Change:
         """Return a change of nothing yet, after completing one that was interrupted."""
         self._complete()
-        return _Change(self._tables)
+        return Change(self._tables)
 
-    def _commit(self, change: _Change) -> None:
+    def _commit(self, change: Change) -> None:
         self._pending = change.parts
         self._complete()
 
@@ -275,7 +269,7 @@ class Online:
             self._settle(change, place)
         self._commit(change)
 
-    def _task(self, change: _Change, text: str) -> int:
+    def _task(self, change: Change, text: str) -> int:
         place = change.code("task", text)
         if change.get("key", place) is None:
             data = np.frombuffer(text.encode(), np.uint8)
@@ -285,7 +279,7 @@ class Online:
             change.put("key", place, reference.tie_keys(hashed, self._seed))
         return place
 
-    def _row(self, change: _Change, worker: int, label: int) -> int:
+    def _row(self, change: Change, worker: int, label: int) -> int:
         for who in range(change.size("total"), worker + 1):
             change.put("total", who, (0,) * self._k)
         row: int | None = change.get("row", (worker, label))
@@ -296,22 +290,22 @@ class Online:
             change.put("count", row, (0,) * self._k)
         return row
 
-    def _drop(self, change: _Change, task: int, worker: int) -> None:
+    def _drop(self, change: Change, task: int, worker: int) -> None:
         change.put("votes", task, tuple(row for row in change.get("votes", task) if change.get("pair", row)[0] != worker))
 
-    def _put(self, change: _Change, task: int, sign: int) -> None:
+    def _put(self, change: Change, task: int, sign: int) -> None:
         """Add the share of a task to all counts, or take it out."""
         rows, share = change.get("votes", task), change.get("share", task)
         if not rows:
             return
-        change.put("fact", "classes", _sum(change.get("fact", "classes"), share, sign))
+        change.put("fact", "classes", shifted(change.get("fact", "classes"), share, sign))
         change.put("fact", "settled", change.get("fact", "settled") + sign)
         for row in rows:
             worker, label = change.get("pair", row)
             for name, key in (("count", row), ("total", worker), ("pooled", label), ("fact", "everybody")):
-                change.put(name, key, _sum(change.get(name, key), share, sign))
+                change.put(name, key, shifted(change.get(name, key), share, sign))
 
-    def _settle(self, change: _Change, task: int) -> None:
+    def _settle(self, change: Change, task: int) -> None:
         """Do the paper's step for a question: majority vote, M-step, E-step for this question, M-step."""
         rows = change.get("votes", task)
         if not rows:
@@ -321,17 +315,17 @@ class Online:
         for row in rows:
             ballots[change.get("pair", row)[1]] += 1.0
         hard = change.get("fact", "hard")
-        start = self._one_hot(self._pick(change, task, ballots)[0]) if hard else _to_units([b / len(rows) for b in ballots])
+        start = self._one_hot(self._pick(change, task, ballots)[0]) if hard else share_of([b / len(rows) for b in ballots])
         change.put("share", task, start)
         self._put(change, task, 1)
         label, _, posterior = self._predict(change, task)
         self._put(change, task, -1)
-        change.put("share", task, self._one_hot(label) if hard else _to_units(posterior))
+        change.put("share", task, self._one_hot(label) if hard else share_of(posterior))
         self._put(change, task, 1)
 
     def _adopt(
         self,
-        change: _Change,
+        change: Change,
         task_ptr: NDArray[np.int64],
         row: NDArray[np.uint32],
         winners: NDArray[np.int32] | None,
@@ -360,16 +354,16 @@ class Online:
         for task in changed:
             self._settle(change, task)
 
-    def _predict(self, state: _Change, task: int) -> tuple[int, bool, list[float]]:
+    def _predict(self, state: Change, task: int) -> tuple[int, bool, list[float]]:
         """Return (label, tie, posterior) of the E-step of one task."""
         settled, classes = state.get("fact", "settled"), state.get("fact", "classes")
         whole = float(settled) * float(ONE)
-        prior = [_log(float(c) / whole) for c in classes] if settled > 0 else [-math.log(float(self._k))] * self._k
+        prior = [log(float(c) / whole) for c in classes] if settled > 0 else [-math.log(float(self._k))] * self._k
         scores = list(prior)
         for line in self._lines(state, task, TOGETHER):
             scores = [score + x for score, x in zip(scores, line, strict=True)]
         if all(score == NEVER for score in scores):
-            scores = _limit(prior, self._lines(state, task, 1))
+            scores = limit(prior, self._lines(state, task, 1))
         label, tie = self._pick(state, task, scores)
         best = max(scores)
         posterior = [math.exp(score - best) for score in scores]
@@ -378,7 +372,7 @@ class Online:
             total += p
         return label, tie, [p / total for p in posterior]
 
-    def _lines(self, state: _Change, task: int, each: int) -> list[list[float]]:
+    def _lines(self, state: Change, task: int, each: int) -> list[list[float]]:
         """Return log pi of a task's votes, [lines, K]; `each` votes go into one line, the last may have fewer."""
         k, rows, extra = self._k, state.get("votes", task), self._strength * float(ONE)
         pooled = [state.get("pooled", given) for given in range(k)]
@@ -392,95 +386,12 @@ class Online:
                 for c, share in enumerate(lent):
                     part = float(seen[c]) + (extra / k if share is None else share * float(mean[c]))
                     product[c] *= part / (float(own[c]) + extra) if part > 0.0 else 0.0
-            lines.append([_log(p) for p in product])
+            lines.append([log(p) for p in product])
         return lines
 
-    def _pick(self, state: _Change, task: int, scores: list[float]) -> tuple[int, bool]:
+    def _pick(self, state: Change, task: int, scores: list[float]) -> tuple[int, bool]:
         winner, tie = reference.pick(np.array([scores]), state.get("key", task), self._label_hash)
         return int(winner[0]), bool(tie[0])
 
     def _one_hot(self, label: int) -> Units:
         return tuple(ONE if c == label else 0 for c in range(self._k))
-
-
-class _Change:
-    """The tables as they will be: what is put is kept aside, and read before the tables themselves."""
-
-    def __init__(self, tables: dict[str, dict[Any, Any]]) -> None:
-        self._tables = tables
-        self._sizes = {name: len(table) for name, table in tables.items()}
-        self.parts: dict[str, dict[Any, Any]] = {name: {} for name in tables}
-
-    def get(self, name: str, key: Any) -> Any:
-        part = self.parts[name]
-        return part[key] if key in part else self._tables[name].get(key)
-
-    def put(self, name: str, key: Any, value: Any) -> None:
-        part = self.parts[name]
-        self._sizes[name] += key not in part and key not in self._tables[name]
-        part[key] = value
-
-    def size(self, name: str) -> int:
-        return self._sizes[name]
-
-    def code(self, name: str, text: str) -> int:
-        """Return the code of a text; a new one gets the next."""
-        code: int | None = self.get(name, text)
-        if code is None:
-            code = self.size(name)
-            self.put(name, text, code)
-        return code
-
-    def merged(self) -> dict[str, dict[Any, Any]]:
-        return {name: {**table, **self.parts[name]} if self.parts[name] else table for name, table in self._tables.items()}
-
-
-def to_units(probabilities: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return probabilities, [n, K], as units that sum to one exactly: the largest takes what rounding leaves."""
-    units = np.rint(probabilities * ONE).astype(np.int64)
-    largest = probabilities.argmax(axis=1)
-    units[np.arange(len(units)), largest] += ONE - units.sum(axis=1)
-    return units
-
-
-def _to_units(probabilities: list[float]) -> Units:
-    units = [round(p * float(ONE)) for p in probabilities]
-    units[probabilities.index(max(probabilities))] += ONE - sum(units)
-    return tuple(units)
-
-
-def _limit(prior: list[float], lines: list[list[float]]) -> list[float]:
-    """Return the scores of a task that every label excludes, in the limit of smoothing to 0, [K].
-
-    The labels with the fewest impossible votes keep the finite part of their score; a prior of 0 excludes a label.
-    """
-    misses, finite = [], []
-    for c, start in enumerate(prior):
-        score, impossible = start, 0
-        for line in lines:
-            impossible += line[c] == NEVER
-            score += 0.0 if line[c] == NEVER else line[c]
-        misses.append(math.inf if start == NEVER else impossible)
-        finite.append(score)
-    fewest = min(misses)
-    return [score if missed == fewest else NEVER for score, missed in zip(finite, misses, strict=True)]
-
-
-def _log(x: float) -> float:
-    return math.log(x) if x > 0.0 else NEVER
-
-
-def _sum(line: Units, share: Units, sign: int) -> Units:
-    return tuple(a + sign * b for a, b in zip(line, share, strict=True))
-
-
-def _texts(ids: dict[str, int]) -> Texts:
-    encoded = [text.encode() for text in ids]
-    offsets = np.zeros(len(encoded) + 1, np.int64)
-    np.cumsum([len(text) for text in encoded], out=offsets[1:])
-    return offsets, np.frombuffer(b"".join(encoded), np.uint8)
-
-
-def _split(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> list[str]:
-    whole, cuts = data.tobytes(), offsets.tolist()
-    return [whole[a:b].decode() for a, b in zip(cuts, cuts[1:], strict=False)]
