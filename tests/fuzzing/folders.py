@@ -216,7 +216,8 @@ def _folder_forged(random_, template, folder, _) -> None:
     shutil.copytree(template / random_.choice(["texts", "numbers", "accents"]), folder / "v")
     body = manifest_of(folder / "v")
     arrays = {}
-    for name in random_.sample(sorted(body["files"]), random_.choice([1, 1, 2])):
+    names = [name for name in sorted(body["files"]) if name != "unvoted"] + ["row", "task_ptr", "worker_ptr", "row_label"]
+    for name in random_.choices(names, k=random_.choice([1, 1, 2])):
         arrays[name] = _changed(random_, items_of(folder / "v", name))
     forge(folder / "v", **arrays)
     _aggregate(random_, folder / "v", None)
@@ -236,9 +237,20 @@ def _manifest_forged(random_, template, folder, _) -> None:
 
 
 def _fit_damaged(random_, template, folder, answers) -> None:
+    from quorate.engines import checkpoint
+
     model = random_.choice(MODELS)
     shutil.copytree(template / model, folder / "work")
-    _damage(random_, random_.choice(sorted(path for path in folder.glob("work/run-*/*") if path.is_file())))
+    [noted] = folder.glob("work/run-*/checkpoint.quorate")
+    beside = noted.with_name(f"{'vector' if model == 'glad' else 'labels'}-{checkpoint.load(noted.parent).file}")
+    if random_.random() < 0.6:  # another label that there is, or another ability
+        data = bytearray(beside.read_bytes())
+        for _ in range(random_.choice([1, 5])):
+            at = random_.randrange(len(data))
+            data[at] = random_.choice([n for n in range(3) if n != data[at]])
+        beside.write_bytes(data)
+    else:
+        _damage(random_, random_.choice(sorted(path for path in noted.parent.iterdir() if path.is_file())))
     _require_same(_resumed(template, folder, model), answers[model])
 
 
@@ -337,10 +349,13 @@ def _changed(random_, items):
     how = random_.random()
     if how < 0.6 and items.size:
         for _ in range(random_.choice([1, 1, 3])):
-            value = random_.choice([*SPECIAL, random_.randrange(300), float("nan"), -0.5])
             at = random_.choice([0, -1, random_.randrange(items.size)])
-            with contextlib.suppress(OverflowError, ValueError), np.errstate(all="ignore"):
-                items.reshape(-1)[at] = value
+            value = random_.choice([*SPECIAL, random_.randrange(300), random_.getrandbits(64)])
+            if items.dtype.kind == "f":
+                items.reshape(-1)[at] = random_.choice([float("nan"), float("inf"), -0.5, value])
+            else:  # as much of it as an item holds
+                bits = (value % 2**64).to_bytes(8, "little")[: items.itemsize]
+                items.reshape(-1)[at] = np.frombuffer(bits, items.dtype)[0]
     elif how < 0.7:
         items = items[::-1].copy()
     elif how < 0.8:
