@@ -50,7 +50,8 @@ class DiskShelf:
         self._noted = None if lent.found is None else self._vectors.again(lent.found[1])
         self._labelled = False
         for path in (self._labels.path, self._right):  # of an earlier run, which did not end its E-step
-            path.unlink(missing_ok=True)
+            with writing(path):
+                path.unlink(missing_ok=True)
 
     def vector(self) -> Vector:
         """Returns a vector, [workers + tasks], whose numbers are yet to be written."""
