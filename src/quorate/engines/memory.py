@@ -36,13 +36,16 @@ class Room(NamedTuple):
     tables: int = 3  # float64 arrays [rows, K] while a pass counts: the table, the counts before, and those to come
     lines: bool = True  # whether passes read the table from an aligned copy
     tally: int = 8  # bytes of a cell that threads count in: 8 in soft passes, 4 in hard ones
+    hard_tables: int = 0  # as `tables`, while labels are counted anew in a hard pass, beside the soft ones
 
     def of(self, votes: int, tasks: int, workers: int) -> int:
         """Returns the bytes for so many of them."""
         return self.per_vote * votes + self.per_task * tasks + self.per_worker * workers
 
 
-NOTHING = Room()  # beside what passes of expectation-maximisation take, hard or soft: the last one is always soft
+NOTHING = Room()  # beside what soft passes of expectation-maximisation take
+STARTS_HARD = Room(hard_tables=1)  # the last pass is always soft; hard ones count what has changed, after the first
+TURNS_HARD = Room(hard_tables=3)
 MAJORITY = Room(tables=1, lines=False, tally=4)
 WEIGHTED = Room(tally=4)
 # The probability that a vote is right; and 25 vectors of the M-step (see models/ascent.py).
@@ -57,13 +60,17 @@ def estimate(votes: Votes, shard_votes: int, threads: int = 1, room: Room = NOTH
     """
     rows, k, tasks, n = votes.n_rows, votes.n_labels, votes.n_tasks, len(votes)
     table = 8 * rows * k
+    lines = line_bytes(rows, k, n) if room.lines else 0
+    size = n, tasks, threads
     if shard_votes:
-        work = 4 * 8 * min(shard_votes, n) * (k + 1)
+        some = min(shard_votes, n)
+        work = hard = 5 * 8 * k * (some * tasks // max(n, 1) + 1) + 64 * some
     else:
-        work = (line_bytes(rows, k, n) if room.lines else 0) + tally_bytes(rows, k, n, tasks, threads, room)
-    peaks = [room.tables * table + work, 2 * table]  # a pass; then counts and the table that is made of them
-    if believed:  # its pseudo-votes, and their sum with the counts
-        peaks = [peaks[0] + table, 5 * table]
+        work, hard = lines + tally_bytes(rows, k, *size, room), lines + tally_bytes(rows, k, *size, WEIGHTED)
+    # A soft pass; a hard one that counts everything; counts and the table that is made of them.
+    peaks = [room.tables * table + work, room.hard_tables * table + hard if room.hard_tables else 0, 2 * table]
+    if believed:  # its pseudo-votes, made of hard counts of majority vote, and their sum with the counts
+        peaks = [*(peak + table for peak in peaks), table + hard, 5 * table]
     if room is WEIGHTED:
         some = min(RECOUNT, n)
         peaks.append(3 * table + 24 * some + 4 * 8 * k * max(some * tasks // max(n, 1), 1))
@@ -72,7 +79,7 @@ def estimate(votes: Votes, shard_votes: int, threads: int = 1, room: Room = NOTH
         peaks.append(2 * table + 24 * some + 8 * k * max(some * tasks // max(n, 1), 1))
         peaks.append(room.of(n, tasks, votes.n_workers))
     every_task = 8 + 4 + 4 + 8 + 1  # tie key, label, its copy in the end, confidence, tie
-    return max(peaks) + every_task * tasks + 2 * 8 * votes.n_workers * k + 3 * 8 * rows
+    return max(peaks) + every_task * tasks + 8 * votes.n_workers * k + 2 * 8 * rows
 
 
 def line_bytes(rows: int, k: int, votes: int) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
 from quorate import em
+from quorate.engines import memory
 from quorate.engines.base import Session
 from quorate.engines.spark_blocks import Block
 from quorate.engines.spark_wide import WidePasses
@@ -79,6 +80,7 @@ class FastDawidSkene(DawidSkene):
 
     name: ClassVar[str] = "fds"
     title: ClassVar[str] = "Fast Dawid-Skene"
+    room: ClassVar[memory.Room] = memory.STARTS_HARD
     starts_hard: ClassVar[bool] = True
 
 
@@ -94,6 +96,7 @@ class Hybrid(DawidSkene):
 
     name: ClassVar[str] = "hybrid"
     title: ClassVar[str] = "Hybrid"
+    room: ClassVar[memory.Room] = memory.TURNS_HARD
     rules: ClassVar[Rules] = {**FAMILY, "switch": Number(least=0)}
 
     switch: float = 0.005
