@@ -205,9 +205,12 @@ def test_labels_to_start_with(model):
 @pytest.mark.parametrize(
     ("start", "message"),
     [
-        (np.array([0.5, 1.0, 0.0]), r"start is array\(\[0.5, 1. , 0. \]\): give the code of a label, 0 to 1, as a whole number"),
-        ([0.0, 1.0, 0.0], "as a whole number"),
-        ([True, False, True], "as a whole number"),
+        (
+            np.array([0.5, 1.0, 0.0]),
+            r"start is array\(\[0.5, 1. , 0. \]\): give the code of a label, 0 to 1, for each of the 3 tasks",
+        ),
+        ([0.0, 1.0, 0.0], "as whole numbers"),
+        ([True, False, True], "as whole numbers"),
         ([0, 1], "for each of the 3 tasks"),
         ([0, 1, [2]], "for each of the 3 tasks"),
         ("abc", "start is 'abc'"),
@@ -215,7 +218,7 @@ def test_labels_to_start_with(model):
         ([0, 1, 2], "start holds 2 at index 2"),
         ([0, -1, 1], "start holds -1 at index 1"),
         (np.array([0, 2**32, 1]), "start holds 4294967296"),
-        ([0, 10**30, 1], "as a whole number"),
+        ([0, 10**30, 1], "as whole numbers"),
         ([[0], [1], [0]], "for each of the 3 tasks"),
     ],
 )

@@ -189,7 +189,7 @@ def _codes(start: ArrayLike, tasks: int, labels: int) -> NDArray[np.int32]:
         given = np.asarray(None)
     if given.shape == (0,) and not isinstance(start, np.ndarray):
         given = given.astype(np.int32)  # an empty list has no type of its own
-    right = f"give the code of a label, 0 to {labels - 1}, as a whole number for each of the {tasks} tasks"
+    right = f"give the code of a label, 0 to {labels - 1}, for each of the {tasks} tasks, as whole numbers"
     if given.dtype.kind not in "iu" or given.shape != (tasks,):
         raise OptionError(f"start is {shown(start)}: {right}")
     wrong = (given < 0) | (given >= labels)
