@@ -3,6 +3,7 @@
 import copy
 import pickle
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import quorate as qr
+import quorate.bounds
+import quorate.votes
 from quorate.gold import Gold
 from quorate.knowledge import Knowledge
 from quorate.models.registry import MODELS
@@ -20,6 +23,11 @@ VOTES = qr.read([("t1", "ann", "cat"), ("t1", "bob", "dog"), ("t2", "ann", "cat"
 PARTS = {name: getattr(VOTES, name) for name in ("task_ptr", "row", "worker_ptr", "row_label")}
 IDS = {name: getattr(VOTES, name) for name in ("tasks", "workers", "labels", "unvoted")}
 LEARNED = qr.aggregate(VOTES).learned()
+
+
+def not_of_files(check, *arguments, **options):
+    assert not any(quorate.bounds.is_mapped(a) for a in arguments)
+    return check(*arguments, **options)
 
 
 def array(name, *numbers):
@@ -155,8 +163,15 @@ def test_votes_in_files_that_callers_map_are_checked(tmp_path):
         built(tasks=tasks)
 
 
-def test_encoded_votes_are_not_read_again(tmp_path):
+def test_encoded_votes_are_not_read_again(tmp_path, monkeypatch):
     votes = qr.encode(VOTES, tmp_path / "v")
+    with monkeypatch.context() as patch:
+        for name in ("require_offsets", "require_below", "require_sorted", "require_texts", "repeated_text"):
+            checks = [module for module in (quorate.votes, quorate.bounds) if hasattr(module, name)]
+            unmapped = partial(not_of_files, getattr(quorate.bounds, name))
+            for module in checks:
+                patch.setattr(module, name, unmapped)
+        assert replace(votes, abstentions=1).row is votes.row
     assert qr.aggregate(replace(votes, frame_kind="pandas"), engine="disk").labels["label"].tolist()
     with pytest.raises(qr.InputError, match="row holds 7"):
         replace(votes, row=array("row", 0, 1, 0, 1, 7))
