@@ -86,8 +86,8 @@ void with_model(Pass& p, const In<double, 2>& table, const In<double, 1>& log_pr
 
 // How soft shares are counted; see units.hpp.
 void with_units(Pass& p, double unit, const Maybe<double, 2>& rest) {
-    need(unit > 0.0, "unit");
-    p.grid = kRounding * unit;
+    need(unit >= 0x1p-40 && unit <= 0x1p-16 && std::ldexp(1.0, std::ilogb(unit)) == unit, "unit");
+    p.units = Units(unit);
     p.rest = pointer(rest, std::size_t(p.rows) * std::size_t(p.k), "rest");
 }
 
@@ -171,9 +171,11 @@ void py_confusion_table(In<Count, 2> counts, In<std::int64_t, 1> worker_ptr, dou
                     totals.data(), threads);
 }
 
-void py_restore_faint(Out<double, 1> counts, int threads) {
+void py_restore_counts(Out<double, 1> counts, std::optional<In<double, 1>> rest, double unit, int threads) {
+    const double* second = pointer(rest, counts.size(), "rest");
+    need(unit > 0.0 && unit < 1.0, "unit");
     nb::gil_scoped_release release;
-    restore_faint(counts.data(), std::int64_t(counts.size()), threads);
+    restore_counts(counts.data(), second, unit, std::int64_t(counts.size()), threads);
 }
 
 void py_check_votes(In<std::int64_t, 1> task_ptr, In<std::uint32_t, 1> row, std::int64_t rows, int threads) {
@@ -318,7 +320,8 @@ void quorate::bind_passes(nb::module_& m) {
           "smoothing"_a, "table"_a.noconvert(), "totals"_a.noconvert(), "threads"_a = 1);
     m.def("confusion_table", &py_confusion_table<double>, "counts"_a.noconvert(), "worker_ptr"_a.noconvert(),
           "smoothing"_a, "table"_a.noconvert(), "totals"_a.noconvert(), "threads"_a = 1);
-    m.def("restore_faint", &py_restore_faint, "counts"_a.noconvert(), "threads"_a = 1);
+    m.def("restore_counts", &py_restore_counts, "counts"_a.noconvert(), "rest"_a.noconvert() = none, "unit"_a = 0x1p-40,
+          "threads"_a = 1);
     m.def("check_votes", &py_check_votes, QUORATE_VOTES, "rows"_a, "threads"_a = 1);
     m.def("votes_per_row", &py_votes_per_row, "row"_a.noconvert(), "counts"_a.noconvert(), "threads"_a = 1);
     m.def("classification", &py_classification, "counts"_a.noconvert(), "class_counts"_a.noconvert(),

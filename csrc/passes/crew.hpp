@@ -43,15 +43,20 @@ class Crew {
             std::fill_n(w.class_rest, k, 0.0);
             w.scores = room(doubles_, kBlockNumbers + k);
             std::fill_n(w.scores, kBlockNumbers + k, 0.0);
+            if (p.recount == Pass::Recount::soft) {
+                w.shares = room(doubles_, 2 * (kBlockNumbers + k));
+                std::fill_n(w.shares, 2 * (kBlockNumbers + k), 0.0);
+            }
             if (p.narrow_lanes > 16) w.narrow = room(floats_, std::size_t(p.narrow_lanes));
         }
     }
 
     // Gives every worker a cleared tally of its own, with lines of `stride` cells, if that is worth its memory.
     void give_tallies(const Pass& p, int stride) {
-        const std::size_t cells = std::size_t(p.rows) * std::size_t(stride), all = cells * worker_.size();
+        const std::size_t sums = p.rest ? 2 : 1;
+        const std::size_t cells = std::size_t(p.rows) * std::size_t(stride) * sums, all = cells * worker_.size();
         const std::int64_t votes = votes_of(p);
-        if (votes < p.rows || p.rest) return;
+        if (votes < p.rows) return;
         if (p.recount == Pass::Recount::soft && all <= kPrivateBytes / sizeof(double)) {
             for (Worker& w : worker_) w.soft = room(doubles_, cells);
         } else if (p.recount == Pass::Recount::hard && all <= kPrivateBytes / sizeof(std::uint32_t) &&
@@ -95,6 +100,14 @@ class Crew {
                     if constexpr (std::is_floating_point_v<Cell>) return w.soft;
                     else return w.hard;
                 }();
+                if constexpr (std::is_floating_point_v<Cell>) {
+                    for (std::int64_t r = begin; p.rest && tally && r < end; ++r)
+                        for (int c = 0; c < p.k; ++c) {
+                            counts[r * p.k + c] += tally[2 * r * stride + c];
+                            p.rest[r * p.k + c] += tally[(2 * r + 1) * stride + c];
+                        }
+                    if (p.rest) continue;
+                }
                 for (std::int64_t r = begin; tally && r < end; ++r)
                     for (int c = 0; c < p.k; ++c) counts[r * p.k + c] += Cell(tally[r * stride + c]);
             }

@@ -44,7 +44,7 @@ Sums hard_pass(Pass p, std::int64_t* counts, std::int64_t* class_counts, bool wi
 
 Sums soft_pass(Pass p, double* counts, double* class_counts, double* class_rest, int threads) {
     const Shards shards(p);
-    threads = p.rest ? 1 : shards.useful(threads);  // sums of what rounding leaves ask for one order
+    threads = shards.useful(threads);
     Prepared own;
     if (votes_of(p) >= p.rows && lanes_for(p.k)) prepare_lines(p, own, threads);
     p.recount = counts ? Pass::Recount::soft : Pass::Recount::none;
@@ -58,9 +58,18 @@ Sums soft_pass(Pass p, double* counts, double* class_counts, double* class_rest,
     return sums;
 }
 
-void restore_faint(double* counts, std::int64_t n, int threads) {
+void restore_counts(double* counts, const double* rest, double unit, std::int64_t n, int threads) {
+    const Units units(unit);
+    const auto restored = [](double sum, const double* scale, const double* least, int first, int step, int end) {
+        for (int i = first; i < end && sum != 0.0; i += step)
+            if (std::fabs(sum) >= least[i]) return sum / scale[i];
+        return 0.0;
+    };
     share_range(threads, n, kMergeCells, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) counts[i] *= counts[i] < kFaintest ? 1.0 / kFaint : 1.0;
+        for (std::int64_t i = begin; i < end; ++i)
+            counts[i] = rest ? restored(counts[i], units.fine, units.fine_least, 0, 2, units.digits) +
+                                   restored(rest[i], units.fine, units.fine_least, 1, 2, units.digits)
+                             : restored(counts[i], units.coarse, units.coarse_least, 0, 1, kCoarseDigits);
     });
 }
 

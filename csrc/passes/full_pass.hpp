@@ -136,25 +136,81 @@ struct FullPass {
         if (p.recount == Pass::Recount::soft) recount(first, tasks);
     }
 
+    // Probabilities to shares as they are counted (see units.hpp), and then into the counts.
     void recount(std::int64_t first, int tasks) {
-        if (p.rest) {
-            for (int i = 0; i < tasks; ++i) recount_fine(p, w, first + i, w.scores + std::int64_t(i) * stride);
-            return;
-        }
-        double* const end = w.scores + std::int64_t(tasks) * stride;
-        using E = Vec<double, 8>;
-        const E grid = E::all(p.grid), faint = E::all(kFaint);
-        for (double* x = w.scores; x < end; x += 8) counted(E::load(x), grid, faint).store(x);
+        const int line = p.rest ? 2 * stride : stride;
+        if (p.rest) fine_shares(tasks);
+        else coarse_shares(tasks);
+        const double* const shares = w.shares;
         for (int c = 0; c < stride; c += W) {
-            V sum = V::all(0.0);
-            for (int i = 0; i < tasks; ++i) sum = sum + V::load(w.scores + std::int64_t(i) * stride + c);
-            const V units = whole(sum, V::all(kClassGrid));
-            (V::load(w.class_counts + c) + units).store(w.class_counts + c);
-            (V::load(w.class_rest + c) + (sum - units)).store(w.class_rest + c);
+            V sum = V::all(0.0), more = V::all(0.0);
+            for (int i = 0; i < tasks; ++i) sum = sum + V::load(shares + std::int64_t(i) * line + c);
+            if (p.rest) {
+                for (int i = 0; i < tasks; ++i) more = more + V::load(shares + std::int64_t(i) * line + stride + c);
+            } else {
+                const V units = whole(sum, V::all(p.units.class_grid));
+                more = sum - units;
+                sum = units;
+            }
+            (V::load(w.class_counts + c) + sum).store(w.class_counts + c);
+            (V::load(w.class_rest + c) + more).store(w.class_rest + c);
         }
         if constexpr (L > 0)
-            if (w.soft) return lengths.each(RecountRun<L>{p, p.task_ptr + first, w.scores, w.soft});
-        for (int i = 0; i < tasks; ++i) recount_soft(p, w, first + i, w.scores + std::int64_t(i) * stride);
+            if (w.soft) return recount_block<L>(p, w, lengths, first);
+        for (int i = 0; i < tasks; ++i) {
+            const double* mine = shares + std::int64_t(i) * line;
+            recount_soft(p, w, first + i, mine, mine + stride);
+        }
+    }
+
+    // As a rule every share has whole units, and its leading digit is that of the first power.
+    void coarse_shares(int tasks) {
+        using E = Vec<double, 8>;
+        const Units& units = p.units;
+        const E grid = E::all(units.grid), scale = E::all(units.coarse[0]), one = E::all(units.unit);
+        const double *from = w.scores, *const end = from + std::int64_t(tasks) * stride;
+        for (double* to = w.shares; from < end; from += 8, to += 8) {
+            const E x = E::load(from);
+            E digit = whole(x, grid);
+            E share = digit * scale;
+            if (__builtin_expect(faint(x, digit, one), 0)) {
+                const E lift = E::all(kLift);
+                E left = x * lift;
+                digit = digit * lift;
+                for (int i = 1; i < kCoarseDigits; ++i) {  // higher powers vanish beside lower ones
+                    left = left - digit;
+                    digit = whole(left, E::all(units.lifted[i]));
+                    share = share + digit * E::all(units.coarse[i] / kLift);
+                }
+            }
+            share.store(to);
+        }
+    }
+
+    void fine_shares(int tasks) {
+        const Units& units = p.units;
+        const V grid = V::all(units.grid), next = V::all(units.next), scale = V::all(units.fine[0]);
+        const V one = V::all(units.unit);
+        const double* from = w.scores;
+        double* to = w.shares;
+        for (int i = 0; i < tasks; ++i, to += stride)  // over the second ones
+            for (int c = 0; c < stride; c += W, from += W, to += W) {
+                const V x = V::load(from), digit = whole(x, grid);
+                (digit * scale).store(to);
+                (whole(x - digit, next) * scale).store(to + stride);
+                if (__builtin_expect(faint(x, digit, one), 0))
+                    for (int j = 0; j < W; ++j) {
+                        const Fine fine(units, from[j]);
+                        to[j] = fine.sum[0];
+                        to[stride + j] = fine.sum[1];
+                    }
+            }
+    }
+
+    // Whether some share has no whole unit, but is more than nothing.
+    template <class X>
+    static QUORATE_INLINE bool faint(const X& x, const X& digit, const X& one) {
+        return at_least(x, X::all(std::numeric_limits<double>::denorm_min())) & ~at_least(digit, one);
     }
 };
 

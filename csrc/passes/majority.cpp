@@ -9,32 +9,40 @@ namespace {
 
 using namespace baseline;
 
-// The shares of the ballots in a task of so many votes, as they are counted. shares OUT [k]; class counts are added to.
-QUORATE_INLINE void count_ballots(const Pass& p, Worker& w, const double* ballots, double votes, double* shares) {
+// The shares of the ballots in a task of so many votes, as they are counted. share OUT [k], second OUT [k] where fine;
+// class counts are added to.
+QUORATE_INLINE void count_ballots(const Pass& p, Worker& w, const double* ballots, double votes, double* share,
+                                  double* second) {
+    const double grid = p.units.grid, next = p.units.next;
     double* const __restrict class_counts = w.class_counts;
     double* const __restrict class_rest = w.class_rest;
-    const double grid = p.grid;
+    if (p.rest) {  // a vote of a task has whole units, unless the task has millions of votes
+        const double scale = p.units.fine[0];
+        for (int c = 0, k = p.k; c < k; ++c) {
+            const double x = ballots[c] / votes, digit = whole(x, grid);
+            share[c] = digit * scale;
+            second[c] = whole(x - digit, next) * scale;
+            class_counts[c] += share[c];
+            class_rest[c] += second[c];
+        }
+        return;
+    }
+    const double scale = p.units.coarse[0], class_grid = p.units.class_grid;
     for (int c = 0, k = p.k; c < k; ++c) {
-        const double x = counted(ballots[c] / votes, grid, kFaint), units = whole(x, kClassGrid);
+        const double x = whole(ballots[c] / votes, grid) * scale, units = whole(x, class_grid);
         class_counts[c] += units;
         class_rest[c] += x - units;
-        shares[c] = x;
+        share[c] = x;
     }
 }
 
-// Soft, up to 16 labels in private tallies of L cells a line: the shares of a block of tasks, IN [tasks, L] in w.scores.
-template <int L>
-void recount_block(const Pass& p, Worker& w, Lengths& lengths, std::int64_t first, int tasks) {
+void recount_shares(const Pass& p, Worker& w, Lengths& lengths, int lanes, std::int64_t first, int tasks) {
     lengths.sort(p.task_ptr + first, p.row, tasks);
-    lengths.each(RecountRun<L>{p, p.task_ptr + first, w.scores, w.soft});
-}
-
-void recount_block(const Pass& p, Worker& w, Lengths& lengths, int lanes, std::int64_t first, int tasks) {
     switch (lanes) {
-        case 2: return recount_block<2>(p, w, lengths, first, tasks);
-        case 4: return recount_block<4>(p, w, lengths, first, tasks);
-        case 8: return recount_block<8>(p, w, lengths, first, tasks);
-        default: return recount_block<16>(p, w, lengths, first, tasks);
+        case 2: return recount_block<2>(p, w, lengths, first);
+        case 4: return recount_block<4>(p, w, lengths, first);
+        case 8: return recount_block<8>(p, w, lengths, first);
+        default: return recount_block<16>(p, w, lengths, first);
     }
 }
 
@@ -69,16 +77,14 @@ void vote(const Pass& p, const std::int32_t* row_label, int lanes, Worker& w, st
         if (p.tie) p.tie[t] = tied;
         if (p.posterior)
             for (int c = 0; c < p.k; ++c) p.posterior[t * p.k + c] = ballots[c] / votes;
-        if (soft && p.rest) {
-            for (int c = 0; c < p.k; ++c) ballots[c] /= votes;
-            recount_fine(p, w, t, ballots);
-        } else if (soft && block && w.soft) {
+        if (soft && block && w.soft) {
             const int place = int((t - begin) % block);
-            count_ballots(p, w, ballots, votes, w.scores + place * lanes);
-            if (place + 1 == block || t + 1 == end) recount_block(p, w, lengths, lanes, t - place, place + 1);
+            double* const mine = w.shares + place * lanes * (p.rest ? 2 : 1);
+            count_ballots(p, w, ballots, votes, mine, mine + lanes);
+            if (place + 1 == block || t + 1 == end) recount_shares(p, w, lengths, lanes, t - place, place + 1);
         } else if (soft) {
-            count_ballots(p, w, ballots, votes, ballots);
-            recount_soft(p, w, t, ballots);
+            count_ballots(p, w, ballots, votes, w.shares, w.shares + p.k);
+            recount_soft(p, w, t, w.shares, w.shares + p.k);
         }
         if (soft || p.posterior) {
             for (int c = 0; c < p.k; ++c) ballots[c] = 0.0;
@@ -106,7 +112,7 @@ void majority(const Pass& given, const std::int32_t* row_label, std::int64_t* ha
     p.shared_hard = hard_counts;
     p.shared_soft = soft_counts;
     const Shards shards(p);
-    threads = p.rest ? 1 : shards.useful(threads);
+    threads = shards.useful(threads);
     const int lanes = soft_counts ? lanes_for(p.k) : 0, stride = lanes ? lanes : p.k;
     Crew crew(p, threads);
     crew.give_tallies(p, stride);

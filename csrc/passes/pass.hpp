@@ -51,17 +51,18 @@ struct Pass {
     double* shared_soft = nullptr;        // IN/OUT [rows, k]
 
     // How soft shares are counted; see units.hpp.
-    double grid = kRounding * 0x1p-40;  // kRounding times the unit
-    double* rest = nullptr;             // IN/OUT [rows, k] or none: what whole units leave of each share
+    Units units;
+    double* rest = nullptr;  // IN/OUT [rows, k] the second sums of fine counts, or none: coarse
 };
 
 // What one thread keeps to itself during a pass.
 struct Worker {
     std::uint32_t* hard = nullptr;  // [rows, k] private tally, or none: shared
-    double* soft = nullptr;         // [rows, lanes or k] private tally, or none: shared
+    double* soft = nullptr;         // [rows, lanes or k] private tally, or none: shared; fine: [rows, 2, lanes or k]
     double* class_counts = nullptr;  // [k rounded up]
-    double* class_rest = nullptr;    // [k rounded up] soft: what is left of them, see units.hpp
+    double* class_rest = nullptr;    // [k rounded up] soft: what is left of them, or the second sums
     double* scores = nullptr;        // [kBlockNumbers + padded(k)] room to work
+    double* shares = nullptr;        // [2 * kBlockNumbers + 2 * padded(k)] likewise: shares of a block as they are counted
     float* narrow = nullptr;         // [narrow_lanes] room to work, only above 16 labels
 };
 

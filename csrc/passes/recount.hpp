@@ -66,14 +66,14 @@ QUORATE_INLINE void add_shared(double* cell, double x) {
     } while (!__atomic_compare_exchange_n(bits, &seen, wanted, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 }
 
-// Soft, up to 16 labels in a private tally: the shares of a block of tasks, one run of equal length at a time.
+// Soft, in a private tally with lines of L cells: the shares of a block of tasks, one run of equal length at a time.
 template <int L>
 struct RecountRun {
     using V = Vec<double, L>;
     const Pass& p;
-    const std::int64_t* ptr;    // IN the task_ptr of the block
-    const double* share;        // IN [tasks, L]
-    double* tally;              // IN/OUT [rows, L]
+    const std::int64_t* ptr;  // IN the task_ptr of the block
+    const double* share;      // IN [tasks, L]
+    double* tally;            // IN/OUT [rows, L]
 
     template <int N>
     void run(const std::uint16_t* order, int tasks) {
@@ -87,44 +87,37 @@ struct RecountRun {
             const std::int64_t n = N ? N : ptr_[t + 1] - ptr_[t];
             const std::uint32_t* ahead = rows + ptr_[order[i + kAhead]];
             for (int v = 0; v < N; ++v) __builtin_prefetch(tally_ + std::int64_t(ahead[v]) * L, 1);
-            const V share = V::load(share_ + t * L);
+            const V mine = V::load(share_ + t * L);
             for (std::int64_t v = 0; v < n; ++v) {
                 double* line = tally_ + std::int64_t(row[v]) * L;
-                (V::load(line) + share).store(line);
+                (V::load(line) + mine).store(line);
             }
         }
     }
 };
 
-// Soft, with a rest: the probabilities of one task, IN [k], on one thread.
-inline void recount_fine(const Pass& p, Worker& w, std::int64_t task, const double* probability) {
-    const int k = p.k;
-    for (int c = 0; c < k; ++c) {
-        const double units = whole(probability[c], p.grid);
-        w.class_counts[c] += units;
-        w.class_rest[c] += probability[c] - units;
-    }
-    for (std::int64_t v = p.task_ptr[task]; v < p.task_ptr[task + 1]; ++v) {
-        const std::int64_t line = std::int64_t(p.row[v]) * k;
-        for (int c = 0; c < k; ++c) {
-            const double units = whole(probability[c], p.grid);
-            p.shared_soft[line + c] += units;
-            p.rest[line + c] += probability[c] - units;
-        }
-    }
+// Up to 16 labels: a block of tasks whose shares are IN w.shares, [tasks, L], fine: [tasks, 2, L].
+template <int L>
+QUORATE_INLINE void recount_block(const Pass& p, Worker& w, const Lengths& lengths, std::int64_t first) {
+    const std::int64_t* ptr = p.task_ptr + first;
+    if (p.rest) lengths.each(RecountRun<2 * L>{p, ptr, w.shares, w.soft});
+    else lengths.each(RecountRun<L>{p, ptr, w.shares, w.soft});
 }
 
-// Soft, any number of labels: the shares of one task as they are counted, IN [k], for each of its votes.
-inline void recount_soft(const Pass& p, Worker& w, std::int64_t task, const double* share) {
-    const int k = p.k;
+// Any number of labels: the shares of one task as they are counted, IN [k], fine: the second ones at `second`, too.
+inline void recount_soft(const Pass& p, Worker& w, std::int64_t task, const double* share, const double* second) {
+    const std::int64_t k = p.k, sums = p.rest ? 2 : 1;
     for (std::int64_t v = p.task_ptr[task]; v < p.task_ptr[task + 1]; ++v) {
-        const std::int64_t line = std::int64_t(p.row[v]) * k;
+        const std::int64_t row = p.row[v];
         if (w.soft) {
-            double* to = w.soft + line;
-            for (int c = 0; c < k; ++c) to[c] += share[c];
+            double* to = w.soft + row * sums * k;
+            for (std::int64_t c = 0; c < k; ++c) to[c] += share[c];
+            for (std::int64_t c = 0; p.rest && c < k; ++c) to[k + c] += second[c];
         } else {
-            for (int c = 0; c < k; ++c)
-                if (share[c] != 0.0) add_shared(p.shared_soft + line + c, share[c]);
+            for (std::int64_t c = 0; c < k; ++c) {
+                if (share[c] != 0.0) add_shared(p.shared_soft + row * k + c, share[c]);
+                if (p.rest && second[c] != 0.0) add_shared(p.rest + row * k + c, second[c]);
+            }
         }
     }
 }

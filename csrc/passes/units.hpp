@@ -1,13 +1,16 @@
 // Soft shares in whole units, so that their sums do not depend on the order in which they are added.
 //
 // Floating-point numbers that are multiples of a power of two add exactly while the sum has no more than 53 bits. The
-// caller chooses a unit of which all votes of a worker stay below that. A share that rounds to no unit
-// at all is not lost, since "hardly ever" is not "never": it is counted times 2^-96. Beside a whole unit that is less
-// than the last bit, and the sum is what it was; where there is no whole unit, the sum of such faint shares remains, and
-// `restore_faint` brings it back to scale.
+// caller chooses a unit u of which all shares that meet in one sum stay below that. What a unit leaves of a share must not
+// be lost, since "hardly ever" is not "never", and a worker who hardly ever met a label is judged by such shares alone.
+// So a share is written in digits: multiples of u, u^2, u^3 and so on, of which the leading ones are kept.
 //
-// A fit of few votes keeps what rounding leaves of each share in a second sum (`rest`): nothing is lost then. Class counts
-// always have one, since a label may have as many shares as there are tasks.
+// Coarse, for many votes: one sum, of the leading digit of each share. Fine, for fewer: two sums, of the two leading
+// digits; digits of odd powers go to one sum, of even powers to the other. Digits of lower powers are scaled up, by so much
+// that higher ones vanish beside them: what a sum holds in the end are the digits of the lowest power that any share has.
+// Fine sums are thus right to as many bits as a unit has, whatever the size of the shares.
+//
+// `restore_counts` brings sums back to scale.
 #pragma once
 
 #include <cmath>
@@ -18,10 +21,15 @@
 namespace quorate {
 
 constexpr double kRounding = 6755399441055744.0;  // 1.5 * 2^52: added and taken away, it rounds to whole numbers
-constexpr double kFaint = 0x1p-96;
-constexpr double kFaintest = 0x1p-60;  // a sum below this has no whole unit in it
-constexpr double kClassGrid = kRounding * 0x1p-16;  // of class counts, which may be of all tasks: the rest is added apart
 constexpr double kLogGrid = kRounding * 0x1p-40;  // log-probabilities are multiples of 2^-40: their sums are exact, too
+constexpr int kMostDigits = 36, kCoarseDigits = 10;
+constexpr double kLift = 0x1p200;  // powers of a unit may be too small for a number: digits are taken of shares times this
+
+// x (a number or a Vec of them) in whole units; `grid` is kRounding times the unit.
+template <class X>
+QUORATE_INLINE X whole(const X& x, const X& grid) {
+    return (x + grid) - grid;
+}
 
 // The unit in which `most` numbers of at most 1 add up exactly.
 QUORATE_INLINE double unit_below(std::int64_t most) {
@@ -30,19 +38,50 @@ QUORATE_INLINE double unit_below(std::int64_t most) {
     return std::ldexp(1.0, bits - 52);
 }
 
-// x (a number or a Vec of them) in whole units; `grid` is kRounding times the unit.
-template <class X>
-QUORATE_INLINE X whole(const X& x, const X& grid) {
-    return (x + grid) - grid;
-}
+// How shares are counted in units of u, a power of two.
+struct Units {
+    double unit = 0.0;
+    double grid = 0.0, next = 0.0;        // for whole(), by the first power and the second
+    double class_grid = 0.0;              // of coarse class counts, which may be of all tasks: what it leaves is added apart
+    int digits = 0;                       // that a number can have
+    double lifted[kMostDigits] = {};      // [power - 1] for whole() of shares times kLift
+    double fine[kMostDigits] = {};        // [power - 1] by which digits are scaled in fine sums
+    double fine_least[kMostDigits] = {};  // [power - 1] half of the scaled power: no sum of such digits is less
+    double coarse[kMostDigits] = {}, coarse_least[kMostDigits] = {};  // likewise
 
-// The share x as it is counted: whole units, or a faint share.
-template <class X>
-QUORATE_INLINE X counted(const X& x, const X& grid, const X& faint) {
-    return whole(x, grid) + x * faint;
-}
+    Units() = default;
+    explicit Units(double u) : unit(u), grid(kRounding * u), next(kRounding * u * u) {
+        const int bits = -std::ilogb(u);
+        for (int power = 1; power <= kMostDigits && power * bits < 1074 + bits; ++power, ++digits) {
+            const int fine_bits = 48 * (18 - (power - 1) / 2), coarse_bits = 400 - 88 * (power - 1);
+            lifted[digits] = kRounding * std::ldexp(kLift, -power * bits);
+            fine[digits] = std::ldexp(1.0, fine_bits);
+            fine_least[digits] = std::ldexp(0.5, fine_bits - power * bits);
+            if (power > kCoarseDigits) continue;
+            coarse[digits] = std::ldexp(1.0, coarse_bits);
+            coarse_least[digits] = std::ldexp(0.5, coarse_bits - power * bits);
+        }
+        class_grid = kRounding * coarse[0] * 0x1p-16;
+    }
+};
 
-// counts IN/OUT [n]: sums of faint shares alone get back to scale.
-void restore_faint(double* counts, std::int64_t n, int threads);
+// A share as it is counted in two sums.
+struct Fine {
+    double sum[2] = {0.0, 0.0};  // of odd powers of the unit, and of even ones
+
+    Fine(const Units& units, double share) {
+        const double x = share * kLift;
+        for (int i = 0; x != 0.0 && i < units.digits; ++i) {
+            const double digit = whole(x, units.lifted[i]);
+            if (digit == 0.0) continue;
+            sum[i % 2] = digit * (units.fine[i] / kLift);
+            if (i + 1 < units.digits) sum[1 - i % 2] = whole(x - digit, units.lifted[i + 1]) * (units.fine[i + 1] / kLift);
+            break;
+        }
+    }
+};
+
+// counts IN/OUT [n]: brought back to scale. rest IN [n]: the second sums, which are added; none where counts are coarse.
+void restore_counts(double* counts, const double* rest, double unit, std::int64_t n, int threads);
 
 }  // namespace quorate

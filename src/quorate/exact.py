@@ -4,6 +4,13 @@ Numbers that are multiples of a power of two, a *unit*, add without rounding whi
 log-probabilities are rounded to multiples of `LOG_UNIT`, and soft shares are counted in units of which all of them fit.
 Where a crowd is symmetric nothing but rounding could break a tie, and expectation-maximisation would make a label of it
 within some dozen passes: exact sums keep the symmetry, whatever the names and the order of rows.
+
+What a unit leaves of a share must not be lost, since "hardly ever" is not "never", and a worker who hardly ever met a
+label is judged by such shares alone. So a share is written in digits: multiples of u, u^2, u^3 and so on, where u is the
+unit. *Coarse* sums, for many votes, have the leading digit of each share. *Fine* ones are two sums, of the two leading
+digits; those of odd powers go to one sum, those of even powers to the other. Digits of lower powers are scaled up, by so
+much that higher ones vanish beside them: a sum holds, in the end, the digits of the lowest power that any share has.
+Fine sums are thus right to as many bits as a unit has, whatever the size of the shares.
 """
 
 from __future__ import annotations
@@ -16,6 +23,9 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 LOG_UNIT = 2.0**-40  # log-probabilities are multiples of this; no unit is smaller
+MOST_DIGITS, COARSE_DIGITS = 36, 10
+LIFT = 2.0**200  # powers of a unit may be too small for a number: digits are taken of shares times this
+FINE, COARSE = 2.0**864, 2.0**400  # by which digits of the first power are scaled
 
 
 def unit_below(most: int) -> float:
@@ -35,6 +45,80 @@ def whole(x: Floats, unit: float) -> Floats:
     """
     out: Floats = np.rint(x * (1.0 / unit)) * unit
     return out
+
+
+def coarse(shares: Floats, unit: float) -> Floats:
+    """Returns shares as they are counted in one sum."""
+    out, lifted, missing = np.zeros_like(shares), shares * LIFT, shares > 0
+    for power, scale in zip(_powers(unit), _coarse_scales(), strict=False):
+        digit = whole(np.where(missing, lifted, 0.0), math.ldexp(LIFT, power))
+        out += digit * (scale / LIFT)
+        missing &= digit == 0
+        if not missing.any():
+            break
+    return out
+
+
+def from_coarse(sums: Floats, unit: float) -> Floats:
+    """Returns coarse sums brought back to scale.
+
+    >>> from_coarse(coarse(np.array([0.5, 2.0**-90]), LOG_UNIT), LOG_UNIT).tolist() == [0.5, 2.0**-90]
+    True
+    """
+    return _restored(sums, _powers(unit), _coarse_scales())
+
+
+def fine(shares: Floats, unit: float) -> tuple[Floats, Floats]:
+    """Returns shares as they are counted in two sums."""
+    powers, scales = _powers(unit), _fine_scales()
+    out, lifted, missing = (np.zeros_like(shares), np.zeros_like(shares)), shares * LIFT, shares > 0
+    for i, power in enumerate(powers):
+        digit = whole(np.where(missing, lifted, 0.0), math.ldexp(LIFT, power))
+        found = digit > 0
+        out[i % 2][found] = digit[found] * (scales[i] / LIFT)
+        if i + 1 < len(powers):
+            left = whole(lifted[found] - digit[found], math.ldexp(LIFT, powers[i + 1]))
+            out[1 - i % 2][found] = left * (scales[i + 1] / LIFT)
+        missing &= ~found
+        if not missing.any():
+            break
+    return out
+
+
+def from_fine(first: Floats, second: Floats, unit: float) -> Floats:
+    """Returns fine sums brought back to scale.
+
+    >>> from_fine(*fine(np.array([0.3, 1e-30, 1e-320, 0.0]), LOG_UNIT), LOG_UNIT).tolist()
+    [0.3, 1e-30, 1e-320, 0.0]
+    """
+    powers, scales = _powers(unit), _fine_scales()
+    return _restored(first, powers[::2], scales[::2]) + _restored(second, powers[1::2], scales[1::2])
+
+
+def _restored(sums: Floats, powers: list[int], scales: list[float]) -> Floats:
+    """Returns sums of scaled digits: one of a power is at least half of its scaled unit, and those of higher powers are less."""
+    out, missing = np.zeros_like(sums), sums != 0
+    for power, scale in zip(powers, scales, strict=False):
+        found = missing & (np.abs(sums) >= math.ldexp(0.5 * scale, power))
+        out[found] = sums[found] / scale
+        missing &= ~found
+        if not missing.any():
+            break
+    return out
+
+
+def _powers(unit: float) -> list[int]:
+    """Returns the powers of the unit that a number can have digits of, as powers of two."""
+    bits = 1 - math.frexp(unit)[1]
+    return [-power * bits for power in range(1, MOST_DIGITS + 1) if power * bits < 1074 + bits]
+
+
+def _fine_scales() -> list[float]:
+    return [FINE * 2.0 ** (-48 * (i // 2)) for i in range(MOST_DIGITS)]
+
+
+def _coarse_scales() -> list[float]:
+    return [COARSE * 2.0 ** (-88 * i) for i in range(COARSE_DIGITS)]
 
 
 def sums_of(values: Floats, starts: NDArray[np.int64]) -> Floats:

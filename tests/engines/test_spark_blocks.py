@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import quorate as qr
 from quorate.engines.registry import resolve
-from quorate.engines.shard import Units
+from quorate.engines.shard import Units, class_totals
 from quorate.engines.spark_blocks import Ask, Block, Receive, number
 from quorate.engines.spark_mail import Begin, Pass, WidePacking, WidePart, at_block, from_block, from_part
 from quorate.engines.spark_pass import Ends, Setting
@@ -85,7 +85,7 @@ def test_passes_count_what_one_table_counts(votes, n_parts, n_blocks, hard):
     session = resolve("reference").load(near, seed=0, ties="hash")
     recipe = _Plugged(FastDawidSkene(smoothing=0.1), session, near, Prior(0.1))
     statistics = session.start(hard=hard)
-    told = post.run(Begin(hard), Receive(plan, hard, delta=False, width=3))
+    told = post.run(Begin(hard), Receive(plan, hard, delta=False, width=3, unit=None if hard else post.setting.units.unit))
     delta = hard  # from the first pass on: hard counts of majority vote are gone on from
     for _ in range(3):
         keys = [(near.workers[int(w)], LABELS[label]) for w, label in zip(near.row_worker(), near.row_label, strict=True)]
@@ -96,11 +96,11 @@ def test_passes_count_what_one_table_counts(votes, n_parts, n_blocks, hard):
         assert np.isclose(sum(t.penalty for t in told), params.penalty)
         classes = np.array(statistics.class_counts)
         statistics = session.step(params, hard=hard)
-        told = post.run(Pass(params.priors, True, hard, delta, True), Receive(plan, hard, delta, width=3))
+        told = post.run(Pass(params.priors, True, hard, delta, True), Receive(plan, hard, delta, width=3, unit=None if hard else post.setting.units.unit))
         ends = Ends(*sum(t.ends for t in told))
         assert np.isclose(ends.log_likelihood, statistics.log_likelihood)
         assert (ends.changed, ends.impossible) == (statistics.changed, statistics.impossible)
-        counted = sum(t.classes if hard else t.classes.sum(axis=0) for t in told) + (classes if delta else 0)
+        counted = sum(t.classes if hard else class_totals(t.classes, post.setting.units.unit) for t in told) + (classes if delta else 0)
         assert np.allclose(counted, statistics.class_counts)
         if hard:
             of_priors = (counted * np.where(counted > 0, params.log_prior, 0.0)).sum()

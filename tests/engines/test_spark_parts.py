@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 import quorate as qr
 from quorate.engines import spark_pass
 from quorate.engines.registry import resolve
-from quorate.engines.shard import Units
+from quorate.engines.shard import Units, class_totals
 from quorate.engines.spark_pack import CHANGED, LINE, Packing, Part, lines
 from quorate.engines.spark_pass import Ends, Scores, Setting, Start, Step, Verdict, run
+from quorate.exact import from_coarse
 from quorate.io.answers import gold_codes, read_gold
 from quorate.models.confusion import estimate
 from quorate.params import Parameters
@@ -88,8 +89,11 @@ def _compare(parts):
         assert np.isclose(ends.log_likelihood, statistics.log_likelihood, rtol=1e-12)
         counts, classes = parts.dense(counted, np.int64 if hard else np.float64)
         near = 0 if hard else 1e-11  # soft shares are counted in units, and few votes in one process without rounding
+        if not hard:
+            unit = parts.setting.value.units.unit
+            counts, classes = from_coarse(counts, unit), class_totals(classes, unit)
         np.testing.assert_allclose(counts, statistics.counts, rtol=0, atol=near)
-        np.testing.assert_allclose(classes if hard else classes.sum(axis=0), statistics.class_counts, rtol=0, atol=near)
+        np.testing.assert_allclose(classes, statistics.class_counts, rtol=0, atol=near)
         if hard and is_hard:  # what changed, added to what was, is what is
             delta = parts.sum(Step(parts.setting, before, now, True, True, False))
             assert np.array_equal(parts.dense(delta, np.int64, tally)[0], counts)

@@ -1,11 +1,13 @@
 """The compiled passes against the reference, on random and on nasty models, for every instruction set and thread count."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
 
 from quorate.errors import InputError
+from quorate.exact import fine
 from quorate.kernels import cpu
 from quorate.kernels import reference as ref
 from quorate.kernels.core import compiled
@@ -308,8 +310,9 @@ def test_votes_of_a_row():
 
 
 @pytest.mark.parametrize("rows", [50, 200_000], ids=["a tally for every thread", "shared counts"])
+@pytest.mark.parametrize("fine", [False, True], ids=["coarse", "fine"])
 @pytest.mark.parametrize("k", [2, 3, 9, 20])
-def test_soft_counts_do_not_depend_on_threads_or_order(k, rows):
+def test_soft_counts_do_not_depend_on_threads_or_order(k, fine, rows):
     """To the last bit: whole units add up exactly, however tasks are put in order and shared out."""
     g = np.random.default_rng(k)
     tasks = 30_000
@@ -321,11 +324,13 @@ def test_soft_counts_do_not_depend_on_threads_or_order(k, rows):
     def counted(order, threads):
         there, lines = ref.select(ptr, row, order)
         counts, class_counts, rest = np.zeros((rows, k)), np.zeros(k), np.zeros(k)
+        second = np.zeros((rows, k)) if fine else None
         cpu.em_pass(
             there, lines, table, log_prior, key[order], names, hard=False, by_prior=False, threads=threads,
-            labels=np.zeros(tasks, np.int32), counts=counts, class_counts=class_counts, class_rest=rest, unit=2.0**-35,
+            labels=np.zeros(tasks, np.int32), counts=counts, class_counts=class_counts, class_rest=rest, rest=second,
+            unit=2.0**-33,
         )  # fmt: skip
-        return counts.tobytes(), (class_counts + rest).tobytes()
+        return counts.tobytes(), (class_counts + rest).tobytes(), None if second is None else second.tobytes()
 
     first = counted(np.arange(tasks), 1)
     for threads in (2, 3, 8):
@@ -333,19 +338,34 @@ def test_soft_counts_do_not_depend_on_threads_or_order(k, rows):
     assert counted(g.permutation(tasks), 3) == first
 
 
-def test_faint_shares_are_neither_lost_nor_in_the_way():
-    """A label of probability 1e-30 is not impossible; beside one that has whole votes it is nothing."""
-    ptr, row = np.array([0, 1, 2]), np.array([0, 1], np.uint32)
-    table = np.array([[0.0, np.log(1e-30)], [np.log(1e-30), np.log(1e-65)]])
-    names = np.arange(2, dtype=np.uint64)
-    for kernels in (cpu, ref):
-        counts = np.zeros((2, 2))
-        kernels.em_pass(
-            ptr, row, table, np.zeros(2), names, names, hard=False, by_prior=False, labels=np.zeros(2, np.int32), counts=counts,
-            class_counts=np.zeros(2),
-        )  # fmt: skip
-        assert (counts[:, 0] == 1.0).all()
-        assert (counts[:, 1] > 0).all()
-        assert counts.sum() == 2.0
-        kernels.restore_faint(counts)
-        assert counts[:, 1] == pytest.approx([1e-30, 1e-35], rel=1e-6)
+@pytest.mark.parametrize("fine", [False, True], ids=["coarse", "fine"])
+@pytest.mark.parametrize("kernels", [cpu, ref], ids=["cpu", "reference"])
+def test_faint_shares_are_neither_lost_nor_in_the_way(kernels, fine):
+    """A label of probability 1e-30 is not impossible; beside whole votes it is nothing, and beside others it has its share."""
+    ptr, row = np.arange(5), np.array([0, 1, 1, 2], np.uint32)
+    table = np.array([[0.0, np.log(1e-30)], [np.log(1e-30), np.log(1e-290)], [0.0, -np.inf]])
+    counts, classes = np.zeros((3, 2)), np.zeros((2, 2))
+    rest = np.zeros((3, 2)) if fine else None
+    names = np.arange(4, dtype=np.uint64)
+    kernels.em_pass(
+        ptr, row, table, np.zeros(2), names, names[:2], hard=False, by_prior=False, labels=np.zeros(4, np.int32), counts=counts,
+        rest=rest, class_counts=classes[0], class_rest=classes[1],
+    )  # fmt: skip
+    kernels.restore_counts(counts, rest)
+    assert counts[:, 0].tolist() == [1.0, 2.0, 1.0]
+    assert counts[:, 1] == pytest.approx([1e-30, 2e-260 if fine else 0.0, 0.0], rel=1e-6 if fine else 1.0, abs=0.0)
+    assert (counts[0, 1] > 0).all()
+
+
+@pytest.mark.parametrize("kernels", [cpu, ref], ids=["cpu", "reference"])
+def test_fine_sums_are_right_at_every_scale(kernels):
+    """Shares of one size, and of all sizes together, add up as they should."""
+    g = np.random.default_rng(1)
+    n, sizes = 4096, np.arange(0, 310, 7)
+    share = 10.0 ** -sizes[g.integers(0, len(sizes), n)] * g.uniform(0.1, 1.0, n)
+    for some in (share, *(10.0**-size * g.uniform(0.1, 1.0, n) for size in sizes)):
+        parts = fine(some, 2.0**-39)
+        counts, rest = (np.array([part.sum()]) for part in parts)
+        assert [counts[0], rest[0]] == [part[::-1].cumsum()[-1] for part in parts], "in another order"
+        kernels.restore_counts(counts, rest, 2.0**-39)
+        assert counts[0] == pytest.approx(math.fsum(some), rel=1e-10, abs=1e-300)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.exact import LOG_UNIT, unit_below
+from quorate.exact import COARSE, FINE, LOG_UNIT, from_coarse, unit_below
 from quorate.kernels import reference
 from quorate.kernels.reference import Sums
 from quorate.params import Parameters
@@ -22,10 +22,10 @@ from quorate.vocabulary import Vocabulary
 from quorate.votes import Votes
 
 RECOUNT = 1 << 20  # votes recounted at once, to bound the memory that takes
-FEW = 1 << 15  # votes of a fit that keeps what rounding leaves of soft shares: twice the counts are little there
+FEW = 1 << 17  # votes of a fit whose soft shares are counted finely: twice the counts are little there
 NO_GOLD = -1  # the code of a task whose label is not given
-# Counts [rows, K] and class counts [K] where hard, int64. Where soft, float64: counts, and with a rest [2, rows, K]; class
-# counts and what these leave, [2, K].
+# Counts [rows, K] and class counts [K] where hard, int64. Where soft, float64: counts, if fine of two sums, [2, rows, K];
+# class counts of two sums, [2, K].
 Tally = tuple[Any, Any]
 
 
@@ -33,12 +33,12 @@ class Units(NamedTuple):
     """How soft shares are counted, so that sums do not depend on their order; see `quorate.exact`."""
 
     unit: float
-    rest: bool = False  # whether what rounding leaves is added up, too
+    fine: bool = False  # in two sums
 
     @classmethod
-    def of(cls, most: int, *, rest: bool = False) -> Units:
-        """Returns the units for workers of at most so many votes each."""
-        return cls(max(LOG_UNIT, unit_below(most)), rest)
+    def of(cls, most: int, *, fine: bool = False) -> Units:
+        """Returns the units for workers of at most so many votes each; fine, for at most so many votes and tasks in all."""
+        return cls(max(LOG_UNIT, unit_below(most)), fine)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,17 +75,20 @@ class Rules:
         rows, k = len(self.row_label), len(self.label_hash)
         if hard:
             return np.zeros((rows, k), np.int64), np.zeros(k, np.int64)
-        return np.zeros((2, rows, k) if self.units.rest else (rows, k)), np.zeros((2, k))
+        return np.zeros((2, rows, k) if self.units.fine else (rows, k)), np.zeros((2, k))
 
     def counted(self, tally: Tally) -> Tally:
         """Returns the counts, [rows, K] and [K], of a tally that is complete."""
         counts, class_counts = tally
         if is_hard(tally):
             return tally
-        if counts.ndim == 3:
-            return counts[0] + counts[1], class_counts[0] + class_counts[1]
-        self.kernels.restore_faint(counts, self.threads)
-        return counts, class_totals(class_counts)
+        unit, restore = self.units.unit, self.kernels.restore_counts
+        if self.units.fine:
+            restore(counts[0], counts[1], unit, self.threads)
+            restore(class_counts[0], class_counts[1], unit)
+            return counts[0], class_counts[0]
+        restore(counts, None, unit, self.threads)
+        return counts, class_totals(class_counts, unit)
 
     def classification(self, tally: Tally, params: Parameters) -> float:
         """Returns C2 of the labels counted in a (hard) tally."""
@@ -104,7 +107,7 @@ def units_of(votes: Votes, kernels: ModuleType, threads: int, by_row: NDArray[np
     The units depend on the votes alone, so that every engine, shard size and number of threads counts alike.
     """
     if len(votes) <= FEW:
-        return Units.of(len(votes), rest=True)
+        return Units.of(len(votes), fine=True)
     if by_row is None and type(votes) is Votes:
         by_row = kernels.votes_per_row(votes.row, votes.n_rows, threads)
     elif by_row is None:
@@ -114,14 +117,12 @@ def units_of(votes: Votes, kernels: ModuleType, threads: int, by_row: NDArray[np
 
 def is_hard(tally: Tally) -> bool:
     """Returns whether a tally is of hard labels."""
-    return np.issubdtype(tally[0].dtype, np.integer)
+    return bool(tally[0].dtype == np.int64)
 
 
-def class_totals(class_counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns the class counts, [K], of soft ones and what these leave, [2, K]."""
-    total: NDArray[np.float64] = class_counts[0] + class_counts[1]
-    reference.restore_faint(total)
-    return total
+def class_totals(class_counts: NDArray[np.float64], unit: float) -> NDArray[np.float64]:
+    """Returns the class counts, [K], of coarse ones and what these leave, [2, K]."""
+    return from_coarse(class_counts[0] + class_counts[1], unit)
 
 
 def hashes(kernels: ModuleType, ids: Vocabulary, threads: int = 1) -> NDArray[np.uint64]:
@@ -322,10 +323,13 @@ class Shard:
 
 
 def _recount(ptr: NDArray[np.int64], row: NDArray[np.uint32], labels: NDArray[np.int32], tally: Tally) -> None:
-    counts = tally[0] if tally[0].ndim == 2 else tally[0][0]
-    class_counts = tally[1] if is_hard(tally) else tally[1][0]
+    counts, class_counts = tally
+    one: float = 1
+    if not is_hard(tally):
+        is_fine = counts.ndim == 3
+        counts, class_counts, one = counts[0] if is_fine else counts, class_counts[0], FINE if is_fine else COARSE
     for piece in cuts(ptr, RECOUNT):
-        reference.recount_hard(ptr[piece.start : piece.stop + 1], row, labels[piece], counts, class_counts)
+        reference.recount_hard(ptr[piece.start : piece.stop + 1], row, labels[piece], counts, class_counts, one)
 
 
 def cuts(task_ptr: NDArray[np.int64], votes: int) -> list[slice]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from quorate.engines.shard import hashes
 from quorate.engines.spark_pass import Ends
+from quorate.exact import from_coarse
 from quorate.io.ids import matched, sort_order, vocabulary
 from quorate.kernels import cpu, reference
 from quorate.kernels.core import compiled
@@ -182,6 +183,7 @@ class Receive:
     delta: bool  # on top of the counts before
     width: int  # numbers in a line
     seen: bool = False  # whether counts are compared with earlier ones
+    unit: float | None = None  # of soft counts, which are then brought back to scale
 
     def __call__(self, number: int, block: Block, before: State | None, mail: list[Count | Post]) -> State:
         """Returns the state after a pass."""
@@ -192,8 +194,8 @@ class Receive:
         # In the order of the parts, so that a sum made again after a loss is the same to the last bit.
         for one in sorted((m for m in mail if isinstance(m, Count)), key=lambda m: m.part):
             counts[block.routes[one.part][one.place]] += one.lines
-        if not self.hard:
-            reference.restore_faint(counts)
+        if self.unit is not None:
+            counts = from_coarse(counts, self.unit)
         posts = tuple(sorted((m for m in mail if isinstance(m, Post)), key=lambda m: m.part))
         classes = sum((p.classes for p in posts), np.zeros(block.n_labels, kind))
         ends = sum((p.ends for p in posts), np.zeros(len(Ends._fields)))

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from quorate.engines.shard import Rules, Shard, Tally, Units, cuts
 from quorate.engines.spark_pack import Part, ids_of
+from quorate.exact import from_coarse
 from quorate.io.ids import column
 from quorate.kernels import cpu, reference
 from quorate.kernels.core import compiled
@@ -183,7 +184,7 @@ class Verdict:
             agreeing += np.bincount(votes[own], minlength=len(agreeing))
         if self.by != "scores":
             return counted_of(part, tally, Ends(*ends))
-        right = tally[0][np.arange(len(agreeing)), rules.row_label]
+        right = from_coarse(tally[0][np.arange(len(agreeing)), rules.row_label], setting.units.unit)
         return counted_of(part, (np.stack([right, agreeing], axis=1), tally[1]), Ends(*ends))
 
     def labels(self, part: Part, ids: bytes) -> Iterator[pl.DataFrame]:

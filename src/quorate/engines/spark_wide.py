@@ -131,7 +131,7 @@ class WidePasses:
 
     def start(self, *, hard: bool) -> FarStatistics:
         """Returns the statistics of majority vote: by winner (hard) or by vote shares (soft)."""
-        found = self._pass(Begin(hard), Receive(self._plan, hard, False, self._votes.n_labels, self._seen), None)
+        found = self._pass(Begin(hard), self._receive(hard, delta=False), None)
         self._keep_only(found.state, self._given)
         return found
 
@@ -145,7 +145,7 @@ class WidePasses:
         past = params.hard_classes if hard else None
         delta = past is not None
         work = Pass(params.priors, params.uses_prior, hard, delta, likelihood)
-        found = self._pass(work, Receive(self._plan, hard, delta, self._votes.n_labels, self._seen), params.state)
+        found = self._pass(work, self._receive(hard, delta=delta), params.state)
         self._keep_only(params.state, found.state)
         if past is not None:
             found = replace(found, class_counts=past + found.class_counts.astype(np.int64))
@@ -228,6 +228,10 @@ class WidePasses:
         self._keep_only()
         self._routes.release()
 
+    def _receive(self, hard: bool, *, delta: bool) -> Receive:
+        unit = None if hard else self._setting.units.unit
+        return Receive(self._plan, hard, delta, self._votes.n_labels, self._seen, unit)
+
     def _decide(self, decide: Decide, state: Rdd, *, width: int) -> FarStatistics:
         found = self._pass(decide, Receive(None, decide.by != "scores", False, width), state)
         self._ended, self._end = (decide, state), found.state
@@ -261,7 +265,7 @@ class WidePasses:
             if self._passes % SWEEP == 0:
                 self.spark.sparkContext._jvm.System.gc()
         if not receive.hard:
-            told = told._replace(classes=class_totals(told.classes))
+            told = told._replace(classes=class_totals(told.classes, self._setting.units.unit))
         ends = Ends(*told.ends)
         nothing: NDArray[Any] = np.zeros((0, self._votes.n_labels), np.int64 if receive.hard else np.float64)
         return FarStatistics(

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quorate.errors import InputError
+from quorate.exact import LOG_UNIT
 from quorate.kernels.core import required as _core
 from quorate.kernels.reference import Floats, Sums, check_codes
 
@@ -51,9 +52,9 @@ def confusion_table(counts: Any, worker_ptr: NDArray[np.int64], smoothing: float
     return table, totals
 
 
-def restore_faint(counts: Floats, threads: int = 1) -> None:
-    """Does what `reference.restore_faint` does."""
-    _core().restore_faint(counts.reshape(-1), threads)
+def restore_counts(counts: Floats, rest: Floats | None = None, unit: float = LOG_UNIT, threads: int = 1) -> None:
+    """Does what `reference.restore_counts` does."""
+    _core().restore_counts(counts.reshape(-1), None if rest is None else rest.reshape(-1), unit, threads)
 
 
 def votes_per_row(row: NDArray[np.uint32], rows: int, threads: int = 1) -> NDArray[np.int64]:

@@ -3,10 +3,8 @@
 Everything is in logarithms (30,000 votes on one task must not underflow) and in float64. A task's score starts
 at the log prior, and its votes are added one after the other in their stored order.
 
-Sums that feed the next pass are exact (see `quorate.exact`): soft shares are counted in whole units. A share that rounds
-to no unit is counted times `FAINT`: it vanishes beside a whole unit, and where there is none the sum says that the label
-is hardly ever right, not that it never is (`restore_faint`). A fit of few votes keeps what rounding leaves of its shares
-in a second sum, `rest`, and loses nothing.
+Sums that feed the next pass are exact (see `quorate.exact`): soft shares are counted in whole units, *coarse* or, with a
+second sum (`rest`), *fine*; `restore_counts` brings the sums back to scale.
 """
 
 from __future__ import annotations
@@ -18,16 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quorate.errors import InputError
-from quorate.exact import LOG_UNIT, sums_of, unit_below, whole
+from quorate.exact import COARSE, LOG_UNIT, coarse, fine, from_coarse, from_fine, sums_of, unit_below, whole
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.float64] | NDArray[np.int64]
 
 TIE = 1e-9  # scores this close (relative to the best, absolute below 1) are tied
 SAME = 1e-11  # scores this close are one score: they differ by what the rounding of a table can do
-FAINT = 2.0**-96  # by which shares are multiplied that round to no unit
-CLASS_UNIT = 2.0**-16  # of soft class counts; what it leaves is added apart
-FAINTEST = 2.0**-60  # a sum below this has no whole unit in it
+CLASS_UNIT = COARSE * 2.0**-16  # of coarse class counts; what it leaves is added apart
 
 
 class Sums(NamedTuple):
@@ -61,8 +57,8 @@ def em_pass(
     counts: Counts | None = None,  # OUT [rows, K] added to
     class_counts: Counts | None = None,  # OUT [K] added to
     unit: float = LOG_UNIT,  # of soft counts, see unit_below
-    rest: Floats | None = None,  # OUT [rows, K] added to: what whole units leave of soft counts
-    class_rest: Floats | None = None,  # OUT [K] added to: what soft class counts leave
+    rest: Floats | None = None,  # OUT [rows, K] added to: the second sums of fine counts
+    class_rest: Floats | None = None,  # OUT [K] added to: what coarse class counts leave, or second sums
 ) -> Sums:
     """Returns the sums of one E-step (the paper's equations 1, 2 and 11) with the recount that feeds the M-step."""
     if not checked:
@@ -117,8 +113,8 @@ def majority(
     counts: Counts | None = None,  # OUT [rows, K] added to
     class_counts: Counts | None = None,  # OUT [K] added to
     unit: float = LOG_UNIT,  # of soft counts, see unit_below
-    rest: Floats | None = None,  # OUT [rows, K] added to: what whole units leave of soft counts
-    class_rest: Floats | None = None,  # OUT [K] added to: what soft class counts leave
+    rest: Floats | None = None,  # OUT [rows, K] added to: the second sums of fine counts
+    class_rest: Floats | None = None,  # OUT [K] added to: what coarse class counts leave, or second sums
 ) -> None:
     """Majority vote on every task: the most frequent label, ties by the rule of `pick`."""
     if not checked:
@@ -194,7 +190,7 @@ def recount_hard(
     labels: NDArray[np.int32],
     counts: Counts,
     class_counts: Counts,
-    times: int = 1,
+    times: float = 1,
 ) -> None:
     """Adds one per vote to counts[row, label of its task] and one per task to class_counts[label], `times` over."""
     rows, k = counts.shape
@@ -227,22 +223,24 @@ def count_shares(
     class_rest: Floats | None,  # OUT [K] added to
 ) -> None:
     """Does what `recount_soft` does in whole units, so that the sums do not depend on any order."""
-    none, units = np.zeros(len(class_counts)), whole(posterior, unit)
+    none = np.zeros(len(class_counts))
     if rest is not None:
+        units, left = fine(posterior, unit)
         recount_soft(task_ptr, row, units, counts, none)
-        recount_soft(task_ptr, row, posterior - units, rest, none)
+        recount_soft(task_ptr, row, left, rest, none)
     else:
-        posterior = units + posterior * FAINT
-        recount_soft(task_ptr, row, posterior, counts, none)
-        units = whole(posterior, CLASS_UNIT)  # a label may have as many shares as there are tasks
+        shares = coarse(posterior, unit)
+        recount_soft(task_ptr, row, shares, counts, none)
+        units = whole(shares, CLASS_UNIT)  # a label may have as many shares as there are tasks
+        left = shares - units
     class_counts += units.sum(axis=0)
-    left = class_counts if class_rest is None else class_rest
-    left += (posterior - units).sum(axis=0)
+    second = class_counts if class_rest is None else class_rest
+    second += left.sum(axis=0)
 
 
-def restore_faint(counts: Floats, threads: int = 1) -> None:
-    """Brings sums of faint shares alone back to scale. OUT [...]."""
-    counts[counts < FAINTEST] *= 1.0 / FAINT
+def restore_counts(counts: Floats, rest: Floats | None = None, unit: float = LOG_UNIT, threads: int = 1) -> None:
+    """Brings sums of shares back to scale: coarse ones, or fine ones with their second sums. OUT [...]."""
+    counts[...] = from_coarse(counts, unit) if rest is None else from_fine(counts, rest, unit)
 
 
 def votes_per_row(row: NDArray[np.uint32], rows: int, threads: int = 1) -> NDArray[np.int64]:
