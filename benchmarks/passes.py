@@ -54,7 +54,7 @@ class Crowd:
             self.counts[:] = 0
             self.class_counts[:] = 0
         return cpu.em_pass(
-            *self.given(), hard=True, by_prior=False, delta=delta, likelihood=likelihood, threads=self.threads,
+            *self.given(), checked=True, hard=True, by_prior=False, delta=delta, likelihood=likelihood, threads=self.threads,
             labels=self.labels, counts=self.counts, class_counts=self.class_counts,
         )  # fmt: skip
 
@@ -62,7 +62,7 @@ class Crowd:
         self.soft_counts[:] = 0
         self.soft_classes[:] = 0
         return cpu.em_pass(
-            *self.given(), hard=False, by_prior=False, threads=self.threads,
+            *self.given(), checked=True, hard=False, by_prior=False, threads=self.threads,
             labels=self.labels.copy(), counts=self.soft_counts, class_counts=self.soft_classes,
         )  # fmt: skip
 
@@ -84,7 +84,7 @@ class Crowd:
         fast = self.labels[:tasks].copy()
         cpu.em_pass(
             ptr, self.row, self.table, self.log_prior, self.task_key[:tasks], self.label_hash,
-            hard=True, by_prior=False, likelihood=False, labels=fast, threads=self.threads,
+            checked=True, hard=True, by_prior=False, likelihood=False, labels=fast, threads=self.threads,
         )  # fmt: skip
         return bool(np.array_equal(labels, fast))
 

@@ -11,7 +11,7 @@ import quorate as qr
 from quorate.engines.local import LocalEngine
 from strategies import crowds
 
-MODELS = ("mv", "fds")  # integer counts: equal to the last task
+MODELS = ("mv", "fds", "ds", "hybrid", "one-coin")  # exact counts: equal to the last task
 
 
 def labels(votes, model, **options):
@@ -34,7 +34,7 @@ def test_generated(model, data, votes):
     assert labels(numbers, model) == labels([tuple(map(str, vote)) for vote in numbers], model)
 
 
-@pytest.mark.parametrize("model", ["mv", "fds", "ds", "hybrid"])
+@pytest.mark.parametrize("model", MODELS)
 def test_real(real_votes, model):
     frame = pl.read_csv(real_votes, infer_schema=False)
     first = labels(frame, model)

@@ -43,7 +43,8 @@ class Crew {
             std::fill_n(w.class_rest, k, 0.0);
             w.scores = room(doubles_, kBlockNumbers + k);
             std::fill_n(w.scores, kBlockNumbers + k, 0.0);
-            if (p.recount == Pass::Recount::soft) {
+            w.shares = w.scores;
+            if (p.rest) {
                 w.shares = room(doubles_, 2 * (kBlockNumbers + k));
                 std::fill_n(w.shares, 2 * (kBlockNumbers + k), 0.0);
             }

@@ -27,7 +27,7 @@ struct FullPass {
     FullPass(const Pass& p_, Worker& w_, Sums& sums_) : p(p_), w(w_), sums(sums_) {}
 
     void run(std::int64_t begin, std::int64_t end) {
-        int block = kBlockNumbers / stride;
+        int block = kBlockNumbers / stride / (p.rest ? 2 : 1);  // scores and shares stay in the nearest cache
         block = block < 1 ? 1 : block > kBlockTasks ? kBlockTasks : block;
         for (std::int64_t t = begin; t < end; t += block) {
             const int tasks = int(end - t < block ? end - t : block);
@@ -173,14 +173,15 @@ struct FullPass {
             const E x = E::load(from);
             E digit = whole(x, grid);
             E share = digit * scale;
-            if (__builtin_expect(faint(x, digit, one), 0)) {
+            if (__builtin_expect(any_missing(x, digit, one), 0)) {
                 const E lift = E::all(kLift);
                 E left = x * lift;
                 digit = digit * lift;
-                for (int i = 1; i < kCoarseDigits; ++i) {  // higher powers vanish beside lower ones
+                for (int i = 1; i < kCoarseDigits; ++i) {
                     left = left - digit;
                     digit = whole(left, E::all(units.lifted[i]));
-                    share = share + digit * E::all(units.coarse[i] / kLift);
+                    share = share + digit * E::all(units.coarse[i] * (1.0 / kLift));  // vanishes beside lower powers
+                    if (!any_missing(x, share, E::all(std::numeric_limits<double>::min()))) break;
                 }
             }
             share.store(to);
@@ -196,21 +197,43 @@ struct FullPass {
         for (int i = 0; i < tasks; ++i, to += stride)  // over the second ones
             for (int c = 0; c < stride; c += W, from += W, to += W) {
                 const V x = V::load(from), digit = whole(x, grid);
-                (digit * scale).store(to);
-                (whole(x - digit, next) * scale).store(to + stride);
-                if (__builtin_expect(faint(x, digit, one), 0))
-                    for (int j = 0; j < W; ++j) {
-                        const Fine fine(units, from[j]);
-                        to[j] = fine.sum[0];
-                        to[stride + j] = fine.sum[1];
-                    }
+                const V sum[2] = {digit * scale, whole(x - digit, next) * scale};
+                sum[0].store(to);
+                sum[1].store(to + stride);
+                if (__builtin_expect(any_missing(x, digit, one), 0)) faint_digits(from, to);
             }
     }
 
-    // Whether some share has no whole unit, but is more than nothing.
-    template <class X>
-    static QUORATE_INLINE bool faint(const X& x, const X& digit, const X& one) {
-        return at_least(x, X::all(std::numeric_limits<double>::denorm_min())) & ~at_least(digit, one);
+    // Shares some of which have no whole unit: their leading digits are of higher powers, as a rule of the next ones.
+    void faint_digits(const double* from, double* to) const {
+        const Units& units = p.units;
+        const V x = V::load(from);
+        V left = x * V::all(kLift), sum[2] = {V::all(0.0), V::all(0.0)}, before = sum[0];
+        for (int i = 0; i < 4; ++i) {
+            before = sum[0] + sum[1];
+            const V digit = whole(left, V::all(units.lifted[i]));
+            sum[i % 2] = sum[i % 2] + digit * V::all(units.fine[i] * (1.0 / kLift));
+            left = unless_positive(before, left - digit);  // after the second digit nothing is left
+        }
+        sum[0].store(to);
+        sum[1].store(to + stride);
+        if (!any_missing(x, before, V::all(std::numeric_limits<double>::min()))) return;
+        double found[W];
+        before.store(found);
+        for (int j = 0; j < W; ++j) {
+            if (found[j] > 0.0) continue;
+            double pair[2];
+            leading_digits(units, from[j], pair);
+            to[j] = pair[0];
+            to[stride + j] = pair[1];
+        }
+    }
+
+    // Whether some share is more than nothing, and has no digit of at least `least` yet.
+    template <class T, int N>
+    static QUORATE_INLINE bool any_missing(const Vec<T, N>& x, const Vec<T, N>& digit, const Vec<T, N>& least) {
+        const unsigned lanes = N < 32 ? (1u << N) - 1 : ~0u;
+        return ~(at_least(Vec<T, N>::all(0.0), x) | at_least(digit, least)) & lanes;
     }
 };
 

@@ -49,7 +49,7 @@ void recount_shares(const Pass& p, Worker& w, Lengths& lengths, int lanes, std::
 // One shard. Ballots are whole numbers: labels tie exactly when they have equally many.
 void vote(const Pass& p, const std::int32_t* row_label, int lanes, Worker& w, std::int64_t begin, std::int64_t end) {
     const bool soft = p.recount == Pass::Recount::soft;
-    const int block = lanes ? kBlockNumbers / lanes : 0;  // tasks whose shares are counted together
+    const int block = lanes ? kBlockNumbers / lanes / (p.rest ? 2 : 1) : 0;  // tasks whose shares are counted together
     double* ballots = w.scores + kBlockNumbers;           // [k] zero between tasks
     Lengths lengths;
     for (std::int64_t t = begin; t < end; ++t) {
@@ -83,7 +83,7 @@ void vote(const Pass& p, const std::int32_t* row_label, int lanes, Worker& w, st
             count_ballots(p, w, ballots, votes, mine, mine + lanes);
             if (place + 1 == block || t + 1 == end) recount_shares(p, w, lengths, lanes, t - place, place + 1);
         } else if (soft) {
-            count_ballots(p, w, ballots, votes, w.shares, w.shares + p.k);
+            count_ballots(p, w, ballots, votes, w.shares, w.shares + p.k);  // w.scores hold nothing else here
             recount_soft(p, w, t, w.shares, w.shares + p.k);
         }
         if (soft || p.posterior) {

@@ -62,7 +62,7 @@ struct Worker {
     double* class_counts = nullptr;  // [k rounded up]
     double* class_rest = nullptr;    // [k rounded up] soft: what is left of them, or the second sums
     double* scores = nullptr;        // [kBlockNumbers + padded(k)] room to work
-    double* shares = nullptr;        // [2 * kBlockNumbers + 2 * padded(k)] likewise: shares of a block as they are counted
+    double* shares = nullptr;        // shares of a block as they are counted: scores, or where fine twice as much room
     float* narrow = nullptr;         // [narrow_lanes] room to work, only above 16 labels
 };
 

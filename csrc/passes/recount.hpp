@@ -106,17 +106,20 @@ QUORATE_INLINE void recount_block(const Pass& p, Worker& w, const Lengths& lengt
 
 // Any number of labels: the shares of one task as they are counted, IN [k], fine: the second ones at `second`, too.
 inline void recount_soft(const Pass& p, Worker& w, std::int64_t task, const double* share, const double* second) {
-    const std::int64_t k = p.k, sums = p.rest ? 2 : 1;
+    const int k = p.k;
     for (std::int64_t v = p.task_ptr[task]; v < p.task_ptr[task + 1]; ++v) {
-        const std::int64_t row = p.row[v];
-        if (w.soft) {
-            double* to = w.soft + row * sums * k;
-            for (std::int64_t c = 0; c < k; ++c) to[c] += share[c];
-            for (std::int64_t c = 0; p.rest && c < k; ++c) to[k + c] += second[c];
+        const std::int64_t line = std::int64_t(p.row[v]) * k;
+        if (w.soft && !p.rest) {
+            double* to = w.soft + line;
+            for (int c = 0; c < k; ++c) to[c] += share[c];
+        } else if (w.soft) {
+            double* to = w.soft + 2 * line;
+            for (int c = 0; c < k; ++c) to[c] += share[c];
+            for (int c = 0; c < k; ++c) to[k + c] += second[c];
         } else {
-            for (std::int64_t c = 0; c < k; ++c) {
-                if (share[c] != 0.0) add_shared(p.shared_soft + row * k + c, share[c]);
-                if (p.rest && second[c] != 0.0) add_shared(p.rest + row * k + c, second[c]);
+            for (int c = 0; c < k; ++c) {
+                if (share[c] != 0.0) add_shared(p.shared_soft + line + c, share[c]);
+                if (p.rest && second[c] != 0.0) add_shared(p.rest + line + c, second[c]);
             }
         }
     }

@@ -72,6 +72,15 @@ QUORATE_INLINE Vec<T, L> larger(const Vec<T, L>& a, const Vec<T, L>& b) {
     return r;
 }
 
+// Lane by lane: 0 where `when` is above 0, else x.
+template <class T, int L>
+QUORATE_INLINE Vec<T, L> unless_positive(const Vec<T, L>& when, const Vec<T, L>& x) {
+    Vec<T, L> r;
+    for (int i = 0; i < Vec<T, L>::kParts; ++i)
+        r.part[i] = when.part[i] > typename Vec<T, L>::Register{} ? typename Vec<T, L>::Register{} : x.part[i];
+    return r;
+}
+
 // The register with lane i exchanged for lane i ^ Step.
 template <int Step, class R, int... I>
 QUORATE_INLINE R exchange(R v, std::integer_sequence<int, I...>) {

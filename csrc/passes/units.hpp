@@ -13,6 +13,7 @@
 // `restore_counts` brings sums back to scale.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -43,6 +44,7 @@ struct Units {
     double unit = 0.0;
     double grid = 0.0, next = 0.0;        // for whole(), by the first power and the second
     double class_grid = 0.0;              // of coarse class counts, which may be of all tasks: what it leaves is added apart
+    int bits = 0;                         // the unit is 2 to the power -bits
     int digits = 0;                       // that a number can have
     double lifted[kMostDigits] = {};      // [power - 1] for whole() of shares times kLift
     double fine[kMostDigits] = {};        // [power - 1] by which digits are scaled in fine sums
@@ -51,7 +53,7 @@ struct Units {
 
     Units() = default;
     explicit Units(double u) : unit(u), grid(kRounding * u), next(kRounding * u * u) {
-        const int bits = -std::ilogb(u);
+        bits = -std::ilogb(u);
         for (int power = 1; power <= kMostDigits && power * bits < 1074 + bits; ++power, ++digits) {
             const int fine_bits = 48 * (18 - (power - 1) / 2), coarse_bits = 400 - 88 * (power - 1);
             lifted[digits] = kRounding * std::ldexp(kLift, -power * bits);
@@ -65,21 +67,20 @@ struct Units {
     }
 };
 
-// A share as it is counted in two sums.
-struct Fine {
-    double sum[2] = {0.0, 0.0};  // of odd powers of the unit, and of even ones
-
-    Fine(const Units& units, double share) {
-        const double x = share * kLift;
-        for (int i = 0; x != 0.0 && i < units.digits; ++i) {
-            const double digit = whole(x, units.lifted[i]);
-            if (digit == 0.0) continue;
-            sum[i % 2] = digit * (units.fine[i] / kLift);
-            if (i + 1 < units.digits) sum[1 - i % 2] = whole(x - digit, units.lifted[i + 1]) * (units.fine[i + 1] / kLift);
-            break;
-        }
-    }
-};
+// The two leading digits of a share as they are counted: sum OUT [2], of odd powers of the unit, and of even ones.
+QUORATE_INLINE void leading_digits(const Units& units, double share, double* sum) {
+    sum[0] = sum[1] = 0.0;
+    if (share == 0.0) return;
+    const double x = share * kLift;
+    // The power whose unit is just above x has a digit, or else the next one.
+    int i = std::max((200 - std::ilogb(x)) / units.bits - 1, 0);
+    double digit = 0.0;
+    for (; i < units.digits; ++i)
+        if ((digit = whole(x, units.lifted[i])) != 0.0) break;
+    if (i == units.digits) return;
+    sum[i % 2] = digit * (units.fine[i] * (1.0 / kLift));
+    if (i + 1 < units.digits) sum[1 - i % 2] = whole(x - digit, units.lifted[i + 1]) * (units.fine[i + 1] * (1.0 / kLift));
+}
 
 // counts IN/OUT [n]: brought back to scale. rest IN [n]: the second sums, which are added; none where counts are coarse.
 void restore_counts(double* counts, const double* rest, double unit, std::int64_t n, int threads);

@@ -96,11 +96,16 @@ def test_passes_count_what_one_table_counts(votes, n_parts, n_blocks, hard):
         assert np.isclose(sum(t.penalty for t in told), params.penalty)
         classes = np.array(statistics.class_counts)
         statistics = session.step(params, hard=hard)
-        told = post.run(Pass(params.priors, True, hard, delta, True), Receive(plan, hard, delta, width=3, unit=None if hard else post.setting.units.unit))
+        told = post.run(
+            Pass(params.priors, True, hard, delta, True),
+            Receive(plan, hard, delta, width=3, unit=None if hard else post.setting.units.unit),
+        )
         ends = Ends(*sum(t.ends for t in told))
         assert np.isclose(ends.log_likelihood, statistics.log_likelihood)
         assert (ends.changed, ends.impossible) == (statistics.changed, statistics.impossible)
-        counted = sum(t.classes if hard else class_totals(t.classes, post.setting.units.unit) for t in told) + (classes if delta else 0)
+        counted = sum(t.classes if hard else class_totals(t.classes, post.setting.units.unit) for t in told) + (
+            classes if delta else 0
+        )
         assert np.allclose(counted, statistics.class_counts)
         if hard:
             of_priors = (counted * np.where(counted > 0, params.log_prior, 0.0)).sum()

@@ -160,21 +160,13 @@ class _Plugged:
 
     def _counted(self, counts: NDArray[Any]) -> tuple[Floats, Floats]:
         """Returns the expected numbers of right and of wrong votes of each worker, [workers] each, of votes by row, [rows, K]."""
-        starts = self._panel.worker_ptr[:-1]
-        if np.issubdtype(counts.dtype, np.integer) or not counts.size:
-            own, every = counts[self._own], counts.sum(axis=1)
-            return self._sums(own), self._sums(every - own)
-        unit = unit_below(int(counts.sum()) + 1)
-        units = whole(counts, unit)
+        units = whole(counts, unit_below(int(counts.sum()) + 1))  # these and what they leave are added apart: in any order
         rest = counts - units
         own, own_rest = units[self._own], rest[self._own]
         rest[self._own] = 0.0
-        right = np.add.reduceat(own, starts) + np.add.reduceat(own_rest, starts)
-        wrong = np.add.reduceat(units.sum(axis=1) - own, starts) + np.add.reduceat(rest.sum(axis=1), starts)
-        return right, wrong
-
-    def _sums(self, by_row: NDArray[Any]) -> Floats:
-        return np.asarray(self._panel.by_worker(by_row), np.float64)
+        by_row = np.stack([own, own_rest, units.sum(axis=1) - own, rest.sum(axis=1)], axis=1)
+        right, right_rest, wrong, wrong_rest = self._panel.by_worker(by_row).T
+        return right + right_rest, wrong + wrong_rest
 
 
 def _believed(votes: Floats, probability: Floats) -> float:
