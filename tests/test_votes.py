@@ -3,7 +3,6 @@
 import copy
 import pickle
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -163,15 +162,8 @@ def test_votes_in_files_that_callers_map_are_checked(tmp_path):
         built(tasks=tasks)
 
 
-def test_encoded_votes_are_not_read_again(tmp_path, monkeypatch):
+def test_encoded_votes_are_checked_where_they_are_replaced(tmp_path):
     votes = qr.encode(VOTES, tmp_path / "v")
-    with monkeypatch.context() as patch:
-        for name in ("require_offsets", "require_below", "require_sorted", "require_texts", "repeated_text"):
-            checks = [module for module in (quorate.votes, quorate.bounds) if hasattr(module, name)]
-            unmapped = partial(not_of_files, getattr(quorate.bounds, name))
-            for module in checks:
-                patch.setattr(module, name, unmapped)
-        assert replace(votes, abstentions=1).row is votes.row
     assert qr.aggregate(replace(votes, frame_kind="pandas"), engine="disk").labels["label"].tolist()
     with pytest.raises(qr.InputError, match="row holds 7"):
         replace(votes, row=array("row", 0, 1, 0, 1, 7))

@@ -118,25 +118,23 @@ class Votes(Panel):
         self._require()
 
     def _require(self) -> None:
-        """Raise unless every array is what it is said to be; files that a subclass has mapped are its own to check."""
-        mine = type(self) is Votes
-        require_panel(self)
+        """Raise unless every array is what it is said to be."""
+        self._require_ids()
         row, task_ptr = require_array("row", self.row, np.uint32), require_array("task_ptr", self.task_ptr, np.int64)
         if isinstance(self.tasks, Vocabulary) and len(task_ptr) and len(self.tasks) != self.n_tasks:
             raise InputError(f"tasks has {len(self.tasks)} ids, but task_ptr tells of {self.n_tasks}: give one for each")
-        here = [mine or not bounds.is_mapped(array) for array in (row, task_ptr)]
-        if here[0]:
-            require_below("row", row, self.n_rows)
-        if here[1]:
-            require_offsets("task_ptr", task_ptr, len(row), strictly=True)
-        if all(here):
-            require_sorted("row", row, task_ptr)
+        require_below("row", row, self.n_rows)
+        require_offsets("task_ptr", task_ptr, len(row), strictly=True)
+        require_sorted("row", row, task_ptr)
+
+    def _require_ids(self) -> None:
+        """Raise unless rows, ids and figures are what they are said to be."""
+        require_panel(self)
         for name in ("tasks", "unvoted", "workers", "labels"):
             ids = getattr(self, name)
             if not isinstance(ids, Vocabulary):
                 raise InputError(f"{name} is {shown(ids)} of type {type(ids).__name__}: give a Vocabulary")
-            if mine or not bounds.is_mapped(ids.values):
-                ids.require_distinct(name)
+            ids.require_distinct(name)
         if len(self.unvoted) and len(self.tasks) and self.unvoted.kind != self.tasks.kind:
             raise InputError(f"unvoted holds ids of kind {self.unvoted.kind}, tasks of kind {self.tasks.kind}: use one kind")
         if self.frame_kind not in get_args(FrameKind):

@@ -80,11 +80,13 @@ def test_text_that_is_numbers_is_read_as_such(spark, tmp_path):
 def test_rows_that_do_not_fit_stay_by_themselves(spark, frame_of, monkeypatch, tmp_path):
     frame, near = frame_of(CROWD.votes), fit(CROWD.votes, "mv")
     assert not isinstance(SparkEngine().read(frame), WideVotes)
-    monkeypatch.setattr("quorate.engines.memory.available", lambda: 1000)
-    monkeypatch.setattr("quorate.io.spark_survey.FEWEST", 2)  # so that no pair comes along
-    far = qr.aggregate(frame, model="mv")
+    with monkeypatch.context() as patch:
+        patch.setattr("quorate.engines.memory.available", lambda: 1000)
+        patch.setattr("quorate.io.spark_survey.FEWEST", 2)  # so that no pair comes along
+        far = qr.aggregate(frame, model="mv")
     assert isinstance(far.votes, WideVotes)
     assert_same(far, near)
+    monkeypatch.setattr("quorate.engines.memory.available", lambda: 1000)
     with pytest.raises(qr.QuorateError, match="the driver needs about .* for its tables .56 rows x 4 labels.*rows='auto'"):
         qr.aggregate(frame, engine=SparkEngine(rows="driver"))
     for ask in (lambda: far.save(tmp_path / "far.quorate"), lambda: far.predict(CROWD.votes), lambda: qr.merge(far, far)):

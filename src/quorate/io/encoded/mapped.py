@@ -134,11 +134,11 @@ class EncodedVotes(Votes):
     keeper: object = None  # what removes a folder that was made for the occasion
 
     def __post_init__(self) -> None:
-        for name in ("task_ptr", "row"):
-            if self.__dict__[name] is STORED:
-                del self.__dict__[name]  # see __getattr__
-            else:
-                self.__dict__[name].flags.writeable = False
+        if self.__dict__["task_ptr"] is STORED and self.__dict__["row"] is STORED:
+            del self.__dict__["task_ptr"], self.__dict__["row"]  # see __getattr__; opening the folder has checked them
+            self._require_ids()
+        else:
+            super().__post_init__()
 
     if not TYPE_CHECKING:
 
