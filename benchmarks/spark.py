@@ -24,8 +24,9 @@ def run(folder, votes=VOTES):
     import polars as pl
 
     import quorate as qr
-    from quorate.engines.spark import SparkEngine
-    from quorate.io import spark, spark_votes
+    from quorate.spark import session as spark
+    from quorate.spark import votes as spark_votes
+    from quorate.spark.engine import SparkEngine
 
     millions = f"{votes / 1e6:g} million votes"
     path = folder / "votes.parquet"

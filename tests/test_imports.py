@@ -36,7 +36,7 @@ def test_help_loads_no_data_library():
     assert not loaded(code) & {"polars", "narwhals", "pandas", "pyarrow"}
 
 
-OPTIONAL = {"pandas": {"io/frames.py"}, "pyarrow": set(), "matplotlib": {"paper/plots.py"}, "pyspark": {"io/spark.py"}}
+OPTIONAL = {"pandas": {"io/frames.py"}, "pyarrow": set(), "matplotlib": {"paper/plots.py"}, "pyspark": {"spark/session.py"}}
 
 
 @pytest.mark.parametrize("library", OPTIONAL)
@@ -68,3 +68,32 @@ def test_no_public_name_hides_a_module():
 def test_files_stay_small():
     long = {p.name: n for p in SOURCE.rglob("*.py") if (n := len(p.read_text().splitlines())) > 600}
     assert not long
+
+
+def test_aggregate_loads_only_what_it_uses():
+    code = "import quorate as qr; qr.aggregate([('t', 'w', 'x'), ('t', 'v', 'x')]).labels"
+    script = f"import sys\n{code}\nprint(*(m for m in sys.modules if m.startswith('quorate.')))"
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    modules = out.split()
+    assert len(modules) <= 60
+    unused = ("spark", "engines.disk", "engines.glad", "trust", "agreeing", "paper", "models.glad", "multi", "calibrating")
+    assert not [m for m in modules if m.removeprefix("quorate.").startswith(unused)]
+
+
+def test_nothing_but_the_command_line_imports_an_engine():
+    """Engines are loaded by name: models, results and io know what a session is, and none of those who are one."""
+    engines = ("quorate.spark", "quorate.engines.local", "quorate.engines.disk")
+    known = {"cli", "spark", "checks.py"}  # the contract compares with the reference engine
+    for path in SOURCE.rglob("*.py"):
+        home = path.relative_to(SOURCE)
+        if home.parts[0] in known or home.parts[0] == "engines" or home.as_posix() == "__init__.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(engines):
+                raise AssertionError(f"{home} imports {node.module}")
+
+
+def test_old_homes_are_told():
+    with pytest.warns(DeprecationWarning, match=r"quorate\.engines\.spark is now quorate\.spark\.engine"):
+        from quorate.engines.spark import SparkEngine
+    assert SparkEngine.__module__ == "quorate.spark.engine"

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import quorate as qr
 from quorate.io import write
-from quorate.spark_stream import _Job
-from quorate.stream_batch import decide
-from quorate.stream_state import Progress, StateFolder, check_turn
+from quorate.spark.stream import _Job
+from quorate.spark.stream_batch import decide
+from quorate.spark.stream_state import Progress, StateFolder, check_turn
 
 LABELS = ["a", "b"]
 ids = st.integers(0, 4).map(str)
@@ -35,8 +35,8 @@ def fake_batch(rows, order=()):
 def no_spark():
     """What goes to Spark and what comes from it are polars frames."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("quorate.spark_stream.gather", lambda batch: batch.frame)
-        patch.setattr("quorate.spark_stream.spread", lambda frame, _: frame)
+        patch.setattr("quorate.spark.stream.gather", lambda batch: batch.frame)
+        patch.setattr("quorate.spark.stream.spread", lambda frame, _: frame)
         yield
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from quorate.result import Result
     from quorate.set_evaluation import SetEvaluation
     from quorate.simulation.simulate import Simulation, simulate
-    from quorate.spark_stream import SparkStream
+    from quorate.spark.stream import SparkStream
     from quorate.vocabulary import Vocabulary
     from quorate.votes import Votes
 
@@ -75,7 +75,7 @@ _HOMES = {
     "Result": "result",
     "Simulation": "simulation.simulate",
     "simulate": "simulation.simulate",
-    "SparkStream": "spark_stream",
+    "SparkStream": "spark.stream",
     "Vocabulary": "vocabulary",
     "Votes": "votes",
 }

@@ -8,18 +8,14 @@ from inspect import signature
 from typing import Any
 
 from quorate.beliefs import HasLearned, Priors, as_knowledge, as_learned
-from quorate.calibrating import calibrated
 from quorate.em import Progress
 from quorate.engines.base import Engine
-from quorate.engines.registry import resolve, votes_for
+from quorate.engines.registry import home_of, resolve
 from quorate.errors import InputError, OptionError
 from quorate.io.answers import read_answers
-from quorate.io.sets import SetVotes, read_sets
 from quorate.io.sources import Source
-from quorate.io.spark_votes import SparkVotes
 from quorate.models.base import Model
 from quorate.models.registry import make
-from quorate.multi import fit_sets
 from quorate.votes import Votes
 
 MODEL_OPTIONS = ("seed", "smoothing", "strength", "tol", "max_iter", "switch", "stop", "ties")
@@ -103,6 +99,9 @@ def aggregate(
         "warm_start": warm_start,
     }
     if multi:
+        from quorate.io.sets import SetVotes, read_sets
+        from quorate.multi import fit_sets
+
         not_here = {**known, "calibrate": None if calibrate is False else calibrate}
         given_too = [name for name, value in not_here.items() if value is not None]
         if given_too:
@@ -115,13 +114,15 @@ def aggregate(
         return fit_sets(sets, chosen, per_option=per_option, gold=gold, **watch)
     if per_option:
         raise OptionError("per_option makes sense with multi=True only")
-    votes = votes_for(place, source, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates)
-    if isinstance(votes, SparkVotes) and calibrate is not False and calibrate is not None:
+    votes = place.read(source, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates)
+    if home_of(votes) is not None and calibrate is not False and calibrate is not None:
         raise OptionError("calibrate looks at tasks one by one, which votes on Spark do not allow: leave it out")
     if calibrate is False or calibrate is None:
         return chosen.fit(votes, gold=gold, **known, **watch)
     if calibrate is True and gold is None:
         raise InputError("calibrate=True fits a temperature on gold: give gold=…, or known labels as calibrate=…")
+    from quorate.calibrating import calibrated
+
     # What is fitted several times is read once: a file need not be read again, and an iterator could not be.
     gold = None if gold is None else read_answers(gold, "gold")[0]
     known["history"] = None if history is None else as_knowledge(history)

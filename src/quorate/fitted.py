@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from quorate import learning
 from quorate.beliefs import HasLearned, as_learned
 from quorate.engines.base import Engine
-from quorate.engines.registry import resolve, votes_for
+from quorate.engines.registry import resolve
 from quorate.errors import InputError, shown
 from quorate.io.ids import column, label_columns
 from quorate.io.sources import Source
@@ -106,7 +106,7 @@ class FittedModel:
     ) -> Result:
         """Returns the labels of votes under what was learned; unknown workers are taken for the mean one, and named."""
         place = resolve(engine, threads, source=votes)
-        known = votes_for(place, votes, task=task, worker=worker, label=label, duplicates=duplicates)
+        known = place.read(votes, task=task, worker=worker, label=label, duplicates=duplicates)
         return predicted(self.content, known, place)
 
     def learned(self) -> Learned:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +12,17 @@ from numpy.typing import NDArray
 from quorate.exact import LOG_UNIT, whole
 from quorate.prior import Prior
 from quorate.votes import Panel
+
+
+class Lines(NamedTuple):
+    """What an M-step makes of the counts of some workers: their lines of the table."""
+
+    table: NDArray[np.float64]  # [rows, K] log pi: the line of a (worker, given label), by true label
+    worker_totals: NDArray[np.float64]  # [workers, K] votes of the worker on tasks of this true label
+    prior: Prior = Prior()  # what was believed beforehand
+    penalty: float = 0.0  # what beliefs about these workers add to the likelihood, less constants
+    uses_prior: bool = True  # whether scores start at the log prior, or at 0
+    columns: Mapping[str, NDArray[Any]] = {}  # [workers] each: what else the recipe knows of a worker
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,12 +35,11 @@ class Parameters:
     prior: Prior = field(default_factory=Prior)  # what was believed beforehand
     penalty: float = 0.0  # what the prior adds to the likelihood, less constants
     uses_prior: bool = True  # whether scores start at the log prior, or at 0
-    shares: NDArray[np.float64] | None = None  # [K] of the labels among the tasks, where the priors are not these
 
-    @property
-    def label_shares(self) -> NDArray[np.float64]:
-        """The shares of the labels among the tasks, [K]: what the stopping rule follows."""
-        return self.priors if self.shares is None else self.shares
+    @classmethod
+    def of(cls, priors: NDArray[np.float64], lines: Lines) -> Parameters:
+        """Return the parameters of these class priors and lines."""
+        return cls(priors, lines.table, lines.worker_totals, lines.prior, lines.penalty, lines.uses_prior)
 
     @property
     def log_prior(self) -> NDArray[np.float64]:

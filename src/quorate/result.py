@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import polars as pl
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from quorate import learning
 from quorate.engines.base import Engine, Session
 from quorate.engines.memory import require_probabilities
-from quorate.engines.registry import resolve, votes_for
+from quorate.engines.registry import resolve
 from quorate.errors import InputError, shown
-from quorate.fit import Fit, Pieces, TraceRow
+from quorate.fit import Fit, TraceRow
 from quorate.io import frames
 from quorate.io.encode import over_labels
 from quorate.io.ids import column, label_columns
@@ -28,8 +28,10 @@ from quorate.knowledge import Knowledge
 from quorate.learning import learned_from
 from quorate.tempering import posterior_pieces, tempered_fit
 from quorate.transfer import Learned, transfer
-from quorate.trust.verdicts import VERDICTS, Assessment, assess
 from quorate.votes import Votes, piece
+
+if TYPE_CHECKING:
+    from quorate.trust.verdicts import Assessment
 
 CHUNK = 1 << 20  # tasks looked at at once, so that copies stay small
 
@@ -225,7 +227,7 @@ class Result:
         (['l2'], ['zoe'])
         """
         place = resolve(engine, threads, source=votes)
-        known = votes_for(place, votes, task=task, worker=worker, label=label, duplicates=duplicates)
+        known = place.read(votes, task=task, worker=worker, label=label, duplicates=duplicates)
         return predicted(self.learned(), known, place)
 
     def labels_frame(self) -> pl.DataFrame:
@@ -302,9 +304,13 @@ class Result:
 
     @cached_property
     def _assessment(self) -> Assessment:
+        from quorate.trust.verdicts import assess
+
         return assess(self.votes, self.fit.outcome.labels, self.session.gold())
 
     def _trust_columns(self) -> dict[str, Any]:
+        from quorate.trust.verdicts import VERDICTS
+
         found = self._assessment
         return {
             "accuracy_low": found.accuracy.low,
@@ -346,16 +352,14 @@ def predicted(learned: Learned, votes: Votes, engine: str | Engine = "auto", thr
     given = learned.settings
     session = resolve(engine, threads).load(votes, seed=cast(int, given["seed"]), ties=cast(str, given["ties"]))
     params, worker = transfer(learned, votes)
-    posterior: Callable[[], Pieces] | None = None
+    session.adopt(lambda _: params, learned.priors)
     if learned.scoring == "heads":
-        outcome, statistics = session.majority()
-        posterior = session.shares
+        outcome = session.majority()
     elif learned.scoring == "weight":
-        outcome, statistics = session.weigh(params)
-        posterior = partial(session.weight_shares, params)
+        outcome = session.weighted_majority()
     else:
-        statistics = session.step(params, hard=False)
-        outcome = session.finish(params)
-    fit = Fit(outcome, params, statistics, worker_columns={"known": worker >= 0}, posterior=posterior)
+        session.e_step(hard=False)
+        outcome = session.finish()
+    fit = Fit(outcome, params, session.estimate().statistics, worker_columns={"known": worker >= 0})
     fit = tempered_fit(fit, session, learned.temperature)
     return Result(votes, fit, session, learned.model, given, learned.scoring, used=learned)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.engines.base import Session, kept
+from quorate.engines.base import Session
 from quorate.fit import Fit
 from quorate.temperature import tempered
 from quorate.votes import piece
@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 def posterior_pieces(fit: Fit, session: Session) -> Iterator[tuple[slice, Floats]]:
     """Yields (some tasks, their T_qc, [tasks, K]) of a fit, in task order; all at once where they are in memory."""
-    found = session.posterior(fit.params) if fit.posterior is None else fit.posterior()
+    found = session.posterior() if fit.posterior is None else fit.posterior()
     at = 0
     for part in (found,) if isinstance(found, np.ndarray) else found:
         yield slice(at, at + len(part)), part
@@ -51,5 +51,5 @@ def tempered_fit(fit: Fit, session: Session, temperature: float) -> Fit:
             yield part[np.arange(len(part)), piece(labels, slice(at, at + len(part)))]
             at += len(part)
 
-    outcome = replace(fit.outcome, confidence=kept(session, confidence()))
+    outcome = replace(fit.outcome, confidence=session.keep(confidence()))
     return replace(fit, outcome=outcome, posterior=posterior, temperature=temperature)

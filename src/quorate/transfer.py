@@ -71,6 +71,11 @@ class Learned:
         out: Floats = matrix
         return out
 
+    def label_shares(self) -> Floats:
+        """Return what the stopping rule of a fit that continues from here follows, [K]."""
+        shares = _shares(self.knowledge) if self.scoring == "coin" else None  # the priors may be fixed
+        return self.priors if shares is None else shares
+
 
 class Transferred(NamedTuple):
     """Parameters for other votes."""
@@ -84,17 +89,16 @@ def transfer(learned: Learned, panel: Panel) -> Transferred:
     known, k = learned.knowledge, panel.n_labels
     worker = matched(panel.workers, known.workers)
     skill = None if learned.skill is None else _skills(learned, worker)
-    uses_prior, shares = True, None
+    uses_prior = True
     if learned.scoring == "weight" and skill is not None:
         table, uses_prior = np.zeros((panel.n_rows, k)), False
         table[np.arange(panel.n_rows), panel.row_label] = np.repeat(skill, np.diff(panel.worker_ptr))
     elif learned.scoring == "coin" and skill is not None:
         table = coin_table(panel, skill, 1.0 - skill, other_labels(possible_labels(known, learned.priors)))
-        shares = _shares(known)  # the priors may be fixed
     else:
         table = _confusions(learned, panel, worker)
     totals = np.zeros((panel.n_workers, k))
-    return Transferred(Parameters(learned.priors, table, totals, uses_prior=uses_prior, shares=shares), worker)
+    return Transferred(Parameters(learned.priors, table, totals, uses_prior=uses_prior), worker)
 
 
 def _shares(known: Knowledge) -> Floats | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any, Final, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,8 @@ class Vocabulary:
     kind: Kind
     values: NDArray[np.generic]  # string: uint8, the bytes of all texts; integer: int64; boolean: bool
     offsets: NDArray[np.int64]  # string: [n + 1], where each text begins; else empty
+
+    is_hashed: ClassVar[bool] = False  # whether ids are found by their hash, without a dictionary of all of them
 
     def __init__(self, kind: Kind, values: NDArray[np.generic], offsets: NDArray[np.int64] | None = None) -> None:
         """Take arrays that are checked, and copied unless they are read-only; a mapped file is checked when it is used."""

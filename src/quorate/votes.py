@@ -61,6 +61,12 @@ class Panel:
         found[within] = rows[place[within]] == wanted[within]
         return np.where(found, place, -1)
 
+    def given_labels(self) -> NDArray[np.bool_]:
+        """Return which labels anybody has given, [K]."""
+        out = np.zeros(self.n_labels, np.bool_)
+        out[self.row_label] = True
+        return out
+
     def by_worker(self, by_row: NDArray[Any]) -> NDArray[Any]:
         """Returns the sum over each worker's rows, [workers, …], of something told by row, [rows, …]."""
         starts = self.worker_ptr[:-1]

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 import quorate as qr
 from full_disk import fill_disk
 from quorate.engines import checkpoint, disk_session, memory, registry, stream
-from quorate.engines.base import Keeps, Resumable
 from quorate.engines.disk import DiskEngine
 from quorate.engines.local import LocalEngine
 from quorate.engines.registry import resolve
@@ -158,10 +157,8 @@ def test_shards_are_worked_on_together(tmp_path):
         same(fitted(tmp_path / "v", "fds", replace(COMPILED, batch_votes=batch)), there)
 
 
-def test_sessions_keep_their_promises():
+def test_figures_of_tasks_are_kept_on_disk():
     session = SMALL.load(qr.read([("t", "w", "x")]), seed=0, ties="hash")
-    assert isinstance(session, Resumable)
-    assert isinstance(session, Keeps)
     assert session.keep(iter([np.ones(2), np.zeros(1)])).tolist() == [1.0, 1.0, 0.0]
 
 

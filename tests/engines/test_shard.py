@@ -9,14 +9,14 @@ import quorate as qr
 from quorate.engines.registry import resolve
 from quorate.gold import Gold
 from quorate.kernels import reference
-from quorate.models.confusion import estimate
-from quorate.prior import Prior
+from quorate.models.confusion import Beliefs, ConfusionRecipe
 
 
 def naive(votes, params, gold):
     """The soft statistics and the likelihood, with the posterior of gold tasks overwritten."""
     session = resolve("reference").load(votes, seed=0, ties="hash")
-    posterior = session.posterior(params)
+    session.adopt(lambda _: params, params.priors)
+    posterior = session.posterior()
     given = gold >= 0
     posterior[given] = np.eye(votes.n_labels)[gold[given]]
     counts, classes = np.zeros((votes.n_rows, votes.n_labels)), np.zeros(votes.n_labels)
@@ -26,6 +26,10 @@ def naive(votes, params, gold):
     marginal = top + np.log(np.exp(scores - top[:, None]).sum(axis=1))
     likelihood = np.where(given, scores[np.arange(len(gold)), np.maximum(gold, 0)], marginal).sum()
     return posterior, counts, classes, likelihood
+
+
+def counts_of(session):
+    return session.gather(lambda _, counts: counts.copy())
 
 
 def gold_of(votes, codes):
@@ -43,26 +47,28 @@ def test_gold_is_fixed_in_every_kind_of_pass(engine, seed, share):
     session = resolve(engine, 1).load(votes, seed=0, ties="hash", gold=gold_of(votes, gold))
 
     started = session.start(hard=True)
-    assert started.counts.sum() == len(votes)
-    params = estimate(session, votes, started, Prior(0.3))
+    assert counts_of(session).sum() == len(votes)
+    recipe = ConfusionRecipe(qr.DawidSkene(), Beliefs(0.3))
+    session.m_step(recipe, recipe.class_priors(started.class_counts)[0])
+    params = session.estimate().params
     posterior, counts, classes, likelihood = naive(votes, params, gold)
 
-    soft = session.step(params, hard=False)
-    np.testing.assert_allclose(soft.counts, counts, atol=1e-9)
+    soft = session.e_step(hard=False)
+    np.testing.assert_allclose(counts_of(session), counts, atol=1e-9)
     np.testing.assert_allclose(soft.class_counts, classes, atol=1e-9)
     assert soft.log_likelihood == pytest.approx(likelihood, rel=1e-12)
-    np.testing.assert_allclose(session.posterior(params), posterior, atol=1e-12)
+    np.testing.assert_allclose(session.posterior(), posterior, atol=1e-12)
 
-    hard = [session.step(params, hard=True) for _ in range(2)][-1]  # the second one by delta
+    hard = [session.e_step(hard=True) for _ in range(2)][-1]  # the second one by delta
     labels = np.where(is_gold, gold, posterior.argmax(axis=1)).astype(np.int32)
-    again = resolve(engine, 1).load(votes, seed=0, ties="hash").recount(labels)
-    assert np.array_equal(hard.counts, again.counts)
-    assert np.array_equal(hard.class_counts, again.class_counts)
+    fresh = resolve(engine, 1).load(votes, seed=0, ties="hash")
+    assert np.array_equal(hard.class_counts, fresh.recount(labels).class_counts)
+    assert np.array_equal(counts_of(session), counts_of(fresh))
     assert hard.changed == 0
 
-    outcome = session.finish(params)
+    outcome = session.finish()
     assert np.array_equal(outcome.labels, labels)
     assert (outcome.confidence[is_gold] == 1.0).all()
     assert not outcome.tie[is_gold].any()
-    voted, _ = session.majority()
+    voted = session.majority()
     assert np.array_equal(voted.labels[is_gold], gold[is_gold])

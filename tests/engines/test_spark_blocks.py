@@ -9,21 +9,18 @@ from hypothesis import strategies as st
 import quorate as qr
 from quorate.engines.registry import resolve
 from quorate.engines.shard import Units, class_totals
-from quorate.engines.spark_blocks import Ask, Block, Receive, number
-from quorate.engines.spark_mail import Begin, Pass, WidePacking, WidePart, at_block, from_block, from_part
-from quorate.engines.spark_pass import Ends, Setting
-from quorate.models.dawid_skene import FastDawidSkene, _Plugged
+from quorate.models.confusion import Beliefs, ConfusionRecipe
 from quorate.models.population import lent, moments, population
-from quorate.prior import Prior
-from quorate.statistics import Statistics
+from quorate.spark.blocks import Ask, Block, Receive, number
+from quorate.spark.executor import Ends, Setting
+from quorate.spark.messages import Begin, Pass, WidePacking, WidePart, at_block, from_block, from_part
 from quorate.vocabulary import Vocabulary
 from quorate.votes import Panel
 
 LABELS = ["a", "b", "c"]
 
 
-def plan(block):
-    return _Plugged(FastDawidSkene(smoothing=0.1), block, block, Prior(0.1))
+RECIPE = ConfusionRecipe(qr.FastDawidSkene(smoothing=0.1), Beliefs(0.1))
 
 
 class Post:
@@ -61,7 +58,7 @@ class Post:
             for block, mail in from_part(self.setting, work, reversed(items)):
                 to_blocks[block].append((block, mail))
         self.states = dict(one for items in to_blocks.values() for one in at_block(receive, reversed(items)))
-        return [state.told for state in self.states.values()]
+        return [state.summary for state in self.states.values()]
 
     def counts(self):
         """By worker and given label, [K]."""
@@ -83,33 +80,30 @@ VOTES = st.lists(
 def test_passes_count_what_one_table_counts(votes, n_parts, n_blocks, hard):
     post, near = Post(votes, n_parts, n_blocks), qr.read(votes, labels=LABELS)
     session = resolve("reference").load(near, seed=0, ties="hash")
-    recipe = _Plugged(FastDawidSkene(smoothing=0.1), session, near, Prior(0.1))
-    statistics = session.start(hard=hard)
-    told = post.run(Begin(hard), Receive(plan, hard, delta=False, width=3, unit=None if hard else post.setting.units.unit))
+    unit = None if hard else post.setting.units.unit
+    sums = session.start(hard=hard)
+    told = post.run(Begin(hard), Receive(RECIPE, hard, delta=False, width=3, unit=unit))
     delta = hard  # from the first pass on: hard counts of majority vote are gone on from
     for _ in range(3):
         keys = [(near.workers[int(w)], LABELS[label]) for w, label in zip(near.row_worker(), near.row_label, strict=True)]
         found = post.counts()
         assert found.keys() == set(keys)
-        assert np.allclose([found[key] for key in keys], statistics.counts, rtol=1e-12, atol=0 if hard else 1e-11)
-        params = recipe.m_step(statistics)
+        counts = session.gather(lambda _, counts: counts)
+        assert np.allclose([found[key] for key in keys], counts, rtol=1e-12, atol=0 if hard else 1e-11)
+        session.m_step(RECIPE, RECIPE.class_priors(sums.class_counts).priors)
+        params = session.estimate().params
         assert np.isclose(sum(t.penalty for t in told), params.penalty)
-        classes = np.array(statistics.class_counts)
-        statistics = session.step(params, hard=hard)
-        told = post.run(
-            Pass(params.priors, True, hard, delta, True),
-            Receive(plan, hard, delta, width=3, unit=None if hard else post.setting.units.unit),
-        )
+        classes = np.array(sums.class_counts)
+        sums = session.e_step(hard=hard)
+        told = post.run(Pass(params.priors, True, hard, delta, True), Receive(RECIPE, hard, delta, width=3, unit=unit))
         ends = Ends(*sum(t.ends for t in told))
-        assert np.isclose(ends.log_likelihood, statistics.log_likelihood)
-        assert (ends.changed, ends.impossible) == (statistics.changed, statistics.impossible)
-        counted = sum(t.classes if hard else class_totals(t.classes, post.setting.units.unit) for t in told) + (
-            classes if delta else 0
-        )
-        assert np.allclose(counted, statistics.class_counts)
+        assert np.isclose(ends.log_likelihood, sums.log_likelihood)
+        assert (ends.changed, ends.impossible) == (sums.changed, sums.impossible)
+        counted = sum(t.classes if hard else class_totals(t.classes, unit) for t in told) + (classes if delta else 0)
+        assert np.allclose(counted, sums.class_counts)
         if hard:
             of_priors = (counted * np.where(counted > 0, params.log_prior, 0.0)).sum()
-            assert np.isclose(sum(t.classification for t in told) + of_priors, statistics.classification)
+            assert np.isclose(sum(t.classification for t in told) + of_priors, sums.classification)
 
 
 def test_the_order_of_parts_does_not_matter_to_a_bit():
@@ -118,10 +112,10 @@ def test_the_order_of_parts_does_not_matter_to_a_bit():
     seen = []
     for _ in range(2):
         post = Post(votes, 5, 2)
-        post.run(Begin(False), Receive(plan, False, delta=False, width=3))
+        post.run(Begin(False), Receive(RECIPE, False, delta=False, width=3))
         if seen:
             post.parts = dict(reversed(post.parts.items()))
-        post.run(Pass(np.full(3, 1 / 3), True, False, False, True), Receive(plan, False, delta=False, width=3, seen=True))
+        post.run(Pass(np.full(3, 1 / 3), True, False, False, True), Receive(RECIPE, False, delta=False, width=3, seen=True))
         seen.append(b"".join(state.counts.tobytes() + state.table.tobytes() for _, state in sorted(post.states.items())))
     assert seen[0] == seen[1]
 
@@ -131,17 +125,17 @@ def test_a_block_that_nobody_asks():
         [Ask(0, pl.DataFrame(schema={"worker": pl.String, "label": pl.Int64, "votes": pl.Int64}))], Vocabulary.of(LABELS)
     )
     assert (named.block.n_workers, named.block.n_rows, named.block.routes) == (0, 0, {})
-    assert plan(Block.nobody(Vocabulary.of(LABELS))).m_step(_statistics()).priors.tolist() == [0.5, 0.5, 0.0]
-
-
-def _statistics():
-    return Statistics(np.zeros((0, 3)), np.array([2.0, 2.0, 0.0]))
+    nobody = Block.nobody(Vocabulary.of(LABELS)).workers_here()
+    assert RECIPE.on(nobody)(np.zeros((0, 3)), None).table.shape == (0, 3)
+    assert RECIPE.class_priors(np.array([2.0, 2.0, 0.0]))[0].tolist() == [0.5, 0.5, 0.0]
 
 
 @pytest.mark.parametrize("strength", [2.5, "auto"])
 def test_what_groups_of_workers_say_of_the_population_adds(strength):
     near = qr.read(qr.simulate(tasks=200, workers=20, labels=4, votes_per_task=5, skill=0.6, seed=3).votes)
-    statistics = resolve("reference").load(near, seed=0, ties="hash").start(hard=True)
+    session = resolve("reference").load(near, seed=0, ties="hash")
+    session.start(hard=True)
+    counts = session.gather(lambda _, counts: counts)
     parts = []
     for first, last in ((0, 7), (7, 8), (8, 20)):
         rows = slice(near.worker_ptr[first], near.worker_ptr[last])
@@ -151,9 +145,9 @@ def test_what_groups_of_workers_say_of_the_population_adds(strength):
             workers=near.workers,
             labels=near.labels,
         )
-        parts.append(moments(group, statistics.counts[rows]))
-    together = lent(parts[0].plus(parts[1]).plus(parts[2]), strength)
-    whole = population(near, statistics, strength)
+        parts.append(moments(group, counts[rows]))
+    together = lent(parts[0] + parts[1] + parts[2], strength)
+    whole = population(session.gather, strength)
     assert np.isclose(together.strength, whole.strength)
     assert np.allclose(together.votes, whole.votes)
     assert whole.strength > 0

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import quorate as qr
-from quorate.engines import spark_pass
 from quorate.engines.registry import resolve
 from quorate.engines.shard import Units, class_totals
-from quorate.engines.spark_pack import CHANGED, LINE, Packing, Part, lines
-from quorate.engines.spark_pass import Ends, Scores, Setting, Start, Step, Verdict, run
 from quorate.exact import from_coarse
 from quorate.io.answers import gold_codes, read_gold
-from quorate.models.confusion import estimate
+from quorate.models.confusion import ConfusionRecipe
 from quorate.params import Parameters
+from quorate.spark import executor as spark_pass
+from quorate.spark.executor import Ends, Scores, Setting, Start, Step, Verdict, run
+from quorate.spark.packing import CHANGED, LINE, Packing, Part, lines
 from strategies import crowds
 
 
@@ -73,54 +73,61 @@ def test_parts_sum_to_the_whole(kernels, data, votes, ties, with_gold):
         _compare(parts)
 
 
+def counts_of(session):
+    return session.gather(lambda _, counts: counts.copy())
+
+
 def _compare(parts):
     votes, session = parts.votes, parts.session
-    statistics = session.start(hard=True)
+    sums, recipe = session.start(hard=True), ConfusionRecipe(qr.DawidSkene())
     tally = parts.dense(parts.sum(Start(parts.setting, hard=True)), np.int64)
-    assert np.array_equal(tally[0], statistics.counts)
+    assert np.array_equal(tally[0], counts_of(session))
     before, is_hard = "heads", True
     for hard in (True, True, False, False, True):
-        params = estimate(session, votes, statistics)
+        session.m_step(recipe, recipe.class_priors(sums.class_counts)[0])
+        params = session.estimate().params
         now = Kept(Scores(params.priors, params.table, params.uses_prior))
-        statistics = session.step(params, hard=hard)
+        sums = session.e_step(hard=hard)
         counted = parts.sum(Step(parts.setting, before, now, hard, False, True))
         ends = Ends(*counted.sums)
-        assert (ends.changed, ends.impossible) == (statistics.changed, statistics.impossible)
-        assert np.isclose(ends.log_likelihood, statistics.log_likelihood, rtol=1e-12)
+        assert (ends.changed, ends.impossible) == (sums.changed, sums.impossible)
+        assert np.isclose(ends.log_likelihood, sums.log_likelihood, rtol=1e-12)
         counts, classes = parts.dense(counted, np.int64 if hard else np.float64)
         near = 0 if hard else 1e-11  # soft shares are counted in units, and few votes in one process without rounding
         if not hard:
             unit = parts.setting.value.units.unit
             counts, classes = from_coarse(counts, unit), class_totals(classes, unit)
-        np.testing.assert_allclose(counts, statistics.counts, rtol=0, atol=near)
-        np.testing.assert_allclose(classes, statistics.class_counts, rtol=0, atol=near)
+        np.testing.assert_allclose(counts, counts_of(session), rtol=0, atol=near)
+        np.testing.assert_allclose(classes, sums.class_counts, rtol=0, atol=near)
         if hard and is_hard:  # what changed, added to what was, is what is
             delta = parts.sum(Step(parts.setting, before, now, True, True, False))
             assert np.array_equal(parts.dense(delta, np.int64, tally)[0], counts)
             assert len(delta.rows) == 0 or ends.changed
         before, tally, is_hard = now, (counts, classes), hard
 
-    outcome = session.finish(params)
+    outcome = session.finish()
     verdict = Verdict(parts.setting, "scores", before)
-    _decide(parts, verdict, outcome, session.posterior(params))
+    _decide(parts, verdict, outcome, session.posterior())
     told = np.zeros((votes.n_rows, 2))
     counted = parts.sum(verdict)
     told[counted.rows] = counted.lines
     np.testing.assert_allclose(told[:, 0], outcome.right, atol=1e-11)
-    assert np.array_equal(told[:, 1], session.recount(outcome.labels).counts[np.arange(votes.n_rows), votes.row_label])
+    session.recount(outcome.labels)
+    assert np.array_equal(told[:, 1], counts_of(session)[np.arange(votes.n_rows), votes.row_label])
 
     verdict = Verdict(parts.setting, "heads")
-    outcome, statistics = session.majority()
-    _decide(parts, verdict, outcome, session.shares())
-    assert np.array_equal(parts.dense(parts.sum(verdict), np.int64)[0], statistics.counts)
+    outcome = session.majority()
+    _decide(parts, verdict, outcome, session.posterior())
+    assert np.array_equal(parts.dense(parts.sum(verdict), np.int64)[0], counts_of(session))
 
     table = np.zeros((votes.n_rows, votes.n_labels))
     table[np.arange(votes.n_rows), votes.row_label] = np.linspace(-1, 2, votes.n_rows)
     params = Parameters(params.priors, table, np.zeros((0, votes.n_labels)), uses_prior=False)
     verdict = Verdict(parts.setting, "weights", Kept(Scores(params.priors, table, False)))
-    outcome, statistics = session.weigh(params)
-    _decide(parts, verdict, outcome, session.weight_shares(params))
-    assert np.array_equal(parts.dense(parts.sum(verdict), np.int64)[0], statistics.counts)
+    session.adopt(lambda _: params, params.priors)
+    outcome = session.weighted_majority()
+    _decide(parts, verdict, outcome, session.posterior())
+    assert np.array_equal(parts.dense(parts.sum(verdict), np.int64)[0], counts_of(session))
 
 
 def _decide(parts, verdict, outcome, posterior):

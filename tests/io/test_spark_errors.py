@@ -5,9 +5,9 @@ import sys
 import pytest
 
 import quorate as qr
-from quorate.engines.spark import SparkEngine
 from quorate.errors import InputError, OptionError, QuorateError
-from quorate.io.spark import plain_errors
+from quorate.spark.engine import SparkEngine
+from quorate.spark.session import plain_errors
 
 
 class PythonException(Exception):  # noqa: N818

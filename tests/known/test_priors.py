@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import quorate as qr
-from quorate.models.population import estimated_strength
+from quorate.models.population import population
 from quorate.models.registry import MODELS
 
 CROWD = qr.simulate(tasks=300, workers=15, labels=3, votes_per_task=3, skill=0.65, seed=4)
@@ -118,7 +118,8 @@ def test_the_estimated_strength_is_that_of_the_population(strength):
     from quorate.io.answers import read_gold
 
     session = resolve("auto").load(votes, seed=0, ties="hash", gold=read_gold(crowd.truth, votes.labels))
-    assert estimated_strength(votes, session.start(hard=True).counts) == pytest.approx(strength, rel=0.15)
+    session.start(hard=True)
+    assert population(session.gather, "auto").strength == pytest.approx(strength, rel=0.15)
 
 
 def test_workers_who_are_all_alike_are_lent_the_most():

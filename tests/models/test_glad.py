@@ -11,6 +11,7 @@ import pytest
 
 import oracle_glad as oracle
 import quorate as qr
+import toy_engine
 from quorate.engines.base import GladModel
 from quorate.engines.local import LocalEngine
 from quorate.engines.registry import resolve
@@ -223,14 +224,8 @@ def test_options_are_checked():
 
 
 def test_an_engine_without_glad_is_told():
-    class Plain:
-        name = "plain"
-
-        def load(self, votes, *, seed, ties, gold=None):
-            return object()
-
     with pytest.raises(qr.OptionError, match="this engine cannot run model 'glad'"):
-        qr.GLAD().fit(CROWD.votes, engine=Plain())
+        qr.GLAD().fit(CROWD.votes, engine=toy_engine.make(1))
 
 
 def test_nothing_is_warned_of():

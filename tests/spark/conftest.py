@@ -26,7 +26,7 @@ def spark():
     """A Spark session on two threads of this machine, on the loopback address alone."""
     if why := missing():
         pytest.skip(why)
-    from quorate.io import spark
+    from quorate.spark import session as spark
 
     running = spark.session("local[2]")
     running.sparkContext.setLogLevel("OFF")  # errors are made on purpose here
@@ -40,7 +40,7 @@ def spark():
 @pytest.fixture
 def engine():
     """Spark over three partitions, however few the votes."""
-    from quorate.engines.spark import SparkEngine
+    from quorate.spark.engine import SparkEngine
 
     return SparkEngine(partitions=3)
 
@@ -50,7 +50,7 @@ def frame_of(spark):
     """frame_of(source): any table of votes as a Spark frame."""
     import polars as pl
 
-    from quorate.io.spark import spread
+    from quorate.spark.session import spread
 
     def make(source, **schema):
         frame = (

@@ -13,8 +13,8 @@ import warnings
 from pathlib import Path
 
 import quorate as qr
-from quorate.engines.spark import SparkEngine
-from quorate.io import spark as home
+from quorate.spark import session as home
+from quorate.spark.engine import SparkEngine
 
 MOST = 6  # iterations
 warnings.simplefilter("ignore", qr.NotConverged)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import quorate as qr
 from quorate.io import container
-from quorate.io.spark import session
-from quorate.io.spark_folders import into_folder
+from quorate.spark.folders import into_folder
+from quorate.spark.session import session
 
 SCHEMA = "task string, worker string, label string"
 

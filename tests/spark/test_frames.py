@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 import quorate as qr
-from quorate.engines.spark import SparkEngine
 from quorate.errors import InputError, MissingLabels, OptionError
-from quorate.io import spark_votes
-from quorate.io.spark import gather, spread
+from quorate.spark import votes as spark_votes
+from quorate.spark.engine import SparkEngine
+from quorate.spark.session import gather, spread
 from same_fit import assert_same, fit
 
 CROWD = qr.simulate(tasks=90, workers=12, labels=3, votes_per_task=4, seed=6)

@@ -6,7 +6,7 @@ import pytest
 
 import quorate as qr
 from quorate import checks
-from quorate.io.spark_votes import read
+from quorate.spark.votes import read
 from same_fit import assert_same, fit
 
 MOST = 4  # iterations: enough to see every phase, and soon over

@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 
 import quorate as qr
-from quorate.engines.spark import SparkEngine
 from quorate.errors import InputError, OptionError
-from quorate.io.spark import spread
-from quorate.io.spark_votes import WideVotes, read
+from quorate.spark.engine import SparkEngine
+from quorate.spark.session import spread
+from quorate.spark.votes import WideVotes, read
 from same_fit import assert_same, fit
 
 CROWD = qr.simulate(tasks=120, workers=14, labels=4, votes_per_task=4, skill=0.5, seed=6)
@@ -82,7 +82,7 @@ def test_rows_that_do_not_fit_stay_by_themselves(spark, frame_of, monkeypatch, t
     assert not isinstance(SparkEngine().read(frame), WideVotes)
     with monkeypatch.context() as patch:
         patch.setattr("quorate.engines.memory.available", lambda: 1000)
-        patch.setattr("quorate.io.spark_survey.FEWEST", 2)  # so that no pair comes along
+        patch.setattr("quorate.spark.survey.FEWEST", 2)  # so that no pair comes along
         far = qr.aggregate(frame, model="mv")
     assert isinstance(far.votes, WideVotes)
     assert_same(far, near)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from quorate.errors import InputError, OptionError
 
 if TYPE_CHECKING:
-    from quorate.spark_result import SparkResult
+    from quorate.spark.result import SparkResult
 
 PREVIEW = 20  # labels shown on a terminal
 CHUNK = 1 << 16  # labels printed at once
@@ -17,8 +17,8 @@ CHUNK = 1 << 16  # labels printed at once
 
 def prepare(votes: list[str], master: str | None, outputs: Sequence[str | None], refused: Mapping[str, object]) -> None:
     """Starts Spark; what it cannot do or write is said before long work."""
-    from quorate.io.spark import session
-    from quorate.io.spark_files import check_target
+    from quorate.spark.files import check_target
+    from quorate.spark.session import session
 
     for option, value in refused.items():
         if value:
@@ -34,7 +34,7 @@ def prepare(votes: list[str], master: str | None, outputs: Sequence[str | None],
 
 def write(result: SparkResult, output: str | None, workers: str | None, probabilities: str | None) -> None:
     """Writes what was asked for, as folders that Spark writes."""
-    from quorate.io.spark_files import save
+    from quorate.spark.files import save
 
     for target, frame in ((workers, "workers"), (probabilities, "probabilities"), (output, "labels")):
         if target is not None:
@@ -45,8 +45,8 @@ def show(result: SparkResult) -> None:
     """Prints the labels: a preview on a terminal, CSV into a pipe; never more of them than a few at once."""
     import polars as pl
 
-    from quorate.io.spark import gather
     from quorate.io.write import write_stream
+    from quorate.spark.session import gather
 
     schema = gather(result.labels.limit(0)).schema
     if sys.stdout.isatty():

@@ -38,7 +38,7 @@ def command(
     """Keeps labels up to date while files of votes appear; every vote counts once, even when the job is killed."""
     import quorate as qr
     from quorate.cli.options import label_list
-    from quorate.io.spark_folders import watch
+    from quorate.spark.folders import watch
 
     _check_folders(source, state, output)
     online = qr.Online(labels=label_list(labels), model=model, seed=seed, duplicates=duplicates, strength=strength)

@@ -1,124 +1,253 @@
-"""What the EM loop asks of an engine."""
+"""What an engine is to the rest: a session that holds the state of a fit, and the recipes that it runs where its counts are.
+
+The EM loop exchanges things of the size of K with a session: class counts, priors, likelihoods. Counts and tables, one line
+per row, never leave it: they are in this process, on disk, on executors or on a device. A model gives a `Recipe`, which says
+how the counts of some workers become lines of the table.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quorate.fit import Outcome, Pieces, TraceRow
-from quorate.gold import Gold
 from quorate.kernels.reference import Sums
-from quorate.params import Parameters
+from quorate.params import Lines, Parameters
+from quorate.prior import Others
 from quorate.statistics import Statistics
 from quorate.vectors import Vector
-from quorate.votes import Votes
+from quorate.votes import Panel, Votes
 
-
-class Session(Protocol):
-    """Votes laid out on an engine, with the current label of every task."""
-
-    def start(self, *, hard: bool) -> Statistics:
-        """Returns the statistics of majority vote: by winner (hard) or by vote shares (soft)."""
-        ...
-
-    def recount(self, labels: NDArray[np.int32]) -> Statistics:
-        """Returns the statistics of these labels, [tasks], and takes them as the current ones."""
-        ...
-
-    def step(self, params: Parameters, *, hard: bool, likelihood: bool = True) -> Statistics:
-        """Returns the statistics of one pass: an E-step under `params`, and the recount.
-
-        Without `likelihood` a hard pass may leave the log-likelihood NaN, where that is faster.
-        """
-        ...
-
-    def confusion_table(
-        self, counts: NDArray[np.float64] | NDArray[np.int64], smoothing: float
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Returns log pi, [rows, K], and the votes of each worker by true label, [workers, K]."""
-        ...
-
-    def finish(self, params: Parameters) -> Outcome:
-        """Returns what the E-step under `params` says of every task."""
-        ...
-
-    def majority(self) -> tuple[Outcome, Statistics]:
-        """Returns what majority vote says of every task, and the statistics of its winners."""
-        ...
-
-    def weigh(self, params: Parameters) -> tuple[Outcome, Statistics]:
-        """Returns what votes with the weights in `params` say of every task, and the statistics of the winners."""
-        ...
-
-    def posterior(self, params: Parameters) -> Pieces:
-        """Returns T_qc under `params`, [tasks, K]: at once, or piece by piece."""
-        ...
-
-    def gold(self) -> NDArray[np.bool_] | None:
-        """Returns which tasks have their label from gold, [tasks]; None where no gold was given."""
-        ...
-
-    def weight_shares(self, params: Parameters) -> Pieces:
-        """Returns the share of each task's weights in `params` that each label has, [tasks, K]: at once, or piece by piece."""
-        ...
-
-    def shares(self) -> Pieces:
-        """Returns the share of each task's votes that each label has, [tasks, K]: at once, or piece by piece."""
-        ...
-
-
-Report = Callable[[str, int, int], None]  # what is being done, how many votes of it, of how many (0: not known)
-
-
-@runtime_checkable
-class Keeps(Protocol):
-    """A session that puts away figures of all tasks, so that they need not fit in memory."""
-
-    def keep(self, pieces: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
-        """Returns the pieces, [some tasks] each, as one array, [tasks]."""
-        ...
-
-
-def kept(session: Session, pieces: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Returns the pieces as one array, [tasks]: in memory, unless the session puts it away."""
-    return session.keep(pieces) if isinstance(session, Keeps) else np.concatenate([np.zeros(0), *pieces])
+Floats = NDArray[np.float64]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
-    """Where the loop stands between two iterations: all it needs to go on."""
+class PassSums:
+    """What a pass adds up to over all tasks: everything that the loop sees of it."""
 
-    statistics: Any  # of the last E-step
-    priors: NDArray[np.float64]  # [K] of the last M-step
+    class_counts: NDArray[np.float64] | NDArray[np.int64]  # [K] tasks with this true label
+    log_likelihood: float = float("nan")  # sum of log p(votes of a task), marginal over the true label
+    classification: float = float("nan")  # C2 of the paper: sum of log p(votes, chosen label)
+    changed: int = 0  # tasks whose label is another than before the pass
+    impossible: int = 0  # tasks whose votes have probability 0 under every label
+    penalty: float = 0.0  # what beliefs about workers add to the likelihood under the table of this pass
+
+
+class ClassEstimate(NamedTuple):
+    """What an M-step says of the labels."""
+
+    priors: Floats  # [K] p_c, in force in the E-step
+    penalty: float  # what beliefs about labels add to the likelihood
+    shares: Floats  # [K] what the stopping rule follows: the priors, or where these are fixed the shares of the labels
+
+
+class Tables(Protocol):
+    """Makes the table of counts on the kernels of an engine: log pi, [rows, K], and votes by worker and true label."""
+
+    def __call__(self, counts: Any, worker_ptr: NDArray[np.int64], smoothing: float) -> tuple[Floats, Floats]:
+        """Return log pi, [rows, K], and the votes of each worker by true label, [workers, K]."""
+        ...
+
+
+class WorkerBlock(NamedTuple):
+    """Some workers (or all) where their counts are: what an M-step knows of them."""
+
+    panel: Panel
+    row_votes: Callable[[], NDArray[np.int64]]  # [rows] votes in each row
+    history: Others | None  # pseudo-votes of these workers
+    tables: Tables
+
+
+class Gather(Protocol):
+    """Sums over all workers of something small (K x K numbers, say), from the counts of the last pass."""
+
+    def __call__(self, function: Callable[[WorkerBlock, Any], T]) -> T:
+        """Return the sum (`+`) of what a function says of every block of workers and its counts, [rows, K]."""
+        ...
+
+
+class MStep(Protocol):
+    """A recipe together with a block of workers."""
+
+    def __call__(self, counts: Any, shared: Any) -> Lines:
+        """Return the lines of these workers; `counts` is [rows, K], `shared` is what `Recipe.shared` returned."""
+        ...
+
+
+class Recipe(Protocol):
+    """What a model plugs into loop and engines: settings and functions, without state, which can be pickled."""
+
+    @property
+    def name(self) -> str:
+        """The model's name in messages."""
+        ...
+
+    @property
+    def tol(self) -> float:
+        """The change below which the loop stops: see `stop`."""
+        ...
+
+    @property
+    def max_iter(self) -> int:
+        """The most iterations."""
+        ...
+
+    @property
+    def stop(self) -> str:
+        """The rule: "priors" (they, or label shares, move less than tol), "objective" (gains less), "labels" (none changed)."""
+        ...
+
+    @property
+    def starts_hard(self) -> bool:
+        """Whether the first M-step is fed with hard labels (or with shares), and the first E-step is hard."""
+        ...
+
+    @property
+    def is_likelihood(self) -> bool:
+        """Whether scores are log-probabilities, so that there is a likelihood."""
+        ...
+
+    def next_is_hard(self, was_hard: bool, change: float) -> bool:
+        """Return whether the next E-step is hard, after one that was or was not and moved by `change`."""
+        ...
+
+    def class_priors(self, class_counts: Any) -> ClassEstimate:
+        """Return p_c of the class counts of a pass, [K]."""
+        ...
+
+    def shared(self, priors: Floats, gather: Gather) -> Any:
+        """Return what every worker's lines depend on beside its own counts, from sums over all workers in any number of rounds.
+
+        None where there is nothing: an engine may then make the lines of the next M-step in the pass before.
+        """
+        ...
+
+    def on(self, block: WorkerBlock) -> MStep:
+        """Return the M-step of these workers."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """Where the loop is between two iterations: all it needs to continue."""
+
+    class_counts: Any  # [K] of the last E-step
+    shares: Floats  # [K] of the last M-step: what the stopping rule follows
     trace: tuple[TraceRow, ...]
     hard: bool  # whether the next E-step is
     seen: tuple[bytes, ...]  # see `em.Cycle`
 
 
-@runtime_checkable
-class Notes(Protocol):
-    """Passes that can be broken off and taken up again by another process."""
+class Steps(Protocol):
+    """What the loop asks of a session: M-steps and E-steps over state that it does not see."""
 
-    def resume(self) -> Point | None:
-        """Returns where this very fit was broken off, and takes up the labels it had then; None where it was not."""
+    def start(self, *, hard: bool) -> PassSums:
+        """Take majority vote as the current labels, by winner (hard) or by vote shares (soft), and return its sums."""
         ...
 
-    def note(self, point: Point) -> None:
-        """Keeps a point to go on from, and the labels as they are now."""
+    def m_step(self, recipe: Recipe, priors: Floats) -> None:
+        """Make the table of the counts of the last pass, where they are."""
+        ...
+
+    def e_step(self, *, hard: bool, likelihood: bool = True) -> PassSums:
+        """Return the sums of a pass: an E-step under the current table, and the recount.
+
+        Without `likelihood` a hard pass may leave the log-likelihood NaN, where that is faster.
+        """
+        ...
+
+    def fingerprint(self) -> bytes:
+        """Return bytes that are equal where the counts of two passes are."""
+        ...
+
+    def restore(self) -> Checkpoint | None:
+        """Return where this very fit was interrupted, and take up its state; None where it was not."""
+        ...
+
+    def checkpoint(self, point: Checkpoint) -> None:
+        """Store a point to resume from, with the state as it is now, where a fit can be resumed."""
         ...
 
 
-@runtime_checkable
-class Resumable(Notes, Protocol):
-    """A session whose fit can be broken off and taken up again by another process."""
+class Session(Steps, Protocol):
+    """Votes laid out on an engine, with the state of a fit: the label of every task, counts and table.
+
+    A session whose results are not read like those of this process names a class of results as `result`.
+    """
+
+    @property
+    def votes(self) -> Votes:
+        """The votes, with everything that laying them out has found."""
+        ...
+
+    @property
+    def gold_given(self) -> int:
+        """The number of gold tasks, with votes or without."""
+        ...
+
+    def labels_to_start(self, labels: Any) -> NDArray[np.int32]:
+        """Return label codes to begin with, [tasks], checked."""
+        ...
 
     def identify(self, settings: Mapping[str, Any]) -> None:
-        """Takes what tells this fit from others."""
+        """Take what tells this fit from others, for sessions that can be resumed."""
         ...
+
+    def recount(self, labels: NDArray[np.int32]) -> PassSums:
+        """Take these labels, [tasks], as the current ones, and return their sums."""
+        ...
+
+    def adopt(self, parameters: Callable[[Panel], Parameters], priors: Floats) -> None:
+        """Take parameters that were learned elsewhere: their lines as a function of a panel, and p_c, [K]."""
+        ...
+
+    def gather(self, function: Callable[[WorkerBlock, Any], T]) -> T:
+        """Return the sum of what a function says of every block of workers and its counts (see `Gather`)."""
+        ...
+
+    def finish(self) -> Outcome:
+        """Return what the E-step under the current table says of every task."""
+        ...
+
+    def majority(self) -> Outcome:
+        """Return what majority vote says of every task; the counts are those of its winners."""
+        ...
+
+    def weighted_majority(self) -> Outcome:
+        """Return what votes weighted by the current table say of every task; the counts are those of the winners."""
+        ...
+
+    def estimate(self, shown: Recipe | None = None) -> Estimate:
+        """Return what the fit knows of workers: under the current table, or as another recipe makes it of the last counts."""
+        ...
+
+    def posterior(self) -> Pieces:
+        """Return what the fit ended with, [tasks, K]: T_qc, weight shares or vote shares; at once, or piece by piece."""
+        ...
+
+    def gold(self) -> NDArray[np.bool_] | None:
+        """Return which tasks have their label from gold, [tasks]; None where no gold was given."""
+        ...
+
+    def keep(self, pieces: Iterable[Floats]) -> Floats:
+        """Return the pieces, [some tasks] each, as one array, [tasks]: in memory, or where tasks need not fit there."""
+        ...
+
+
+class Estimate(NamedTuple):
+    """What a fit knows of workers and labels when it has ended."""
+
+    params: Parameters
+    statistics: Statistics  # of the last E-step
+    columns: Mapping[str, NDArray[Any]]  # [workers] each: what the recipe of the fit tells of a worker beside its lines
+
+
+Report = Callable[[str, int, int], None]  # what is being done, how many votes of it, of how many (0: not known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +265,7 @@ class Believe(Protocol):
     def __call__(
         self, x: NDArray[np.float64], slope: NDArray[np.float64], curvature: NDArray[np.float64], *, of_tasks: bool
     ) -> float:
-        """Returns what it adds to the log-likelihood, for some of them; slope and curvature, alike, are added to."""
+        """Return what it adds to the log-likelihood, for some of them; slope and curvature, alike, are added to."""
         ...
 
 
@@ -144,38 +273,38 @@ class GladPasses(Protocol):
     """The passes of GLAD over the votes of a session, which keep the last E-step to themselves."""
 
     def vector(self) -> Vector:
-        """Returns a vector, [workers + tasks], whose numbers are yet to be written."""
+        """Return a vector, [workers + tasks], whose numbers are yet to be written."""
         ...
 
     def expect(self, model: GladModel) -> Sums:
-        """Returns the sums of an E-step."""
+        """Return the sums of an E-step."""
         ...
 
     def class_counts(self) -> NDArray[np.float64]:
-        """Returns the expected number of tasks of each label in the last E-step, [K]."""
+        """Return the expected number of tasks of each label in the last E-step, [K]."""
         ...
 
     def gradient(self, model: GladModel, slope: Vector, curvature: Vector, believe: Believe) -> float:
-        """Returns the expected log-likelihood under the last E-step, with what is believed beforehand.
+        """Return the expected log-likelihood under the last E-step, with what is believed beforehand.
 
         OUT [workers + tasks] each: its slope, by ability and by log ease, and how fast that may change.
         """
         ...
 
     def finish(self, model: GladModel) -> tuple[Outcome, Statistics]:
-        """Returns what the E-step says of every task, and its soft statistics."""
+        """Return what the E-step says of every task, and its soft statistics."""
         ...
 
     def posterior(self, model: GladModel) -> Pieces:
-        """Returns T_qc, [tasks, K]: at once, or piece by piece."""
+        """Return T_qc, [tasks, K]: at once, or piece by piece."""
         ...
 
-    def resume(self) -> tuple[Point, Vector] | None:
-        """Returns where this fit was broken off, and the abilities it had then; None where it was not."""
+    def resume(self) -> tuple[Checkpoint, Vector] | None:
+        """Return where this fit was interrupted, and the abilities it had then; None where it was not."""
         ...
 
-    def note(self, point: Point, x: Vector) -> None:
-        """Keeps a point to go on from, with the abilities as they are now."""
+    def note(self, point: Checkpoint, x: Vector) -> None:
+        """Store a point to resume from, with the abilities as they are now."""
         ...
 
 
@@ -184,27 +313,38 @@ class OffersGlad(Protocol):
     """A session that can run GLAD; an engine that cannot leaves this out, and the model says so."""
 
     def glad(self) -> GladPasses:
-        """Returns the passes of GLAD over these votes."""
+        """Return the passes of GLAD over these votes."""
+        ...
+
+    def count(self, statistics: Statistics) -> None:
+        """Take the statistics of GLAD's last E-step as those of the last pass."""
         ...
 
 
 class Engine(Protocol):
-    """A place where passes run."""
+    """Where passes run: loaded by name (`engines.registry`), so that nothing imports an engine that is not used."""
 
     @property
     def name(self) -> str:
         """The engine's name."""
         ...
 
-    def load(self, votes: Votes, *, seed: int, ties: str, gold: Gold | None = None) -> Session:
-        """Returns a session over these votes, of which gold tasks keep their label."""
+    def read(self, source: Any, **options: Any) -> Votes:
+        """Return the votes of any source as this engine wants them; the options are those of `quorate.read`."""
         ...
 
+    def load(
+        self,
+        votes: Votes,
+        *,
+        seed: int,
+        ties: str,
+        gold: Any = None,
+        history: Callable[[Panel], Others] | None = None,
+    ) -> Session:
+        """Return a session over these votes.
 
-@runtime_checkable
-class ReadsVotes(Protocol):
-    """An engine that reads sources itself, because it need not (or cannot) have them in memory."""
-
-    def read(self, source: Any, **options: Any) -> Votes:
-        """Returns the votes of any source; the options are those of `read`."""
+        `gold` is any source of task and label: those tasks keep their label. `history` returns the pseudo-votes of the
+        workers of a panel, and is in force in every M-step.
+        """
         ...

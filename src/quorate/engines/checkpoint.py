@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from quorate.bounds import require_below
-from quorate.engines.base import Point
+from quorate.engines.base import Checkpoint
+from quorate.engines.shard import Tally
 from quorate.errors import InputError, QuorateError, shown
 from quorate.fit import TraceRow
 from quorate.io import container
 from quorate.io.encoded.arrays import read_at
-from quorate.statistics import Statistics
 
 KIND: Final = "checkpoint"
 VERSION: Final = 1
@@ -28,36 +28,37 @@ MAX_FILES: Final = 1000  # files of one kind beside a checkpoint; no fit has as 
 
 
 @dataclass(frozen=True, eq=False)
-class Checkpoint:
-    """Where a fit was interrupted, and the file of labels (glad: of abilities) that belongs to this point."""
+class Stored:
+    """Where a fit was interrupted, its counts, and the file of labels (glad: of abilities) that belongs to this point."""
 
-    point: Point
+    point: Checkpoint
+    tally: Tally | None  # glad has none: they follow from the file
     file: int  # its number
     crc32: int  # of its content
 
 
-def save(folder: Path, point: Point, path: Path, file: int, crc32: int) -> None:
+def save(folder: Path, stored: Stored, path: Path) -> None:
     """Store a point and which file, at `path`, belongs to it; a reader finds the old checkpoint or the new one.
 
     The file is on the disk before the checkpoint that names it.
     """
+    point = stored.point
     meta = {
         "trace": [asdict(row) for row in point.trace],
         "hard": point.hard,
         "seen": [one.hex() for one in point.seen],
-        "labels": file,
-        "crc32": crc32,
+        "labels": stored.file,
+        "crc32": stored.crc32,
     }
-    counted = point.statistics
-    arrays: dict[str, NDArray[Any]] = {"priors": point.priors}
-    if isinstance(counted, Statistics):  # what is not follows from the file
-        arrays |= {"counts": counted.counts, "class_counts": counted.class_counts}
+    arrays: dict[str, NDArray[Any]] = {"priors": point.shares}
+    if stored.tally is not None:
+        arrays |= {"counts": stored.tally[0], "class_counts": stored.tally[1]}
     sync(path)
     container.save(folder / NAME, KIND, VERSION, meta, arrays)
     sync(folder)
 
 
-def load(folder: Path) -> Checkpoint | None:
+def load(folder: Path) -> Stored | None:
     """Return the checkpoint of a folder; None where there is none, an error where it is damaged or not valid."""
     path = folder / NAME
     if not os.path.lexists(path):
@@ -73,24 +74,24 @@ def load(folder: Path) -> Checkpoint | None:
     fault = _fault(meta, arrays)
     if fault is not None:
         raise InputError(f"{path} is not valid: {fault}")
-    point = Point(
-        Statistics(np.array(arrays["counts"]), np.array(arrays["class_counts"])) if "counts" in arrays else None,
+    tally = (np.array(arrays["counts"]), np.array(arrays["class_counts"])) if "counts" in arrays else None
+    point = Checkpoint(
+        None if tally is None else tally[1],
         np.array(arrays["priors"]),
         tuple(TraceRow(**row) for row in meta["trace"]),
         meta["hard"],
         tuple(bytes.fromhex(one) for one in meta["seen"]),
     )
-    return Checkpoint(point, meta["labels"], meta["crc32"])
+    return Stored(point, tally, meta["labels"], meta["crc32"])
 
 
-def check_statistics(point: Point, n_tasks: int, votes_per_row: NDArray[np.int64], n_labels: int) -> None:
-    """Raise unless the statistics of a point count these very votes."""
-    if point.priors.shape != (n_labels,):
-        raise InputError(f"the checkpoint has priors of {point.priors.shape} labels, not {n_labels}")
-    counted = point.statistics
-    if counted is None:
+def check_counts(stored: Stored, n_tasks: int, votes_per_row: NDArray[np.int64], n_labels: int) -> None:
+    """Raise unless the counts of a checkpoint are those of these very votes."""
+    if stored.point.shares.shape != (n_labels,):
+        raise InputError(f"the checkpoint has priors of {stored.point.shares.shape} labels, not {n_labels}")
+    if stored.tally is None:
         return
-    counts, class_counts = counted.counts, counted.class_counts
+    counts, class_counts = stored.tally
     if counts.shape != (len(votes_per_row), n_labels) or class_counts.shape != (n_labels,):
         raise InputError(f"the checkpoint has counts of the shape {counts.shape}, not {(len(votes_per_row), n_labels)}")
     near = 0.0 if counts.dtype.kind == "i" else 1e-6  # whole numbers are counted exactly

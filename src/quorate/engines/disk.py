@@ -6,16 +6,19 @@ import os
 import shutil
 import tempfile
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from quorate.engines.base import Report
-from quorate.engines.disk_session import DiskSession, Workplace
-from quorate.engines.shard import cuts, hashes
+from quorate.engines.disk_session import DiskStore, Workplace
+from quorate.engines.session import LocalSession
+from quorate.engines.shard import Rules, cuts, hashes, units_of
 from quorate.engines.stream import ShardFiles
-from quorate.gold import Gold
+from quorate.io.answers import read_gold
 from quorate.io.encoded.arrays import writing
 from quorate.io.encoded.build import encode_to
 from quorate.io.encoded.mapped import EncodedVotes, open_encoded
@@ -23,8 +26,10 @@ from quorate.io.encoded.plan import SHARD, Plan, memory_of, votes_in
 from quorate.io.files import Wanted
 from quorate.io.read import as_votes, encoded_folder, refuse_options
 from quorate.io.sources import Source, paths_of
-from quorate.kernels import glad_reference, reference
-from quorate.votes import Votes
+from quorate.kernels import cpu, glad_cpu, glad_reference, reference
+from quorate.kernels.core import compiled
+from quorate.prior import Others
+from quorate.votes import Panel, Votes
 
 
 @dataclass(frozen=True)
@@ -69,8 +74,16 @@ class DiskEngine:
         )
         return votes.with_fields(keeper=keeper)
 
-    def load(self, votes: Votes, *, seed: int, ties: str, gold: Gold | None = None) -> DiskSession:
-        """Returns a session over these votes, whose files are read anew in every pass."""
+    def load(
+        self,
+        votes: Votes,
+        *,
+        seed: int,
+        ties: str,
+        gold: Source | None = None,
+        history: Callable[[Panel], Others] | None = None,
+    ) -> LocalSession:
+        """Return a session over these votes, whose files are read anew in every pass."""
         keeper, folder = self._folder()
         if isinstance(votes, EncodedVotes) and votes.is_stored:
             votes.release()
@@ -91,7 +104,11 @@ class DiskEngine:
             batch=(self.batch_votes, memory_of(self.memory) // 4),
             limit=None if self.memory is None else memory_of(self.memory),
         )
-        return DiskSession(place, votes, files, seed=seed, ties=ties, gold=gold)
+        units = partial(units_of, votes, self.kernels, self.threads)
+        rules = Rules.of(self.kernels, self.threads, votes.row_label, votes.labels, ties, units)
+        given = None if gold is None else read_gold(gold, votes.labels)
+        store = DiskStore(place, votes, files, rules, seed=seed, gold=given)
+        return LocalSession(store, rules, gold_given=0 if given is None else len(given), history=history)
 
     def _folder(self) -> tuple[object, Path]:
         """Returns what removes the folder to work in when nobody needs it any more, and the folder."""
@@ -109,3 +126,10 @@ class Vanishing:
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="quorate-"))
         weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+
+
+def disk_engine(threads: int) -> DiskEngine:
+    """Return the engine for votes on disk, on the compiled kernels where there are any."""
+    if compiled() is None:
+        return DiskEngine(threads=threads)
+    return DiskEngine(kernels=cpu, glad_kernels=glad_cpu, threads=threads)

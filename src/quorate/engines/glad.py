@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.engines.base import Believe, GladModel, Point
+from quorate.engines.base import Believe, Checkpoint, GladModel
 from quorate.engines.glad_parts import Floats, Part, Shelf, Use
 from quorate.engines.shard import cuts
 from quorate.fit import Outcome, Pieces
@@ -61,13 +61,13 @@ class Glad:
         """Returns a vector, [workers + tasks], whose numbers are yet to be written."""
         return self._shelf.vector()
 
-    def resume(self) -> tuple[Point, Vector] | None:
+    def resume(self) -> tuple[Checkpoint, Vector] | None:
         """Returns where this fit was broken off, and the abilities it had then; None where it was not."""
         found = self._shelf.resume()
         self._passes = 0 if found is None else len(found[0].trace)
         return found
 
-    def note(self, point: Point, x: Vector) -> None:
+    def note(self, point: Checkpoint, x: Vector) -> None:
         """Keeps a point to go on from."""
         self._shelf.note(point, x)
 

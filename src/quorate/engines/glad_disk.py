@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 from numpy.typing import NDArray
 
 from quorate.engines import checkpoint
-from quorate.engines.base import Point, Report
+from quorate.engines.base import Checkpoint, Report
 from quorate.engines.glad_parts import Floats, Part, Use
 from quorate.engines.stream import LabelFile, Loaded, Stream
 from quorate.engines.vector_files import FileVector, VectorFiles
@@ -35,7 +35,7 @@ class Lent:
     n_votes: int
     length: int  # workers + tasks
     notes: bool  # whether the fit can be resumed
-    found: tuple[Point, int] | None  # where it was broken off, and which vector it had then
+    found: tuple[Checkpoint, int] | None  # where it was broken off, and which vector it had then
 
 
 class DiskShelf:
@@ -86,16 +86,16 @@ class DiskShelf:
         """Returns figures of all tasks, [tasks, K], piece by piece."""
         return found
 
-    def resume(self) -> tuple[Point, Vector] | None:
+    def resume(self) -> tuple[Checkpoint, Vector] | None:
         """Returns where this fit was broken off, and the abilities it had then; None where it was not."""
         found = self._lent.found
         return None if found is None or self._noted is None else (found[0], self._noted)
 
-    def note(self, point: Point, x: Vector) -> None:
+    def note(self, point: Checkpoint, x: Vector) -> None:
         """Keeps a point to go on from."""
         if self._lent.notes and isinstance(x, FileVector):
             with writing(x.path):
-                checkpoint.save(self._lent.folder, point, x.path, x.number, x.crc32())
+                checkpoint.save(self._lent.folder, checkpoint.Stored(point, None, x.number, x.crc32()), x.path)
             self._noted = x
 
     def clear(self) -> None:

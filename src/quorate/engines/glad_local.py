@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.engines.base import Point
+from quorate.engines.base import Checkpoint
 from quorate.engines.glad_parts import Floats, Part, Use
 from quorate.vectors import Vector
 from quorate.votes import Votes
@@ -56,7 +56,7 @@ class MemoryShelf:
     def resume(self) -> None:
         """Returns that no fit was broken off."""
 
-    def note(self, point: Point, x: Vector) -> None:
+    def note(self, point: Checkpoint, x: Vector) -> None:
         """Keeps nothing: what is in memory ends with the process."""
 
     def clear(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.engines.base import Point
+from quorate.engines.base import Checkpoint
 from quorate.fit import Pieces
 from quorate.vectors import Vector
 
@@ -50,11 +50,11 @@ class Shelf(Protocol):
         """Returns figures of all tasks, [tasks, K]: at once, or piece by piece."""
         ...
 
-    def resume(self) -> tuple[Point, Vector] | None:
+    def resume(self) -> tuple[Checkpoint, Vector] | None:
         """Returns where this fit was broken off, and the abilities it had then; None where it was not."""
         ...
 
-    def note(self, point: Point, x: Vector) -> None:
+    def note(self, point: Checkpoint, x: Vector) -> None:
         """Keeps a point to go on from."""
         ...
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from quorate.errors import QuorateError
-from quorate.io.encoded.mapped import open_encoded
 from quorate.io.encoded.plan import FLOOR, votes_in
 from quorate.io.memory import available, gib
 from quorate.io.read import encoded_folder
@@ -203,6 +202,8 @@ def in_memory(source: Votes | Source, room: Room = NOTHING, threads: int = 1) ->
     """Returns about how many bytes it takes to fit the votes of a source in memory; 0 where it is there already."""
     folder = encoded_folder(source)
     if folder is not None:
+        from quorate.io.encoded.mapped import open_encoded
+
         votes = open_encoded(folder, check=False)
         return 4 * len(votes) + 24 * votes.n_tasks + estimate(votes, 0, threads, room)
     paths = None if isinstance(source, Votes) else paths_of(source)

@@ -1,55 +1,50 @@
-"""The engines by name: the command line, the checks and the docs read this table."""
+"""The engines by name, loaded when chosen: the command line, the contract and the docs read this table."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import MappingProxyType
+from importlib import import_module
 from typing import Any, cast
 
-from quorate.engines.base import Engine, ReadsVotes
-from quorate.engines.disk import DiskEngine
-from quorate.engines.local import LocalEngine
+from quorate.engines.base import Engine
 from quorate.engines.memory import NOTHING, Room, in_memory
-from quorate.engines.spark import SparkEngine
 from quorate.errors import OptionError, shown, unknown
 from quorate.io.encoded.plan import memory_of
 from quorate.io.memory import available
-from quorate.io.read import as_votes
-from quorate.io.sources import Source
-from quorate.io.spark import is_frame
-from quorate.io.spark_votes import SparkVotes
-from quorate.kernels import cpu, glad_cpu
+from quorate.io.sources import Source, is_spark_frame
 from quorate.kernels.core import compiled
 from quorate.settings import Number
-from quorate.votes import Votes
+from quorate.votes import Panel, Votes
 
 MOST_THREADS = 4096  # more than any machine has cores
-EVERYTHING = 1 << 62  # votes in a shard: the compiled kernels divide the work among threads themselves
+
+# Name to "module:function", which returns the engine for a number of threads. Adding an engine adds a line here.
+ENGINES: dict[str, str] = {
+    "reference": "quorate.engines.local:reference_engine",
+    "cpu": "quorate.engines.local:cpu_engine",
+    "disk": "quorate.engines.disk:disk_engine",
+    "spark": "quorate.spark.engine:spark_engine",
+}
 
 
-def _reference(threads: int) -> Engine:
-    return LocalEngine(name="reference", threads=threads)
+def register(name: str, home: str) -> None:
+    """Add an engine that lives elsewhere: `home` is "module:function", which returns it for a number of threads.
+
+    >>> register("mine", "my_package.engine:make")
+    >>> "mine" in ENGINES
+    True
+    >>> del ENGINES["mine"]
+    """
+    ENGINES[name] = home
 
 
-def _cpu(threads: int) -> Engine:
-    return LocalEngine(name="cpu", kernels=cpu, glad_kernels=glad_cpu, threads=threads, shard_votes=EVERYTHING)
-
-
-def _disk(threads: int) -> Engine:
-    if compiled() is None:
-        return DiskEngine(threads=threads)
-    return DiskEngine(kernels=cpu, glad_kernels=glad_cpu, threads=threads)
-
-
-def _spark(threads: int) -> Engine:
-    return cast(Engine, SparkEngine(threads=threads))
-
-
-ENGINES: Mapping[str, Callable[[int], Engine]] = MappingProxyType(
-    {"reference": _reference, "cpu": _cpu, "disk": _disk, "spark": _spark}
-)
+def engine_named(name: str, threads: int) -> Engine:
+    """Return the engine of this name."""
+    if name not in ENGINES:
+        raise unknown("engine", name, ["auto", *ENGINES])
+    module, function = ENGINES[name].split(":")
+    return cast(Engine, getattr(import_module(module), function)(threads))
 
 
 def resolve(
@@ -78,29 +73,33 @@ def resolve(
     except OverflowError:
         raise OptionError(f"memory is {shown(memory)}: give a size like '2GB' or '500MB', or a number of bytes") from None
     chosen = engine
-    if isinstance(source, SparkVotes) or is_frame(source):
+    home = home_of(source)
+    if home is not None:
         name = engine if isinstance(engine, str) else engine.name
-        if name not in ("auto", "spark"):
-            raise OptionError(f"engine is {name!r}, but the votes are on Spark: choose 'spark', or collect them first")
-        chosen = "spark" if engine == "auto" else engine
+        if name not in ("auto", home):
+            raise OptionError(
+                f"engine is {name!r}, but the votes are on {home.capitalize()}: choose {home!r}, or collect them first"
+            )
+        chosen = home if engine == "auto" else engine
     if chosen == "auto":
         fits = source is None or in_memory(source, room, threads or os.cpu_count() or 1) <= (
             available() if limit is None else limit
         )
         chosen = "disk" if not fits else "reference" if compiled() is None else "cpu"
     if isinstance(chosen, str):
-        if chosen not in ENGINES:
-            raise unknown("engine", chosen, ["auto", *ENGINES])
-        chosen = ENGINES[chosen](threads or os.cpu_count() or 1)
+        chosen = engine_named(chosen, threads or os.cpu_count() or 1)
     given = {name: value for name, value in {"memory": limit, **of_disk}.items() if value}
-    if isinstance(chosen, DiskEngine):
-        return replace(chosen, **given)
+    if chosen.name == "disk":
+        return replace(cast(Any, chosen), **given)  # type: ignore[no-any-return]
     if given.keys() - ({"memory", "report"} if engine == "auto" else {"report"}):
         name = next(iter(given.keys() - {"report"}))
         raise OptionError(f"{name} is for engine='disk': engine {chosen.name!r} holds everything in memory")
     return chosen
 
 
-def votes_for(place: Engine, source: Votes | Source, **options: Any) -> Votes:
-    """Returns the votes of a source as an engine wants them; the options are those of `read`."""
-    return place.read(source, **options) if isinstance(place, ReadsVotes) else as_votes(source, **options)
+def home_of(source: object) -> str | None:
+    """Return the engine that the votes of a source are on already: "spark" for a Spark frame; None for all others."""
+    home: str | None = getattr(source, "engine", None)
+    if home is not None and isinstance(source, Panel):
+        return home
+    return "spark" if is_spark_frame(source) else None

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.engines.base import WorkerBlock
 from quorate.exact import COARSE, FINE, LOG_UNIT, from_coarse, unit_below
 from quorate.kernels import reference
 from quorate.kernels.reference import Sums
@@ -94,6 +95,13 @@ class Rules:
         """Returns C2 of the labels counted in a (hard) tally."""
         found: float = self.kernels.classification(*tally, params.table, params.log_prior, threads=self.threads)
         return found
+
+    def tie_weights(self, block: WorkerBlock) -> NDArray[np.float64] | None:
+        """Return each label's share of all votes, [K], where ties go by the class marginal before any model."""
+        if not self.by_prior:
+            return None
+        votes, k = block.row_votes(), len(self.label_hash)
+        return np.bincount(block.panel.row_label, votes, minlength=k).astype(np.float64)
 
     def confusion_table(self, counts: Any, worker_ptr: NDArray[np.int64], smoothing: float) -> tuple[Any, Any]:
         """Returns log pi, [rows, K], and the votes of each worker by true label, [workers, K]."""

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from quorate.errors import InputError, listed, shown
 from quorate.gold import Gold
-from quorate.io.encoded.mapped import HashedVocabulary
 from quorate.io.ids import matched, prepared, series_of, vocabulary
 from quorate.io.read import read_frame
 from quorate.io.sources import Source
@@ -68,8 +67,10 @@ def one_each(frame: pl.DataFrame, what: str, thing: str) -> pl.DataFrame:
     return frame
 
 
-def read_gold(source: Source, labels: Vocabulary) -> Gold:
-    """Returns gold (a frame, a file or a dict task -> label) in codes; a label that is not known is an error."""
+def read_gold(source: Source | Gold, labels: Vocabulary) -> Gold:
+    """Return gold (a frame, a file or a dict task -> label) in codes; a label that is not known is an error."""
+    if isinstance(source, Gold):
+        return source
     frame, _ = read_answers(source, "gold")
     code = dict(zip(labels.texts(), range(len(labels)), strict=True))
     for task, label in frame.filter(~pl.col("label").is_in(list(code))).head(1).iter_rows():
@@ -83,7 +84,7 @@ def read_gold(source: Source, labels: Vocabulary) -> Gold:
 
 def gold_codes(gold: Gold, tasks: Vocabulary) -> NDArray[np.int32]:
     """Returns the label of each of these tasks, [tasks]; -1 where gold does not tell."""
-    if isinstance(tasks, HashedVocabulary):  # these may be too many for a table in memory
+    if tasks.is_hashed:  # these may be too many for a table in memory
         place = tasks.codes(gold.tasks.ids())
         out = np.full(len(tasks), -1, np.int32)
         out[place[place >= 0]] = gold.labels[place >= 0]

@@ -16,7 +16,6 @@ from quorate.bounds import freeze
 from quorate.errors import InputError, MissingLabels, listed, shown
 from quorate.io.assemble import assemble, assemble_compiled, check_duplicates, drop_duplicates
 from quorate.io.coder import MISSING, ROLES, Coded, Coder, CompiledCoder, PolarsCoder
-from quorate.io.encoded.mapped import EncodedVotes
 from quorate.io.ids import narrowed, prepared, sort_order
 from quorate.kernels.core import compiled
 from quorate.vocabulary import Kind, Vocabulary, text_of
@@ -114,8 +113,9 @@ def over_labels(votes: Votes, labels: Vocabulary, what: str, *, closed: bool = T
             f"the {what} is over the labels {listed(labels.ids())}, the votes over {listed(votes.labels.ids())}: "
             "use the same labels for both (labels=… declares them)"
         )
-    if isinstance(votes, EncodedVotes):
-        return _relabelled(votes, labels, what)
+    if hasattr(votes, "is_stored"):  # an encoded folder
+        wider: Votes = _relabelled(votes, labels, what)
+        return wider
     same_kind = _of_kind(labels, votes.labels.kind) if len(votes.labels) else labels
     elsewhere: Any = getattr(votes, "over", None)
     if elsewhere is not None:  # votes on Spark
@@ -125,11 +125,11 @@ def over_labels(votes: Votes, labels: Vocabulary, what: str, *, closed: bool = T
     worker = votes.row_worker().astype(np.uint32)[votes.row]
     codes = {"task": place, "worker": worker, "label": votes.row_label[votes.row].astype(np.uint32)}
     coded = Coded(codes, {"task": votes.tasks, "worker": votes.workers, "label": votes.labels})
-    wider = votes_of(coded, same_kind, abstentions=votes.abstentions, frame_kind=votes.frame_kind)
-    return replace(wider, unvoted=votes.unvoted, duplicates=votes.duplicates)
+    more = votes_of(coded, same_kind, abstentions=votes.abstentions, frame_kind=votes.frame_kind)
+    return replace(more, unvoted=votes.unvoted, duplicates=votes.duplicates)
 
 
-def _relabelled(votes: EncodedVotes, labels: Vocabulary, what: str) -> EncodedVotes:
+def _relabelled(votes: Any, labels: Vocabulary, what: str) -> Any:
     """Returns encoded votes over more labels; their rows stay as they are, so the order of their labels must."""
     place = labels.codes(votes.labels.texts())
     if (np.diff(place) < 0).any():

@@ -11,7 +11,6 @@ import polars as pl
 from quorate.errors import OptionError
 from quorate.io.encode import Encoder
 from quorate.io.encoded.manifest import is_encoded
-from quorate.io.encoded.mapped import open_encoded
 from quorate.io.files import Wanted
 from quorate.io.sources import Source, concat, open_table
 from quorate.votes import FrameKind, Votes
@@ -39,6 +38,8 @@ def read(
     folder = encoded_folder(source)
     if folder is not None:
         refuse_options("encode", task, worker, label, labels, duplicates=duplicates)
+        from quorate.io.encoded.mapped import open_encoded
+
         return open_encoded(folder, hold=True)
     table = open_table(source, {"task": task, "worker": worker, "label": label})
     encoder = Encoder(labels=labels, duplicates=duplicates, narrow=table.is_text)

@@ -18,7 +18,6 @@ from quorate.io import files, frames
 from quorate.io.columns import OPTIONAL, REST, find
 from quorate.io.files import Wanted
 from quorate.io.ids import frame_of, series_of
-from quorate.io.spark import is_frame
 from quorate.votes import FrameKind, Votes
 
 # A path or several, a pattern, "-", a frame, anything Arrow, an iterator of batches, tuples, or a dict of columns.
@@ -47,7 +46,7 @@ def open_table(source: Source, wanted: Wanted) -> Table:
         return _open_files(names, wanted)
     if isinstance(source, Votes):
         return Table(_from_frames([frame_of(source)], wanted, "the votes"), source.frame_kind)
-    if is_frame(source):
+    if is_spark_frame(source):
         raise InputError("a Spark frame is not read into memory: give it to aggregate, or give its toArrow() or toPandas()")
     if isinstance(source, Mapping):
         return Table(iter([_from_columns(source, wanted)]))
@@ -201,3 +200,9 @@ def _frame(columns: list[list[object]], roles: tuple[str, ...], first_row: int) 
 def _kind_of_producer(source: object) -> FrameKind:
     """Returns the kind of frame that fits a producer of Arrow data: pyarrow's own for its batches, else polars."""
     return "pyarrow" if type(source).__module__.partition(".")[0] == "pyarrow" else "polars"
+
+
+def is_spark_frame(source: object) -> bool:
+    """Return whether this is a Spark frame, without loading Spark to find out."""
+    kind = type(source)
+    return kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")

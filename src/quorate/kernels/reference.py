@@ -280,7 +280,8 @@ def weight_shares(
     """
     tasks, k, some = len(task_ptr) - 1, table.shape[1], row[task_ptr[0] : task_ptr[-1]]
     cell = np.repeat(np.arange(tasks), np.diff(task_ptr)) * k + row_label[some]
-    scores = np.bincount(cell, weights=table[some, row_label[some]], minlength=tasks * k).reshape(tasks, k)
+    weights = table[some, row_label[some]]
+    scores = np.bincount(cell, weights=weights, minlength=tasks * k).astype(np.float64).reshape(tasks, k)
     best = scores.max(axis=1, initial=-np.inf, keepdims=True)
     positive = np.where(best > 0, np.maximum(scores, 0.0), scores == best)
     shares: Floats = positive / positive.sum(axis=1, keepdims=True)

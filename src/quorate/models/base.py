@@ -6,62 +6,50 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from quorate import settings
 from quorate.beliefs import HasLearned, Priors, as_knowledge, as_learned, class_prior, pseudo_votes
-from quorate.em import How, Progress, Warm
-from quorate.engines.base import Engine, Resumable, Session
+from quorate.em import FitOptions, Progress, WarmStart
+from quorate.engines.base import Engine, Session
 from quorate.engines.identity import digest
 from quorate.engines.memory import NOTHING, Room, require_fit
-from quorate.engines.registry import resolve, votes_for
-from quorate.engines.spark import SparkPasses
-from quorate.engines.spark_layout import NO_START
-from quorate.engines.spark_wide import WidePasses
+from quorate.engines.registry import resolve
 from quorate.errors import OptionError, listed, shown
 from quorate.fit import Fit
-from quorate.io.answers import read_gold
 from quorate.io.encode import over_labels
 from quorate.io.ids import matched
 from quorate.io.sources import Source
-from quorate.io.spark_gold import read_gold as far_gold
-from quorate.io.spark_votes import SparkVotes, WideVotes
-from quorate.knowledge import Knowledge
-from quorate.models.blocks import FarFit
 from quorate.params import Parameters
-from quorate.prior import ClassPrior, Others
+from quorate.prior import ClassPrior
 from quorate.result import Result
 from quorate.settings import Choice, Number, Rules
-from quorate.spark_result import SparkResult, WideResult
-from quorate.transfer import Learned, loosened, possible_labels, transfer
+from quorate.transfer import Learned, loosened, transfer
 from quorate.votes import Panel, Votes
 
 COMMON: Rules = {"seed": Number(whole=True), "ties": Choice(("hash", "prior"))}
-NOT_HERE = "this engine cannot run model {!r}: choose engine='cpu', 'disk' or 'reference'"
 
 
 @dataclass(frozen=True, eq=False)
-class Watch:
-    """How a fit is begun and watched, and what is believed beforehand."""
+class Knowns:
+    """How a fit begins and is watched, and what is believed of labels beforehand."""
 
-    how: How
-    history: Others | None = None  # pseudo-votes of the workers at hand
+    options: FitOptions
+    votes: Votes
     classes: ClassPrior | None = None
-    told: NDArray[np.int64] | None = None  # codes of the labels that the history knows, of whomever
+    in_history: NDArray[np.int64] | None = None  # codes of the labels that the history knows, of whomever
 
-    def possible(self, panel: Panel, session: Session | WidePasses) -> NDArray[np.bool_]:
-        """Returns which labels there are, [K]: those that votes or a history give, and those that gold or priors name."""
-        expected = session.start(hard=False).class_counts  # of gold, too
+    def possible(self, session: Session) -> NDArray[np.bool_]:
+        """Return which labels there are, [K]: those that votes or a history give, and those that gold or priors name."""
+        out = self.votes.given_labels()
+        out |= session.start(hard=False).class_counts > 0  # of gold, too
         if self.classes is not None and self.classes.weight != 0:
-            expected = expected + self.classes.priors
-        out = possible_labels(panel, expected)
-        if isinstance(panel, WideVotes):
-            out[panel.given > 0] = True
-        if self.told is not None:
-            out[self.told] = True
+            out |= self.classes.priors > 0
+        if self.in_history is not None:
+            out[self.in_history] = True
         return out
 
 
@@ -75,6 +63,8 @@ class Model:
     learns: ClassVar[bool] = True  # whether it estimates parameters beyond the labels
     scoring: ClassVar[str] = "confusion"  # see quorate.transfer
     takes: ClassVar[frozenset[str]] = frozenset({"history", "priors", "warm_start"})  # of what callers may know, beside gold
+    starts_hard: ClassVar[bool] = False  # whether the first M-step is fed with hard labels, and the first E-step is hard
+    is_likelihood: ClassVar[bool] = True  # whether scores are log-probabilities
 
     room: ClassVar[Room] = NOTHING  # that it takes in memory beside what all models take
 
@@ -88,8 +78,12 @@ class Model:
 
     @classmethod
     def options(cls) -> Mapping[str, object]:
-        """Returns the options this model takes, with their defaults."""
+        """Return the options this model takes, with their defaults."""
         return {f.name: f.default for f in fields(cls)}
+
+    def next_is_hard(self, was_hard: bool, change: float) -> bool:
+        """Return whether the next E-step is hard: as the first one was."""
+        return self.starts_hard
 
     def fit(
         self,
@@ -106,94 +100,60 @@ class Model:
         priors_weight: float | None = None,
         warm_start: HasLearned | Learned | str | os.PathLike[str] | None = None,
     ) -> Result:
-        """Returns the labels, the workers and the rest, decoded.
+        """Return the labels, the workers and the rest, decoded.
 
         `trace="light"` spares hard passes the likelihood, which more than halves their time on the compiled engine;
         labels and the final likelihood are the same. `progress` is called after every iteration. `start` gives label
         codes to begin with, [tasks] whole numbers, for models that would else begin with majority vote. What callers
-        know beforehand (`gold`, `history`, `priors`, `warm_start`) is told in `quorate.aggregate`.
+        know beforehand (`gold`, `history`, `priors`, `warm_start`) is described in `quorate.aggregate`.
         """
         settings.check({"trace": trace}, {"trace": Choice(("full", "light"))})
         for name, value in (("history", history), ("priors", priors), ("warm_start", warm_start)):
             if value is not None and name not in self.takes:
                 raise OptionError(f"model {self.name!r} cannot use {name}: it takes {listed(sorted({'gold', *self.takes}))}")
-        place = resolve(engine, threads, source=votes, room=self.room)
-        known: Any = votes_for(place, votes)  # Votes, or where Spark has them
-        told = None if history is None else as_knowledge(history)
-        before = None if warm_start is None else as_learned(warm_start, "warm_start")
-        if told is not None:
-            known = over_labels(known, told.labels, "history", closed=False)
-        if before is not None:
-            known = over_labels(known, before.knowledge.labels, "saved model")
-        if start is not None and isinstance(known, SparkVotes):
-            raise OptionError(NO_START)
-        if start is not None:
-            start = _codes(start, known.n_tasks, known.n_labels)
-        if before is not None and before.scoring != self.scoring:
-            raise OptionError(f"a fit of {before.model!r} cannot start {self.name!r}: use the same kind of model")
-        wide = isinstance(known, WideVotes)  # what is known of workers goes to where these are
-        warm = None if before is None or wide else Warm(transfer(loosened(before), known).params, before.iterations)
-        watch = Watch(
-            How(progress, trace == "full", start, warm),
-            None if told is None or wide else pseudo_votes(told, known),
-            None if priors is None else class_prior(priors, priors_weight, known.labels),
-            None if told is None else matched(told.labels, known.labels)[np.unique(told.row_label)],
-        )
         if priors is None and priors_weight is not None:
             raise OptionError(f"priors_weight is {shown(priors_weight)}, but there are no priors: give priors=…, too")
-        far = isinstance(known, SparkVotes)
-        standards: Any = None if gold is None else far_gold(gold, known) if far else read_gold(gold, known.labels)
-        require_fit(place, known, self.room, believed=told is not None or getattr(self, "strength", 0) != 0)
-        session = place.load(known, seed=self.seed, ties=self.ties, gold=standards)
-        if isinstance(session, Resumable):
-            beliefs = (told, before, watch.classes, None if standards is None else (standards.tasks, standards.labels), start)
-            session.identify({"model": self.name, **asdict(self), "trace": trace, "beliefs": digest(beliefs)})
-        rest = self.name, asdict(self), self.scoring, told, 0 if standards is None else len(standards)
-        if isinstance(session, WidePasses):
-            far_fit = self._fit_blocks(known, session, _told_blocks(session, watch, told, before))
-            return WideResult(session.votes, far_fit.fit, session, *rest, asked=far_fit)
-        fit = self._fit(known, session, watch)
+        chosen = resolve(engine, threads, source=votes, room=self.room)
+        read = chosen.read(votes)
+        past = None if history is None else as_knowledge(history)
+        before = None if warm_start is None else as_learned(warm_start, "warm_start")
+        if past is not None:
+            read = over_labels(read, past.labels, "history", closed=False)
+        if before is not None:
+            read = over_labels(read, before.knowledge.labels, "saved model")
+            if before.scoring != self.scoring:
+                raise OptionError(f"a fit of {before.model!r} cannot start {self.name!r}: use the same kind of model")
+        classes = None if priors is None else class_prior(priors, priors_weight, read.labels)
+        require_fit(chosen, read, self.room, believed=past is not None or getattr(self, "strength", 0) != 0)
+        session = chosen.load(
+            read,
+            seed=self.seed,
+            ties=self.ties,
+            gold=gold,
+            history=None if past is None else partial(pseudo_votes, past),
+        )
+        codes = None if start is None else session.labels_to_start(start)
+        beliefs = digest((past, before, classes, codes))
+        session.identify({"model": self.name, **asdict(self), "trace": trace, "beliefs": beliefs})
+        warm = None
+        if before is not None:
+            warm = WarmStart(partial(_carried, loosened(before)), before.priors, before.label_shares(), before.iterations)
+        known = Knowns(
+            FitOptions(progress, trace == "full", codes, warm),
+            read,
+            classes,
+            None if past is None else matched(past.labels, read.labels)[np.unique(past.row_label)],
+        )
+        fit = self._fit(session, known)
         marked = session.gold()
         if marked is not None:
             fit = replace(fit, task_columns={**fit.task_columns, "gold": marked})
-        if isinstance(session, SparkPasses):
-            return SparkResult(session.votes, fit, session, *rest)
-        return Result(known, fit, session, *rest)
+        result = getattr(session, "result", Result)  # an engine far away has results of its own
+        return result(session.votes, fit, session, self.name, asdict(self), self.scoring, past, session.gold_given)
 
-    def _fit(self, panel: Votes, session: Session, watch: Watch) -> Fit:
+    def _fit(self, session: Session, known: Knowns) -> Fit:
         raise TypeError(f"{type(self).__name__} names settings but no way to fit them")
-
-    def _fit_blocks(self, votes: WideVotes, session: WidePasses, watch: Watch) -> FarFit:
-        raise OptionError(NOT_HERE.format(self.name))
-
-
-def _told_blocks(session: WidePasses, watch: Watch, told: Knowledge | None, before: Learned | None) -> Watch:
-    """Returns a watch over rows that are on the executors, after telling these what is known of their workers."""
-    if told is not None:
-        session.remember(partial(pseudo_votes, told))
-    if before is None:
-        return watch
-    params = session.given(before.priors, partial(_carried, loosened(before)))
-    return replace(watch, how=replace(watch.how, warm=Warm(params, before.iterations)))
 
 
 def _carried(before: Learned, panel: Panel) -> Parameters:
     return transfer(before, panel).params
-
-
-def _codes(start: ArrayLike, tasks: int, labels: int) -> NDArray[np.int32]:
-    """Return label codes that a caller gives, [tasks], as the passes want them; nothing else is cast to codes."""
-    try:
-        given = np.asarray(start)
-    except ValueError:  # lines of unlike lengths
-        given = np.asarray(None)
-    if given.shape == (0,) and not isinstance(start, np.ndarray):
-        given = given.astype(np.int32)  # an empty list has no type of its own
-    right = f"give the code of a label, 0 to {labels - 1}, for each of the {tasks} tasks, as whole numbers"
-    if given.dtype.kind not in "iu" or given.shape != (tasks,):
-        raise OptionError(f"start is {shown(start)}: {right}")
-    wrong = (given < 0) | (given >= labels)
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        raise OptionError(f"start holds {given[at]} at index {at}: {right}")
-    return np.array(given, np.int32, order="C")

@@ -1,60 +1,113 @@
-"""The M-step of Dawid-Skene: class priors and one confusion matrix a worker (the paper's equations 3, 4, 9, 10)."""
+"""Recipes of the EM family, and the M-step of Dawid-Skene: one confusion matrix per worker (equations 3, 4, 9, 10)."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.engines.base import ClassEstimate, Gather, WorkerBlock
 from quorate.exact import LOG_UNIT, sum_of, whole
-from quorate.params import Parameters
-from quorate.prior import Prior, WorkerPrior
-from quorate.statistics import Statistics
+from quorate.models.base import Model
+from quorate.params import Lines
+from quorate.prior import ClassPrior, Prior, WorkerPrior, lay_out
 from quorate.votes import Panel
 
 Floats = NDArray[np.float64]
-NOTHING = Prior()
 
 
-class Tables(Protocol):
-    """What makes the table of counts: a session, or a block of workers."""
+@dataclass(frozen=True, eq=False)
+class Beliefs:
+    """What is believed beforehand of every worker alike, and of the labels; histories come with the workers."""
 
-    def confusion_table(self, counts: Any, smoothing: float) -> tuple[Floats, Floats]:
-        """Returns log pi, [rows, K], and the votes of each worker by true label, [workers, K]."""
-        ...
+    smoothing: float = 0.0
+    shared: Floats | None = None  # [K given, K true] pseudo-votes that every worker gets
+    classes: ClassPrior | None = None
 
-
-def estimate(session: Tables, panel: Panel, statistics: Statistics, prior: Prior = NOTHING) -> Parameters:
-    """Returns the parameters that maximise the (penalised) likelihood of these statistics."""
-    believed, smoothing = prior.workers, prior.smoothing
-    counts = statistics.counts if believed is None else statistics.counts + believed.cells
-    table, totals = session.confusion_table(counts, smoothing)
-    if believed is not None:
-        totals = _add_absent(panel, table, totals, believed, smoothing)
-    priors, penalty = class_priors(statistics, prior)
-    penalty += _penalty(panel, table, totals, prior)
-    return Parameters(priors, table, totals, prior, penalty, shares=followed(statistics, prior))
+    def of(self, block: WorkerBlock) -> Prior:
+        """Return the prior over the rows of some workers."""
+        return Prior(self.smoothing, lay_out(block.panel, self.shared, block.history), self.classes)
 
 
-def class_priors(statistics: Statistics, prior: Prior) -> tuple[Floats, float]:
-    """Returns p_c, [K], and what is believed of them adds to the likelihood."""
-    if prior.classes is not None:
-        return prior.classes.estimate(statistics.class_counts)
-    return label_shares(statistics), 0.0
+@dataclass(frozen=True, eq=False)
+class EMRecipe:
+    """The recipe of a model whose parameters are class priors and a table; `on` is for those who inherit."""
+
+    model: Model
+    beliefs: Beliefs = Beliefs()
+
+    @property
+    def name(self) -> str:
+        """The model's name in messages."""
+        return self.model.name
+
+    @property
+    def tol(self) -> float:
+        """The change below which the loop stops."""
+        return float(getattr(self.model, "tol", 0.0))
+
+    @property
+    def max_iter(self) -> int:
+        """The most iterations."""
+        return int(getattr(self.model, "max_iter", 1))
+
+    @property
+    def stop(self) -> str:
+        """The stopping rule."""
+        return str(getattr(self.model, "stop", "priors"))
+
+    @property
+    def starts_hard(self) -> bool:
+        """Whether the first M-step is fed with hard labels."""
+        return self.model.starts_hard
+
+    @property
+    def is_likelihood(self) -> bool:
+        """Whether scores are log-probabilities."""
+        return self.model.is_likelihood
+
+    def next_is_hard(self, was_hard: bool, change: float) -> bool:
+        """Return whether the next E-step is hard."""
+        return self.model.next_is_hard(was_hard, change)
+
+    def class_priors(self, class_counts: Any) -> ClassEstimate:
+        """Return p_c of the class counts of a pass, [K]; priors that are fixed cannot stop a fit, so shares of labels do."""
+        shares: Floats = class_counts / max(sum_of(np.asarray(class_counts, np.float64)), 1.0)
+        given = self.beliefs.classes
+        if given is None:
+            return ClassEstimate(shares, 0.0, shares)
+        priors, penalty = given.estimate(class_counts)
+        return ClassEstimate(priors, penalty, shares if given.weight is None else priors)
+
+    def shared(self, priors: Floats, gather: Gather) -> None:
+        """Return nothing: a worker's lines follow from its own counts."""
 
 
-def followed(statistics: Statistics, prior: Prior) -> Floats | None:
-    """Returns the shares of the labels, [K], where the priors are fixed: priors that do not move cannot stop a fit."""
-    fixed = prior.classes is not None and prior.classes.weight is None
-    return label_shares(statistics) if fixed else None
+class ConfusionRecipe(EMRecipe):
+    """One confusion matrix per worker: the paper's equations 3 and 10."""
+
+    def on(self, block: WorkerBlock) -> ConfusionStep:
+        """Return the M-step of these workers."""
+        return ConfusionStep(block, self.beliefs.of(block))
 
 
-def label_shares(statistics: Statistics) -> Floats:
-    """Returns the shares of the labels among the tasks, [K]."""
-    counts = statistics.class_counts
-    out: Floats = counts / max(sum_of(np.asarray(counts, np.float64)), 1.0)
-    return out
+@dataclass(frozen=True, eq=False)
+class ConfusionStep:
+    """The M-step of some workers: counts normalised per worker and true label."""
+
+    block: WorkerBlock
+    prior: Prior
+
+    def __call__(self, counts: Any, shared: Any = None) -> Lines:
+        """Return log pi that maximises the (penalised) likelihood of these counts, [rows, K]."""
+        believed, smoothing, panel = self.prior.workers, self.prior.smoothing, self.block.panel
+        counts = counts if believed is None else counts + believed.cells
+        table, totals = self.block.tables(counts, panel.worker_ptr, smoothing)
+        if believed is not None:
+            totals = _add_absent(panel, table, totals, believed, smoothing)
+        return Lines(table, totals, self.prior, _penalty(panel, table, totals, self.prior))
 
 
 def _add_absent(panel: Panel, table: Floats, totals: Floats, believed: WorkerPrior, smoothing: float) -> Floats:

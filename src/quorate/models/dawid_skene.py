@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from quorate import em
 from quorate.engines import memory
 from quorate.engines.base import Session
-from quorate.engines.spark_blocks import Block
-from quorate.engines.spark_wide import WidePasses
 from quorate.fit import Fit
-from quorate.io.spark_votes import WideVotes
-from quorate.models.base import COMMON, Model, Watch
-from quorate.models.blocks import Beliefs, Confusions, FarFit, Spread, far_population
-from quorate.models.confusion import Tables, estimate
+from quorate.models.base import COMMON, Knowns, Model
+from quorate.models.confusion import Beliefs, ConfusionRecipe
 from quorate.models.population import AUTO, population
-from quorate.params import Parameters
-from quorate.prior import ClassPrior, Prior, lay_out
 from quorate.settings import MOST_VOTES, Choice, Number, Rules
-from quorate.statistics import Statistics
-from quorate.votes import Panel
 
 FAMILY: Rules = {
     **COMMON,
@@ -53,19 +45,12 @@ class DawidSkene(Model):
     strength: float | str = 0.0
     stop: str = "priors"
 
-    def next_is_hard(self, was_hard: bool, change: float) -> bool:
-        """Returns whether the next E-step is hard: as the first one was."""
-        return self.starts_hard
-
-    def _fit(self, panel: Panel, session: Session, watch: Watch) -> Fit:
-        prior, strength = prior_of(self, panel, session, watch)
-        return replace(em.run(session, _Plugged(self, session, panel, prior), watch.how), strength=strength)
-
-    def _fit_blocks(self, votes: WideVotes, session: WidePasses, watch: Watch) -> FarFit:
-        lent = far_population(session, self.strength)
-        beliefs = Beliefs(self.smoothing, None if lent is None else lent.votes)
-        fit = em.run(session, Spread(session, _Blocks(self, beliefs), watch.classes), watch.how)
-        return FarFit(replace(fit, strength=0.0 if lent is None else lent.strength), Confusions(beliefs), fit.params, {})
+    def _fit(self, session: Session, known: Knowns) -> Fit:
+        beliefs, strength = beliefs_of(self, session, known)
+        ended = em.run(session, ConfusionRecipe(self, beliefs), known.options)
+        outcome = session.finish()
+        params, statistics, _ = session.estimate()
+        return Fit(outcome, params, statistics, ended.trace, ended.converged, strength=strength)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,37 +91,6 @@ class Hybrid(DawidSkene):
         return was_hard or change <= self.switch
 
 
-class _Plugged:
-    """A model's settings together with the votes at hand: what the loop asks for."""
-
-    def __init__(self, model: DawidSkene, session: Tables, panel: Panel, prior: Prior) -> None:
-        self.name = model.name
-        self.tol = model.tol
-        self.max_iter = model.max_iter
-        self.stop = model.stop
-        self.starts_hard = model.starts_hard
-        self.is_likelihood = True
-        self.next_is_hard = model.next_is_hard
-        self._prior = prior
-        self._session = session
-        self._panel = panel
-
-    def m_step(self, statistics: Statistics) -> Parameters:
-        """Returns p_c and log pi of these statistics."""
-        return estimate(self._session, self._panel, statistics, self._prior)
-
-
-@dataclass(frozen=True, eq=False)
-class _Blocks:
-    """Makes the recipe of a block."""
-
-    model: DawidSkene
-    beliefs: Beliefs
-
-    def __call__(self, block: Block, classes: ClassPrior | None = None) -> _Plugged:
-        return _Plugged(self.model, block, block, self.beliefs.on(block, classes))
-
-
 class Pulled(Protocol):
     """Settings of a model whose workers can be pulled toward something."""
 
@@ -151,9 +105,10 @@ class Pulled(Protocol):
         ...
 
 
-def prior_of(model: Pulled, panel: Panel, session: Session, watch: Watch) -> tuple[Prior, float]:
-    """Returns what is believed beforehand, in force in every M-step, and the strength of the population's part."""
-    shared, strength = None, 0.0
-    if model.strength != 0:
-        shared, strength = population(panel, session.start(hard=True), model.strength)
-    return Prior(model.smoothing, lay_out(panel, shared, watch.history), watch.classes), strength
+def beliefs_of(model: Pulled, session: Session, known: Knowns) -> tuple[Beliefs, float]:
+    """Return what is believed beforehand, in force in every M-step, and the strength of the population's part."""
+    if model.strength == 0:
+        return Beliefs(model.smoothing, None, known.classes), 0.0
+    session.start(hard=True)
+    lent = population(session.gather, model.strength)
+    return Beliefs(model.smoothing, lent.votes, known.classes), lent.strength

@@ -5,25 +5,36 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quorate import em
-from quorate.engines import base, memory
-from quorate.engines.base import GladModel, GladPasses, OffersGlad, Session, kept
+from quorate.engines import memory
+from quorate.engines.base import (
+    Checkpoint,
+    ClassEstimate,
+    Gather,
+    GladModel,
+    GladPasses,
+    MStep,
+    OffersGlad,
+    PassSums,
+    Recipe,
+    Session,
+    WorkerBlock,
+)
 from quorate.errors import OptionError
 from quorate.fit import Fit
-from quorate.kernels.reference import Sums
 from quorate.models.ascent import Point, climb
-from quorate.models.base import COMMON, NOT_HERE, Model, Watch
-from quorate.models.confusion import estimate
+from quorate.models.base import COMMON, Knowns, Model
+from quorate.models.confusion import ConfusionRecipe
 from quorate.prior import ClassPrior
 from quorate.settings import Choice, Number, Rules
 from quorate.transfer import other_labels
 from quorate.vectors import Vector, alike, pieces, summed
-from quorate.votes import Votes
 
 Floats = NDArray[np.float64]
 
@@ -70,52 +81,42 @@ class GLAD(Model):
     m_tol: float = 0.01
     class_priors: str = "uniform"
 
-    def _fit(self, votes: Votes, session: Session, watch: Watch) -> Fit:
+    def _fit(self, session: Session, known: Knowns) -> Fit:
         if not isinstance(session, OffersGlad):
-            raise OptionError(NOT_HERE.format(self.name))
-        possible = watch.possible(votes, session)
-        plugged = _Plugged(self, votes, session.glad(), possible, watch.classes)
-        ended = em.iterate(plugged, plugged, watch.how.progress)
-        model, passes = ended.params.model, plugged.passes
-        ability, difficulty = np.array(model.x[slice(0, votes.n_workers)]), kept(session, _difficulty(model.x, votes.n_workers))
-        del plugged  # and with it the vectors of the last M-step
+            raise OptionError(f"this engine cannot run model {self.name!r}: choose engine='cpu', 'disk' or 'reference'")
+        votes, possible = known.votes, known.possible(session)
+        steps = GladSteps(self, session.glad(), possible, known.classes)
+        ended = em.iterate(steps, steps, partial(steps.start, hard=False), replace(known.options, start=None, warm=None))
+        model, passes = steps.model, steps.passes
+        ability, difficulty = np.array(model.x[slice(0, votes.n_workers)]), session.keep(_difficulty(model.x, votes.n_workers))
+        del steps  # and with it the vectors of the last M-step
         outcome, statistics = passes.finish(model)
-        confusions = estimate(session, votes, statistics)  # to be looked at; labels come from the abilities
+        session.count(statistics)
+        params = session.estimate(ConfusionRecipe(self)).params  # to be looked at; labels come from the abilities
         return Fit(
             outcome,
-            confusions if watch.classes is None else replace(confusions, priors=ended.params.priors),
+            params if known.classes is None else replace(params, priors=ended.classes.priors),
             statistics,
             ended.trace,
             ended.converged,
             worker_columns={"ability": ability},
             task_columns={"difficulty": difficulty},
             posterior=lambda: passes.posterior(model),
-            scored_by=ended.params.priors,
+            scored_by=ended.classes.priors,
             skill=1.0 / (1.0 + np.exp(-ability * math.exp(MEAN))),  # on a task of mean difficulty
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Abilities:
-    """What GLAD's M-step estimates."""
+class GladSteps:
+    """GLAD's settings together with the votes at hand: recipe and steps of the loop in one, over passes of its own kind."""
 
-    priors: Floats  # [K]
-    model: GladModel  # whose x the M-step moves
-    penalty: float  # the logarithm of the normal priors at x, less their constant
-
-    @property
-    def label_shares(self) -> Floats:
-        """The priors: GLAD stops by its objective."""
-        return self.priors
-
-
-class _Plugged:
-    """GLAD's settings together with the votes at hand: what the loop asks for."""
+    starts_hard = False
+    is_likelihood = True
+    stop = "objective"
 
     def __init__(
         self,
         model: GLAD,
-        votes: Votes,
         passes: GladPasses,
         possible: NDArray[np.bool_],  # [K]
         classes: ClassPrior | None = None,
@@ -123,74 +124,84 @@ class _Plugged:
         self.name = model.name
         self.tol = model.tol
         self.max_iter = model.max_iter
-        self.stop = "objective"
-        self.starts_hard = False
-        self.is_likelihood = True
         self.passes = passes
         self._settings = model
         self._classes = classes
         self._log_others = math.log(other_labels(possible))  # with one label no vote can be wrong
         uniform = possible / max(int(possible.sum()), 1)
-        start = uniform if classes is None else classes.priors
+        self._start = uniform if classes is None else classes.priors
         x = passes.vector()
         for cut in pieces(len(x)):
             x[cut] = np.full(cut.stop - cut.start, MEAN)
-        self._now = self._abilities(start, x)
+        self.model = self._model(self._start, x)
 
-    def resume(self) -> base.Point | None:
-        """Returns where this very fit was broken off, after the E-step it ended with; None where it was not."""
+    def restore(self) -> Checkpoint | None:
+        """Return where this very fit was interrupted, after the E-step it ended with; None where it was not."""
         found = self.passes.resume()
         if found is None:
             return None
         point, x = found
-        self._now = self._abilities(point.priors, x)
-        return replace(point, statistics=self.passes.expect(self._now.model))
+        self.model = self._model(point.shares, x)
+        return replace(point, class_counts=self.start(hard=False).class_counts)
 
-    def note(self, point: base.Point) -> None:
-        """Keeps a point to go on from: abilities and difficulties, from which an E-step follows."""
-        self.passes.note(point, self._now.model.x)
+    def checkpoint(self, point: Checkpoint) -> None:
+        """Store a point to resume from: abilities and difficulties, from which an E-step follows."""
+        self.passes.note(point, self.model.x)
 
-    def start(self, *, hard: bool) -> Sums:
-        """Returns the sums of the E-step under the means of the priors: every worker able, every task easy."""
-        return self.passes.expect(self._now.model)
+    def fingerprint(self) -> bytes:
+        """Return nothing: the likelihood rises, so nothing comes back."""
+        return b""
 
-    def step(self, params: Abilities, *, hard: bool, likelihood: bool = True) -> Sums:
-        """Returns the sums of the E-step under these abilities."""
-        return self.passes.expect(params.model)
+    def start(self, *, hard: bool) -> PassSums:
+        """Return the sums of the E-step under the current abilities: at first, every worker able, every task easy."""
+        return self.e_step(hard=hard)
+
+    def e_step(self, *, hard: bool, likelihood: bool = True) -> PassSums:
+        """Return the sums of the E-step under the current abilities."""
+        sums = self.passes.expect(self.model)
+        return PassSums(self.passes.class_counts(), sums.log_likelihood, changed=sums.changed, penalty=_log_prior(self.model.x))
 
     def next_is_hard(self, was_hard: bool, change: float) -> bool:
-        """Returns that no E-step is hard."""
+        """Return that no E-step is hard."""
         return False
 
-    def m_step(self, statistics: Sums) -> Abilities:
-        """Returns abilities and difficulties under which the expected log-likelihood is higher."""
-        priors, penalty = self._now.priors, 0.0
+    def class_priors(self, class_counts: Any) -> ClassEstimate:
+        """Return p_c, [K]: given, estimated, or the same for every label that there is."""
+        priors, penalty = self._start, 0.0
         if self._classes is not None:
-            priors, penalty = self._classes.estimate(self.passes.class_counts())
+            priors, penalty = self._classes.estimate(class_counts)
         elif self._settings.class_priors == "estimated":
-            counts = self.passes.class_counts()
-            priors = counts / max(float(counts.sum()), 1.0)
+            priors = class_counts / max(float(class_counts.sum()), 1.0)
+        return ClassEstimate(priors, penalty, priors)
+
+    def shared(self, priors: Floats, gather: Gather) -> None:
+        """Return nothing: this M-step goes over the votes itself."""
+
+    def on(self, block: WorkerBlock) -> MStep:
+        """Raise: abilities and difficulties do not follow from the counts of workers."""
+        raise TypeError("GLAD has no lines per worker")
+
+    def m_step(self, recipe: Recipe, priors: Floats) -> None:
+        """Move abilities and difficulties to where the expected log-likelihood is higher."""
         top = climb(
             self._point,
-            self._point(self._now.model.x),
+            self._point(self.model.x),
             most_steps=self._settings.m_steps,
             share=self._settings.m_tol,
             least=CLOSER * self._settings.tol,
         )
-        self._now = self._abilities(priors, top.x, penalty)
-        return self._now
+        self.model = self._model(priors, top.x)
 
     def _point(self, x: Vector) -> Point:
         """Returns the penalised expected log-likelihood at x."""
         slope, curvature = alike(x), alike(x)
         with np.errstate(over="ignore"):
-            value = self.passes.gradient(replace(self._now.model, x=x), slope, curvature, _believe)
+            value = self.passes.gradient(replace(self.model, x=x), slope, curvature, _believe)
         return Point(x, value, slope, curvature)
 
-    def _abilities(self, priors: Floats, x: Vector, penalty: float = 0.0) -> Abilities:
+    def _model(self, priors: Floats, x: Vector) -> GladModel:
         with np.errstate(divide="ignore"):
-            log_prior = np.log(priors)
-        return Abilities(priors, GladModel(x, log_prior, self._log_others), _log_prior(x) + penalty)
+            return GladModel(x, np.log(priors), self._log_others)
 
 
 def _believe(x: Floats, slope: Floats, curvature: Floats, *, of_tasks: bool) -> float:

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quorate import em
 from quorate.engines import memory
-from quorate.engines.base import Session
-from quorate.engines.spark_blocks import Block
-from quorate.engines.spark_tell import Column
-from quorate.engines.spark_wide import Shown, WidePasses
+from quorate.engines.base import Session, WorkerBlock
 from quorate.fit import Fit
-from quorate.io.spark_votes import WideVotes
-from quorate.models.base import COMMON, Model, Watch
-from quorate.models.blocks import Beliefs, Confusions, FarFit, Spread
-from quorate.models.confusion import class_priors, estimate
-from quorate.params import Parameters
-from quorate.prior import ClassPrior, Others, Prior
+from quorate.models.base import COMMON, Knowns, Model
+from quorate.models.confusion import ConfusionRecipe, EMRecipe
+from quorate.params import Lines
 from quorate.settings import Number, Rules
-from quorate.statistics import Statistics
-from quorate.votes import Votes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,79 +39,54 @@ class IWMV(Model):
     room: ClassVar[memory.Room] = memory.WEIGHTED
     takes: ClassVar[frozenset[str]] = frozenset({"history", "warm_start"})
     rules: ClassVar[Rules] = {**COMMON, "max_iter": Number(least=1, whole=True)}
+    stop: ClassVar[str] = "labels"
+    starts_hard: ClassVar[bool] = True
+    is_likelihood: ClassVar[bool] = False
 
     max_iter: int = 100
 
-    def _fit(self, votes: Votes, session: Session, watch: Watch) -> Fit:
-        recipe = _Plugged(self, votes, watch.history)
-        ended = em.begin(session, recipe, replace(watch.how, likelihood=False))
-        outcome, agreeing = session.weigh(ended.params)
+    def _fit(self, session: Session, known: Knowns) -> Fit:
+        ended = em.run(session, WeightRecipe(self), replace(known.options, likelihood=False))
+        outcome = session.weighted_majority()
+        params, statistics, columns = session.estimate(ConfusionRecipe(self))
         return Fit(
             outcome,
-            estimate(session, votes, agreeing),
-            agreeing,
+            params,
+            statistics,
             ended.trace,
             ended.converged,
-            posterior=lambda: session.weight_shares(ended.params),
-            worker_columns={"weight": recipe.weights},
-            skill=recipe.weights,
+            worker_columns=columns,
+            skill=columns.get("weight"),
         )
 
-    def _fit_blocks(self, votes: WideVotes, session: WidePasses, watch: Watch) -> FarFit:
-        make = _Blocks(self)
-        ended = em.begin(session, Spread(session, make, None), replace(watch.how, likelihood=False))
-        outcome, agreeing = session.weigh(ended.params)
-        params = replace(ended.params, priors=class_priors(agreeing, Prior())[0])
-        fit = Fit(outcome, params, agreeing, ended.trace, ended.converged)
-        return FarFit(fit, Confusions(Beliefs()), agreeing, {"weight": Shown(Column("weights", make), ended.params)})
+
+class WeightRecipe(EMRecipe):
+    """Weights from agreement, until no label changes."""
+
+    def on(self, block: WorkerBlock) -> WeightStep:
+        """Return the M-step of these workers."""
+        return WeightStep(block)
 
 
-@dataclass(frozen=True, eq=False)
-class _Blocks:
-    """Makes the recipe of a block."""
+class WeightStep:
+    """The M-step of some workers: a vote speaks for its own label, with K * accuracy - 1."""
 
-    model: IWMV
+    def __init__(self, block: WorkerBlock) -> None:
+        panel = self._panel = block.panel
+        self._cells = np.arange(panel.n_rows), panel.row_label
+        self._agreed, self._per_worker = np.zeros(panel.n_workers), self._by_worker(block.row_votes())
+        if block.history is not None:  # votes that agreed, and all of them, before these
+            past = block.history
+            np.add.at(self._agreed, past.worker, past.counts[np.arange(len(past.label)), past.label])
+            np.add.at(self._per_worker, past.worker, past.counts.sum(axis=1))
 
-    def __call__(self, block: Block, classes: ClassPrior | None = None) -> _Plugged:
-        return _Plugged(self.model, block, block.history)
+    def __call__(self, counts: Any, shared: Any = None) -> Lines:
+        """Return the table of weights, [rows, K]."""
+        panel, k = self._panel, self._panel.n_labels
+        weights = k * (self._by_worker(counts[self._cells]) + self._agreed) / self._per_worker - 1.0
+        table = np.zeros((panel.n_rows, k))
+        table[self._cells] = np.repeat(weights, np.diff(panel.worker_ptr))
+        return Lines(table, np.zeros((0, k)), uses_prior=False, columns={"weight": weights})
 
-
-class _Plugged:
-    """What the loop asks for: weights from agreement, until no label changes."""
-
-    tol = 0.0
-    stop = "labels"
-    starts_hard = True
-    is_likelihood = False
-
-    def __init__(self, model: IWMV, votes: Votes | Block, history: Others | None) -> None:
-        self.name = model.name
-        self.max_iter = model.max_iter
-        self.weights = np.zeros(votes.n_workers)
-        self._votes = votes
-        self._cells = np.arange(votes.n_rows), votes.row_label
-        self._agreed, self._per_worker = np.zeros(votes.n_workers), self._by_worker(votes.votes_per_row())
-        if history is not None:  # votes that agreed, and all of them, before these
-            own = history.counts[np.arange(len(history.label)), history.label]
-            np.add.at(self._agreed, history.worker, own)
-            np.add.at(self._per_worker, history.worker, history.counts.sum(axis=1))
-
-    def own_label(self, statistics: Statistics) -> NDArray[np.int64] | NDArray[np.float64]:
-        """Returns the votes of each row whose task has the label they gave, [rows]."""
-        return statistics.counts[self._cells]
-
-    def m_step(self, statistics: Statistics) -> Parameters:
-        """Returns the table of weights: a vote speaks for its own label, with K * accuracy - 1."""
-        k = self._votes.n_labels
-        self.weights = k * (self._by_worker(self.own_label(statistics)) + self._agreed) / self._per_worker - 1.0
-        table = np.zeros((self._votes.n_rows, k))
-        table[self._cells] = np.repeat(self.weights, np.diff(self._votes.worker_ptr))
-        priors = statistics.class_counts / max(statistics.class_counts.sum(), 1.0)
-        return Parameters(priors, table, np.zeros((0, k)), uses_prior=False)
-
-    def next_is_hard(self, was_hard: bool, change: float) -> bool:
-        """Returns True: labels are always hard."""
-        return True
-
-    def _by_worker(self, by_row: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
-        return self._votes.by_worker(by_row).astype(np.float64)
+    def _by_worker(self, by_row: Any) -> NDArray[np.float64]:
+        return self._panel.by_worker(by_row).astype(np.float64)

@@ -5,19 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from quorate.engines import memory
 from quorate.engines.base import Session
-from quorate.engines.spark_wide import WidePasses
 from quorate.fit import Fit
-from quorate.io.spark_votes import WideVotes
-from quorate.models.base import Model, Watch
-from quorate.models.blocks import Beliefs, Confusions, FarFit
-from quorate.models.confusion import class_priors, estimate
-from quorate.params import Parameters
-from quorate.prior import Prior
-from quorate.votes import Panel
+from quorate.models.base import Knowns, Model
+from quorate.models.confusion import ConfusionRecipe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,12 +30,7 @@ class MajorityVote(Model):
     scoring: ClassVar[str] = "heads"
     takes: ClassVar[frozenset[str]] = frozenset()
 
-    def _fit(self, panel: Panel, session: Session, watch: Watch) -> Fit:
-        outcome, statistics = session.majority()
-        return Fit(outcome, estimate(session, panel, statistics), statistics, posterior=session.shares)
-
-    def _fit_blocks(self, votes: WideVotes, session: WidePasses, watch: Watch) -> FarFit:
-        outcome, statistics = session.majority()
-        priors, _ = class_priors(statistics, Prior())
-        params = Parameters(priors, np.zeros((0, votes.n_labels)), np.zeros((0, votes.n_labels)))
-        return FarFit(Fit(outcome, params, statistics), Confusions(Beliefs()), statistics, {})
+    def _fit(self, session: Session, known: Knowns) -> Fit:
+        outcome = session.majority()
+        params, statistics, _ = session.estimate(ConfusionRecipe(self))
+        return Fit(outcome, params, statistics)

@@ -9,23 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quorate import em
-from quorate.engines.base import Session
-from quorate.engines.spark_blocks import Block
-from quorate.engines.spark_tell import Column
-from quorate.engines.spark_wide import Shown, WidePasses
+from quorate.engines.base import Session, WorkerBlock
 from quorate.exact import unit_below, whole
 from quorate.fit import Fit
-from quorate.io.spark_votes import WideVotes
-from quorate.models.base import Model, Watch
-from quorate.models.blocks import Beliefs, Confusions, FarFit, Spread, far_population
-from quorate.models.confusion import class_priors, estimate, followed
-from quorate.models.dawid_skene import FAMILY, prior_of
-from quorate.params import Parameters
+from quorate.models.base import Knowns, Model
+from quorate.models.confusion import ConfusionRecipe, EMRecipe
+from quorate.models.dawid_skene import FAMILY, beliefs_of
+from quorate.params import Lines
 from quorate.prior import ClassPrior, Prior
 from quorate.settings import Choice, Rules
-from quorate.statistics import Statistics
 from quorate.transfer import coin_table, other_labels
-from quorate.votes import Panel
 
 Floats = NDArray[np.float64]
 
@@ -56,80 +49,53 @@ class OneCoin(Model):
     stop: str = "priors"
     class_priors: str = "uniform"
 
-    def _fit(self, panel: Panel, session: Session, watch: Watch) -> Fit:
-        possible, given = watch.possible(panel, session), watch.classes
-        watch = replace(watch, classes=self._classes(given, possible))
-        prior, strength = prior_of(self, panel, session, watch)
-        recipe = _Plugged(self, panel, prior, other_labels(possible))
-        fit = em.run(session, recipe, watch.how)
-        confusions = estimate(session, panel, fit.statistics, prior)  # to be looked at; labels come from the coins
-        return replace(
-            fit,
-            params=replace(confusions, priors=_reported(fit.params, given)),
-            posterior=lambda: session.posterior(fit.params),
-            worker_columns={"skill": recipe.coin},
-            skill=recipe.coin,
-            scored_by=fit.params.priors,
+    def _fit(self, session: Session, known: Knowns) -> Fit:
+        possible, given = known.possible(session), known.classes
+        beliefs, strength = beliefs_of(self, session, replace(known, classes=self._classes(given, possible)))
+        recipe = CoinRecipe(self, beliefs, other_labels(possible))
+        ended = em.run(session, recipe, known.options)
+        outcome = session.finish()
+        params, statistics, columns = session.estimate(ConfusionRecipe(self, beliefs))  # labels come from the coins
+        return Fit(
+            outcome,
+            replace(params, priors=ended.classes.shares if given is None else ended.classes.priors),
+            statistics,
+            ended.trace,
+            ended.converged,
+            worker_columns=columns,
+            skill=columns.get("skill"),
+            scored_by=ended.classes.priors,
             strength=strength,
         )
 
-    def _fit_blocks(self, votes: WideVotes, session: WidePasses, watch: Watch) -> FarFit:
-        possible, given = watch.possible(votes, session), watch.classes
-        lent = far_population(session, self.strength)
-        beliefs = Beliefs(self.smoothing, None if lent is None else lent.votes)
-        make = _Blocks(self, beliefs, other_labels(possible))
-        fit = em.run(session, Spread(session, make, self._classes(given, possible)), watch.how)
-        skill = {"skill": Shown(Column("coin", make), fit.params)}
-        fit = replace(
-            fit,
-            params=replace(fit.params, priors=_reported(fit.params, given)),
-            scored_by=fit.params.priors,
-            strength=0.0 if lent is None else lent.strength,
-        )
-        return FarFit(fit, Confusions(beliefs), fit.statistics, skill)
-
     def _classes(self, given: ClassPrior | None, possible: NDArray[np.bool_]) -> ClassPrior | None:
-        """Returns the class priors in force: the caller's, or equal ones for the labels there are, [K], or none: estimated."""
+        """Return the class priors in force: the caller's, or equal ones for the labels there are, [K], or none: estimated."""
         if given is not None or self.class_priors == "estimated":
             return given
         return ClassPrior(possible / max(int(possible.sum()), 1))
 
 
-def _reported(params: Parameters, given: ClassPrior | None) -> Floats:
-    """Returns the priors to be told, [K]: those that the caller gave, else the shares of the labels among the tasks."""
-    return params.label_shares if given is None else params.priors
-
-
 @dataclass(frozen=True, eq=False)
-class _Blocks:
-    """Makes the recipe of a block."""
+class CoinRecipe(EMRecipe):
+    """One accuracy per worker; errors fall on any other label."""
 
-    model: OneCoin
-    beliefs: Beliefs
-    others: int
+    others: int = 1  # labels that an error can fall on
 
-    def __call__(self, block: Block, classes: ClassPrior | None = None) -> _Plugged:
-        return _Plugged(self.model, block, self.beliefs.on(block, classes), self.others)
+    def on(self, block: WorkerBlock) -> CoinStep:
+        """Return the M-step of these workers."""
+        return CoinStep(block, self.beliefs.of(block), self.others)
 
 
-class _Plugged:
-    """What the loop asks for: a coin per worker."""
+class CoinStep:
+    """The M-step of some workers: the share of right votes of each."""
 
-    starts_hard = False
-    is_likelihood = True
-
-    def __init__(self, model: OneCoin, panel: Panel, prior: Prior, others: int) -> None:
-        self.name = model.name
-        self.tol = model.tol
-        self.max_iter = model.max_iter
-        self.stop = model.stop
-        self.coin = np.zeros(panel.n_workers)
-        self._panel = panel
+    def __init__(self, block: WorkerBlock, prior: Prior, others: int) -> None:
+        panel = self._panel = block.panel
         self._prior = prior
         self._others = others
         self._own = np.arange(panel.n_rows), panel.row_label
         s, believed = float(prior.smoothing), prior.workers
-        k = self._others + 1
+        k = others + 1
         # Pseudo-votes that are right, and wrong ones: smoothing fills K x K cells of which K are right.
         self._right, self._wrong = np.full(panel.n_workers, k * s), np.full(panel.n_workers, k * (k - 1) * s)
         if believed is not None:  # in units that add up exactly, see `prior.lay_out`
@@ -140,26 +106,20 @@ class _Plugged:
             self._right += right
             self._wrong += believed.totals.sum(axis=1) - right
 
-    def m_step(self, statistics: Statistics) -> Parameters:
-        """Returns the share of right votes of each worker as a table."""
+    def __call__(self, counts: Any, shared: Any = None) -> Lines:
+        """Return the table of the share of right votes of each worker, [rows, K]."""
         panel = self._panel
-        right, wrong = self._counted(statistics.counts)
+        right, wrong = self._counted(counts)
         right, wrong = right + self._right, wrong + self._wrong
         total = right + wrong
         total = np.where(total > 0, total, 1.0)
-        self.coin = right / total
-        priors, penalty = class_priors(statistics, self._prior)
-        table = coin_table(panel, self.coin, wrong / total, self._others)
-        penalty += _believed(self._right, self.coin) + _believed(self._wrong, wrong / total / self._others)
-        none = np.zeros((panel.n_workers, panel.n_labels))
-        return Parameters(priors, table, none, self._prior, penalty, shares=followed(statistics, self._prior))
-
-    def next_is_hard(self, was_hard: bool, change: float) -> bool:
-        """Returns that no E-step is hard."""
-        return False
+        coin = right / total
+        table = coin_table(panel, coin, wrong / total, self._others)
+        penalty = _believed(self._right, coin) + _believed(self._wrong, wrong / total / self._others)
+        return Lines(table, np.zeros((panel.n_workers, panel.n_labels)), self._prior, penalty, columns={"skill": coin})
 
     def _counted(self, counts: NDArray[Any]) -> tuple[Floats, Floats]:
-        """Returns the expected numbers of right and of wrong votes of each worker, [workers] each, of votes by row, [rows, K]."""
+        """Return the expected numbers of right and of wrong votes of each worker, [workers] each, of votes by row, [rows, K]."""
         units = whole(counts, unit_below(int(counts.sum()) + 1))  # these and what they leave are added apart: in any order
         rest = counts - units
         own, own_rest = units[self._own], rest[self._own]

@@ -7,13 +7,13 @@ the votes; see docs/decisions/012-priors.md for what other ways did to rare labe
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.engines.base import Gather, WorkerBlock
 from quorate.knowledge import given_votes
-from quorate.statistics import Statistics
 from quorate.votes import Panel
 
 Floats = NDArray[np.float64]
@@ -29,8 +29,8 @@ class Moments(NamedTuple):
     met: Floats  # [K true] workers that voted on such tasks
     beyond_first: Floats  # [K true] N - 1 of those
 
-    def plus(self, other: Moments) -> Moments:
-        """Returns the sums over both groups."""
+    def __add__(self, other: Moments) -> Moments:  # type: ignore[override]
+        """Return the sums over both groups."""
         return Moments(*(a + b for a, b in zip(self, other, strict=True)))
 
     def mean(self) -> Floats:
@@ -61,9 +61,13 @@ class Population(NamedTuple):
     strength: float  # their number
 
 
-def population(panel: Panel, statistics: Statistics, strength: float | str) -> Population:
-    """Returns the votes lent to each worker, from the (hard) statistics of majority vote; "auto" finds their number."""
-    return lent(moments(panel, statistics.counts), strength)
+def population(gather: Gather, strength: float | str) -> Population:
+    """Return the votes lent to each worker, from the (hard) counts of majority vote; "auto" finds their number."""
+    return lent(gather(_moments), strength)
+
+
+def _moments(block: WorkerBlock, counts: Any) -> Moments:
+    return moments(block.panel, counts)
 
 
 def lent(sums: Moments, strength: float | str) -> Population:
@@ -73,18 +77,13 @@ def lent(sums: Moments, strength: float | str) -> Population:
     return Population(number * sums.mean() * (frequency / max(float(frequency.sum()), 1.0)), number)
 
 
-def estimated_strength(panel: Panel, counts: NDArray[np.int64] | Floats) -> float:
-    """Returns the strength of a Dirichlet population of workers, by moments, from their votes by row, [rows, K].
+def strength_of(sums: Moments) -> float:
+    """Return the strength of a Dirichlet population of workers, by moments, from sums over all of them.
 
     Of N votes on tasks of one true label, with shares x_l about a mean m_l, the sum over l of (x_l - m_l)^2 is
     expected to be V (1/N + (1 - 1/N) rho), where V is the sum of m_l (1 - m_l) and rho = 1 / (strength + 1). Summed
     over workers and true labels, weighted by N, this is solved for rho.
     """
-    return strength_of(moments(panel, counts))
-
-
-def strength_of(sums: Moments) -> float:
-    """Returns the strength that `estimated_strength` tells of, from sums over all workers."""
     mean = sums.mean()
     # The sum of N (x_l - m_l)^2: as m is the mean weighted by N, that of N x_l^2 less that of N m_l^2.
     spread = sums.squares - sums.votes.sum(axis=0) * (mean**2).sum(axis=0)

@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any, Final
 
 from quorate.errors import OptionError, listed, shown, unknown
 from quorate.models.base import Model
-from quorate.models.dawid_skene import DawidSkene, FastDawidSkene, Hybrid
-from quorate.models.glad import GLAD
-from quorate.models.iwmv import IWMV
-from quorate.models.majority import MajorityVote
-from quorate.models.one_coin import OneCoin
 
-MODELS: Mapping[str, type[Model]] = MappingProxyType(
-    {m.name: m for m in (MajorityVote, DawidSkene, FastDawidSkene, Hybrid, OneCoin, IWMV, GLAD)}
-)
+HOMES: Final = {
+    "mv": "majority:MajorityVote",
+    "ds": "dawid_skene:DawidSkene",
+    "fds": "dawid_skene:FastDawidSkene",
+    "hybrid": "dawid_skene:Hybrid",
+    "one-coin": "one_coin:OneCoin",
+    "iwmv": "iwmv:IWMV",
+    "glad": "glad:GLAD",
+}  # adding a model adds a line here
+
+
+class Models(Mapping[str, type[Model]]):
+    """The classes of the models by name; the module of one is loaded when it is asked for."""
+
+    def __getitem__(self, name: str) -> type[Model]:
+        module, _, model = HOMES[name].partition(":")
+        found: type[Model] = getattr(import_module(f"quorate.models.{module}"), model)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(HOMES)
+
+    def __len__(self) -> int:
+        return len(HOMES)
+
+    def __contains__(self, name: object) -> bool:
+        return name in HOMES
+
+
+MODELS: Final = Models()
 
 
 def make(model: str | Model, defaults: Mapping[str, object], given: Mapping[str, Any]) -> Model:

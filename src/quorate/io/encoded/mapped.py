@@ -84,6 +84,8 @@ class StoredVocabulary(Vocabulary):
 class HashedVocabulary(StoredVocabulary):
     """Ids in the order of their hashes: one is found by its hash, without a dictionary of all of them."""
 
+    is_hashed = True
+
     def __init__(self, kind: Kind, values: StoredArray, offsets: StoredArray | None, hashes: StoredArray) -> None:
         super().__init__(kind, values, offsets)
         self._hashes = hashes  # [n] ascending

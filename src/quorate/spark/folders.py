@@ -8,8 +8,8 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from quorate.errors import InputError, listed
-from quorate.io.spark import Frame, plain_errors, session
-from quorate.io.spark_files import SHAPES
+from quorate.spark.files import SHAPES
+from quorate.spark.session import Frame, plain_errors, session
 
 Sink = Callable[[Frame, int], object]  # takes decisions (task, label, confidence, votes, tie, batch_id) and the batch's id
 

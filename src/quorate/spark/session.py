@@ -26,12 +26,6 @@ DTYPE: Final = {
 }
 
 
-def is_frame(source: object) -> bool:
-    """Returns whether this is a Spark frame, without loading Spark to find out."""
-    kind = type(source)
-    return kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")
-
-
 @contextmanager
 def _installed() -> Iterator[None]:
     try:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from quorate.engines.spark_blocks import Block, Named, Plan, State
-from quorate.engines.spark_mail import Decide, tasks_of
-from quorate.engines.spark_pass import Setting
+from quorate.engines.base import Recipe
 from quorate.io.ids import column
-from quorate.io.spark import ipc
-from quorate.statistics import Statistics
+from quorate.params import Parameters
+from quorate.spark.blocks import Named, State
+from quorate.spark.executor import Setting
+from quorate.spark.messages import Decide, tasks_of
+from quorate.spark.session import ipc
 from quorate.vocabulary import Vocabulary
 
-END = ""  # the name of the counts that a fit ended with
+END = "end"  # the name of the counts that a fit ended with
+OWN = "own"  # the name of the counts that its table was made of
 
 
 class Ids(NamedTuple):
@@ -33,13 +35,6 @@ class Tagged(NamedTuple):
     state: State
 
 
-class Column(NamedTuple):
-    """A figure of each worker that a model's recipe knows after its M-step."""
-
-    attribute: str
-    plan: Plan
-
-
 def tell_tasks(setting: Setting, decide: Decide, names: list[str] | None, items: Iterable[tuple[int, Any]]) -> Iterator[bytes]:
     """Yields frames of a part's tasks: probabilities by these names of labels, or the labels; as bytes."""
     every = list(items)
@@ -52,8 +47,8 @@ def tell_tasks(setting: Setting, decide: Decide, names: list[str] | None, items:
             yield ipc(frame)
 
 
-def tell_workers(columns: Mapping[str, Column], items: Iterable[tuple[int, Any]]) -> Iterator[bytes]:
-    """Yields the frame of a block's workers, as bytes."""
+def tell_workers(recipe: Recipe | None, names: tuple[str, ...], items: Iterable[tuple[int, Any]]) -> Iterator[bytes]:
+    """Yield the frame of a block's workers, as bytes; the names are of columns that the recipe knows."""
     for named, states in _named_in(items):
         block, end = named.block, states[END].counts
         if end.dtype == np.float64:  # right and agreeing votes; else the counts of hard labels
@@ -61,30 +56,26 @@ def tell_workers(columns: Mapping[str, Column], items: Iterable[tuple[int, Any]]
         else:
             right = agreeing = end[np.arange(block.n_rows), block.row_label]
         votes = block.by_worker(block.per_row)
-        told = {
+        columns = {
             "worker": column(named.workers),
             "votes": votes,
             "accuracy": block.by_worker(right) / votes,
             "agreement": block.by_worker(agreeing) / votes,
         }
-        for name, (attribute, plan) in columns.items():
-            recipe: Any = plan(block)
-            recipe.m_step(_statistics(block, states[name]))
-            told[name] = getattr(recipe, attribute)
-        yield ipc(pl.DataFrame(told))
+        if names and recipe is not None:
+            known = recipe.on(block.workers_here())(states[OWN].counts, None).columns
+            columns |= {name: known[name] for name in names}
+        yield ipc(pl.DataFrame(columns))
 
 
-def tell_confusion(plan: Plan, worker: str, items: Iterable[tuple[int, Any]]) -> list[NDArray[np.float64]]:
-    """Returns pi_cl of a worker of this block, [K true, K given], if there is one of this id."""
+def tell_confusion(recipe: Recipe, worker: str, items: Iterable[tuple[int, Any]]) -> list[NDArray[np.float64]]:
+    """Return pi_cl of a worker of this block, [K true, K given], if there is one of this id."""
     for named, states in _named_in(items):
-        code = _place(named.workers, worker)
+        code, block = _place(named.workers, worker), named.block
         if code is not None:
-            return [plan(named.block).m_step(_statistics(named.block, states[END])).confusion(named.block, code)]
+            lines = recipe.on(block.workers_here())(states[END].counts, None)
+            return [Parameters.of(np.zeros(block.n_labels), lines).confusion(block, code)]
     return []
-
-
-def _statistics(block: Block, state: State) -> Statistics:
-    return Statistics(state.counts, np.zeros(block.n_labels))
 
 
 def _place(workers: Vocabulary, worker: str) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import polars as pl
@@ -15,8 +15,8 @@ from quorate.errors import InputError, MissingLabels, OptionError, listed, shown
 from quorate.io.assemble import check_duplicates
 from quorate.io.columns import find
 from quorate.io.ids import DTYPE, EXACT, matched, narrowed, sort_order, vocabulary
-from quorate.io.spark import Frame, functions, plain_errors
-from quorate.io.spark_survey import ANY, ROLES, Survey, survey
+from quorate.spark.session import Frame, functions, plain_errors
+from quorate.spark.survey import ANY, ROLES, Survey, survey
 from quorate.vocabulary import Kind, Vocabulary
 from quorate.votes import FrameKind, Panel
 
@@ -28,6 +28,8 @@ SQL_KIND: Final[Mapping[Kind, str]] = {"string": "string", "integer": "bigint", 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class SparkVotes(Panel):
     """Votes in a Spark frame of task, worker and label; a missing label is an abstention."""
+
+    engine: ClassVar[str] = "spark"  # where these votes are
 
     frame: Frame
     task_kind: Kind
@@ -83,6 +85,10 @@ class WideVotes(SparkVotes):
     def n_workers(self) -> int:
         """The number of workers that have votes, once these are laid out."""
         return self.worker_count
+
+    def given_labels(self) -> NDArray[np.bool_]:
+        """Return which labels anybody has given, [K]."""
+        return np.asarray(self.given > 0)
 
     def over(self, labels: Vocabulary) -> WideVotes:
         """Returns the same votes over labels that hold all of theirs."""

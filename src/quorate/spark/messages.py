@@ -14,13 +14,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from quorate.engines.spark_blocks import Block, Count, Lines, Post, Receive, State, block_of
-from quorate.engines.spark_pack import LINE, SCHEMA, Packing, Part, line
-from quorate.engines.spark_pass import Counted, Ends, Scores, Setting, Verdict, counted_of
 from quorate.gold import Gold
 from quorate.io.answers import gold_codes
 from quorate.io.ids import column, sort_order
-from quorate.io.spark import ipc
+from quorate.spark.blocks import Asked, Block, Count, Post, Receive, State, Tabulate, block_of
+from quorate.spark.executor import Counted, Ends, Scores, Setting, Verdict, counted_of
+from quorate.spark.packing import LINE, SCHEMA, Packing, Part, line
+from quorate.spark.session import ipc
 from quorate.votes import Votes
 
 WIDE_SCHEMA = f"{SCHEMA}, slices binary, asks binary"
@@ -73,7 +73,7 @@ class WidePart(NamedTuple):
         rows = np.arange(len(part.rows), dtype=np.uint32)
         return replace(setting, row_label=part.rows.astype(np.int32)), part._replace(rows=rows)
 
-    def joined(self, lines: Iterable[Lines], labels: int) -> NDArray[np.float64]:
+    def joined(self, lines: Iterable[Asked], labels: int) -> NDArray[np.float64]:
         """Returns the table over the own rows, [own rows, K], of the lines that blocks have sent."""
         table = np.zeros((int(self.slices[-1]), labels))
         for block, some in lines:
@@ -174,11 +174,11 @@ def from_part(setting: Setting, work: Any, items: Iterable[tuple[int, Any]]) -> 
 def tasks_of(setting: Setting, items: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, WidePart, Tasks]]:
     """Yields (its number, the part, its votes with what has come for them), if a partition has a part."""
     wide: WidePart | None = None
-    number, lines, labels = 0, list[Lines](), None
+    number, lines, labels = 0, list[Asked](), None
     for key, item in items:
         if isinstance(item, WidePart):
             number, wide = key, item
-        elif isinstance(item, Lines):
+        elif isinstance(item, Asked):
             lines.append(item)
         else:
             labels = item
@@ -195,12 +195,12 @@ def from_block(items: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
         if state is None:
             continue
         for part, rows in block.routes.items():
-            yield part, Lines(number, state.table[rows])
+            yield part, Asked(number, state.table[rows])
         for post in state.labels:
             yield post.part, post.labels
 
 
-def at_block(receive: Receive, items: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, State]]:
+def at_block(receive: Receive | Tabulate, items: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, State]]:
     """Yields (block, its state after a pass), if a partition has a block."""
     for number, block, before, mail in blocks_in(items):
         yield number, receive(number, block, before, mail)

@@ -2,42 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from quorate.engines.spark import SparkPasses
-from quorate.engines.spark_blocks import Plan
-from quorate.engines.spark_layout import FarOutcome
-from quorate.engines.spark_wide import Shown, WidePasses
 from quorate.errors import InputError, QuorateError, shown
-from quorate.io import spark
 from quorate.result import Result
+from quorate.spark import session as spark
+from quorate.spark.layout import FarOutcome
 from quorate.transfer import Learned
-
-
-class Asked(Protocol):
-    """What blocks of workers are asked for after a fit."""
-
-    @property
-    def plan(self) -> Plan:
-        """What makes confusions of the counts in `counted`."""
-        ...
-
-    @property
-    def counted(self) -> Any:
-        """The counts that confusions are made of, or the parameters that were."""
-        ...
-
-    @property
-    def columns(self) -> Mapping[str, Shown]:
-        """What the model tells of workers."""
-        ...
 
 
 class SparkResult(Result):
@@ -47,8 +23,7 @@ class SparkResult(Result):
     keep until `release()`. `labels_frame()` and `probabilities_frame()` gather everything on the driver.
     """
 
-    if TYPE_CHECKING:
-        session: SparkPasses | WidePasses
+    session: Any  # of Spark
 
     def __repr__(self) -> str:
         return f"Spark{super().__repr__()}"
@@ -69,12 +44,12 @@ class SparkResult(Result):
     @property
     def expected_errors(self) -> float:
         """The expected number of wrong labels, if confidence is to be believed: the sum of 1 - confidence over the tasks."""
-        return self.session.size.tasks - self._outcome.confidence_sum
+        return float(self.session.size.tasks - self._outcome.confidence_sum)
 
     @property
     def gold_without_votes(self) -> int:
         """Gold tasks that nobody voted on: they teach nothing, and are ignored."""
-        return self.gold_given - self.session.size.gold
+        return int(self.gold_given - self.session.size.gold)
 
     @property
     def ties(self) -> int:
@@ -84,7 +59,7 @@ class SparkResult(Result):
     @property
     def unvoted(self) -> int:
         """The number of tasks with nothing but abstentions."""
-        return self.session.size.unvoted
+        return int(self.session.size.unvoted)
 
     def labels_frame(self) -> pl.DataFrame:
         """Returns `labels` as a polars frame, gathered on the driver."""
@@ -111,41 +86,28 @@ class SparkResult(Result):
         return spark.spread(frame, self.session.spark)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class WideResult(SparkResult):
+class DistributedResult(SparkResult):
     """A `SparkResult` whose workers are on the executors, too: there are no more of them here than are asked for."""
-
-    asked: Asked | None = None
 
     @cached_property
     def workers(self) -> Any:
-        """Worker, votes, accuracy, agreement, and what else the model tells of a worker, as a Spark frame."""
-        return self._blocks.workers(self._far.columns)
+        """Worker, votes, accuracy, agreement, and what else the model knows of a worker, as a Spark frame."""
+        return self.session.workers()
 
     def workers_frame(self, *, trust: bool = True) -> pl.DataFrame:
-        """Returns `workers` as a polars frame, gathered on the driver, in the order of their ids."""
+        """Return `workers` as a polars frame, gathered on the driver, in the order of their ids."""
         return spark.gather(self.workers).sort("worker")
 
     def confusion_matrix(self, worker: object) -> NDArray[np.float64]:
-        """Returns pi_cl of one worker, [K true, K given]; zeros where the worker never met the true label."""
-        found = self._blocks.confusion(worker, self._far.plan, self._far.counted.state)
+        """Return pi_cl of one worker, [K true, K given]; zeros where the worker never met the true label."""
+        found: NDArray[np.float64] | None = self.session.confusion(worker)
         if found is None:
             raise InputError(f"worker {shown(worker)} has no votes here; there are {self.votes.n_workers} workers")
         return found
 
     def learned(self) -> Learned:
-        """Raises: what was learned of all workers is on the executors, and a saved model is one file."""
+        """Raise: what was learned of all workers is on the executors, and a saved model is one file."""
         raise QuorateError(
             "what this fit has learned of its workers is on the executors, and a saved model is one file: write down "
             "result.workers, or fit with SparkEngine(rows='driver') where the tables fit"
         )
-
-    @property
-    def _blocks(self) -> WidePasses:
-        assert isinstance(self.session, WidePasses)
-        return self.session
-
-    @property
-    def _far(self) -> Asked:
-        assert self.asked is not None
-        return self.asked

@@ -12,11 +12,11 @@ from quorate.errors import InputError, listed, shown
 from quorate.io import answers
 from quorate.io.columns import find
 from quorate.io.ids import column
-from quorate.io.sources import Source
-from quorate.io.spark import Frame, functions, is_frame, plain_errors, spread
-from quorate.io.spark_files import scan
-from quorate.io.spark_survey import PLAIN_NUMBER
-from quorate.io.spark_votes import SQL_KIND, SparkVotes, ids_and_odd
+from quorate.io.sources import Source, is_spark_frame
+from quorate.spark.files import scan
+from quorate.spark.session import Frame, functions, plain_errors, spread
+from quorate.spark.survey import PLAIN_NUMBER
+from quorate.spark.votes import SQL_KIND, SparkVotes, ids_and_odd
 from quorate.vocabulary import Vocabulary
 
 ROLE = "gold label"
@@ -39,7 +39,7 @@ def read_gold(source: Source, votes: SparkVotes) -> FarGold:
     if path is not None and not Path(path).exists():  # not a file of the driver: Spark may know it
         source = scan([path])[0]
     spark = votes.frame.sparkSession
-    if not is_frame(source):
+    if not is_spark_frame(source):
         gold = answers.read_gold(source, votes.labels)
         told = pl.DataFrame({"task": column(gold.tasks), "gold": pl.Series(gold.labels, dtype=pl.Int64)})
         return FarGold(spread(told, spark), len(gold))

@@ -15,12 +15,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from quorate.engines.shard import Rules, Shard, Tally, Units, cuts
-from quorate.engines.spark_pack import Part, ids_of
 from quorate.exact import from_coarse
 from quorate.io.ids import column
 from quorate.kernels import cpu, reference
 from quorate.kernels.core import compiled
 from quorate.params import Parameters
+from quorate.spark.packing import Part, ids_of
 from quorate.vocabulary import Vocabulary
 
 PIECE = 1 << 18  # votes passed over at once by the reference, so that K numbers per vote stay little

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.engines.spark_pack import CHANGED, COUNTED
 from quorate.errors import InputError, QuorateError
 from quorate.fit import Outcome
-from quorate.io.spark import Frame, plain_errors
+from quorate.spark.packing import CHANGED, COUNTED
+from quorate.spark.session import Frame, plain_errors
 
 FEW, MANY = 1 << 18, 1 << 21  # votes in a partition: below few it is not worth its task, above many it is divided
 WHAT = "the fit on Spark failed"

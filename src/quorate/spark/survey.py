@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import polars as pl
 
 from quorate.io.ids import narrowed, vocabulary
-from quorate.io.spark import Frame, arrow_batches, empty_like, functions, gather, ipc, map_arrow
+from quorate.spark.session import Frame, arrow_batches, empty_like, functions, gather, ipc, map_arrow
 
 ROLES: Final = ("task", "worker", "label")
 PAIR: Final = ("worker", "label", "votes")

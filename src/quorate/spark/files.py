@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from quorate.errors import InputError, listed
-from quorate.io.spark import Frame, plain_errors, session
+from quorate.spark.session import Frame, plain_errors, session
 
 # An id keeps its spaces, and quotes are doubled within quotes, as everybody but Spark writes them.
 TEXT: Final = {"header": "true", "escape": '"', "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}

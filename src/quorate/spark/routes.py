@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from quorate.engines.spark_blocks import Ask, Block, Named, number
-from quorate.engines.spark_layout import WHAT, Size, partitions_for, size_of
-from quorate.engines.spark_mail import WIDE_SCHEMA, WidePacking, WidePart
-from quorate.engines.spark_tell import Ids
-from quorate.io import spark
-from quorate.io.spark import Frame, alike, arrow_batches, functions, ipc, place, plain_errors
-from quorate.io.spark_gold import beside
-from quorate.io.spark_votes import WideVotes
 from quorate.prior import Others
+from quorate.spark import session as spark
+from quorate.spark.answers import Ids
+from quorate.spark.blocks import Ask, Block, Named, number
+from quorate.spark.gold import beside
+from quorate.spark.layout import WHAT, Size, partitions_for, size_of
+from quorate.spark.messages import WIDE_SCHEMA, WidePacking, WidePart
+from quorate.spark.session import Frame, alike, arrow_batches, functions, ipc, place, plain_errors
+from quorate.spark.votes import WideVotes
 from quorate.vocabulary import Vocabulary
 from quorate.votes import Panel
 

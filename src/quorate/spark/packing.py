@@ -22,9 +22,9 @@ from quorate.gold import Gold
 from quorate.io.answers import gold_codes
 from quorate.io.encode import Encoder
 from quorate.io.ids import column, matched, sort_order, vocabulary
-from quorate.io.spark import arrow_batches, ipc
 from quorate.kernels import cpu, reference
 from quorate.kernels.core import compiled
+from quorate.spark.session import arrow_batches, ipc
 from quorate.vocabulary import Vocabulary
 from quorate.votes import Panel, Votes
 

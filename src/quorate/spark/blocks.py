@@ -6,24 +6,23 @@ what all parts list, and remembers who asked for what. From then on nothing but 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from quorate.engines.base import Recipe, WorkerBlock
 from quorate.engines.shard import hashes
-from quorate.engines.spark_pass import Ends
 from quorate.exact import from_coarse
 from quorate.io.ids import matched, sort_order, vocabulary
 from quorate.kernels import cpu, reference
 from quorate.kernels.core import compiled
-from quorate.params import Parameters
 from quorate.prior import Others
-from quorate.statistics import Statistics
+from quorate.spark.executor import Ends
 from quorate.vocabulary import Vocabulary
 from quorate.votes import Panel
 
@@ -61,11 +60,10 @@ class Block(Panel):
         """Returns how many votes each row holds, [rows]."""
         return self.per_row
 
-    def confusion_table(self, counts: Any, smoothing: float) -> tuple[Floats, Floats]:
-        """Returns log pi, [rows, K], and the votes of each worker by true label, [workers, K]."""
+    def workers_here(self) -> WorkerBlock:
+        """Return what M-steps know of these workers."""
         kernels: Any = reference if compiled() is None else cpu
-        table, totals = kernels.confusion_table(counts, self.worker_ptr, smoothing)
-        return table, totals
+        return WorkerBlock(self, self.votes_per_row, self.history, kernels.confusion_table)
 
 
 class Named(NamedTuple):
@@ -110,18 +108,7 @@ def number(asks: Iterable[Ask], labels: Vocabulary) -> Named:
     return Named(block, workers)
 
 
-class Maximises(Protocol):
-    """What an M-step of a model asks for: its recipe, over the rows of one block."""
-
-    def m_step(self, statistics: Statistics) -> Parameters:
-        """Returns the parameters of these statistics."""
-        ...
-
-
-Plan = Callable[[Block], Maximises]
-
-
-class Lines(NamedTuple):
+class Asked(NamedTuple):
     """A block's lines of the table, as a part asked for them."""
 
     block: int
@@ -145,7 +132,7 @@ class Post(NamedTuple):
     ends: NDArray[np.float64]  # [Ends]
 
 
-class Told(NamedTuple):
+class BlockSummary(NamedTuple):
     """What a block tells the driver; two of them add."""
 
     classes: NDArray[Any]  # [K]
@@ -154,9 +141,9 @@ class Told(NamedTuple):
     penalty: float = 0.0  # of the table to come
     digests: tuple[tuple[int, bytes], ...] = ()  # of the counts, by block
 
-    def plus(self, other: Told) -> Told:
+    def plus(self, other: BlockSummary) -> BlockSummary:
         """Returns the sum of both."""
-        return Told(
+        return BlockSummary(
             self.classes + other.classes,
             self.ends + other.ends,
             self.classification + other.classification,
@@ -171,14 +158,14 @@ class State(NamedTuple):
     counts: NDArray[Any]  # [rows, K] int64 when hard, float64 when soft
     table: Floats  # [rows, K] what the M-step makes of them; empty where none follows
     labels: tuple[Post, ...]  # of the parts whose labels it keeps
-    told: Told
+    summary: BlockSummary
 
 
 @dataclass(frozen=True)
 class Receive:
     """Adds up what parts have counted, and takes the M-step."""
 
-    plan: Plan | None
+    recipe: Recipe | None
     hard: bool
     delta: bool  # on top of the counts before
     width: int  # numbers in a line
@@ -199,16 +186,30 @@ class Receive:
         posts = tuple(sorted((m for m in mail if isinstance(m, Post)), key=lambda m: m.part))
         classes = sum((p.classes for p in posts), np.zeros(block.n_labels, kind))
         ends = sum((p.ends for p in posts), np.zeros(len(Ends._fields)))
-        told = Told(classes, ends)
+        told = BlockSummary(classes, ends)
         if self.hard and before is not None and len(before.table):
             told = told._replace(classification=_of_votes(counts, before.table))
         table = np.zeros((0, block.n_labels))
-        if self.plan is not None:
-            params = self.plan(block).m_step(Statistics(counts, np.zeros(block.n_labels)))
-            table, told = params.table, told._replace(penalty=params.penalty)
+        if self.recipe is not None:
+            lines = self.recipe.on(block.workers_here())(counts, None)
+            table, told = lines.table, told._replace(penalty=lines.penalty)
         if self.seen:
             told = told._replace(digests=((number, blake2b(counts.tobytes(), digest_size=16).digest()),))
         return State(counts, table, posts, told)
+
+
+@dataclass(frozen=True)
+class Tabulate:
+    """Takes the M-step of a recipe that the pass before did not know, or that needs sums over all workers."""
+
+    recipe: Recipe
+    shared: Any
+
+    def __call__(self, number: int, block: Block, before: State | None, mail: list[Count | Post]) -> State:
+        """Return the state with another table."""
+        assert before is not None
+        lines = self.recipe.on(block.workers_here())(before.counts, self.shared)
+        return before._replace(table=lines.table, summary=before.summary._replace(penalty=lines.penalty))
 
 
 def _of_votes(counts: NDArray[Any], table: Floats) -> float:

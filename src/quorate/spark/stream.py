@@ -15,12 +15,13 @@ from typing import Any, Final
 from quorate import settings
 from quorate.errors import InputError, QuorateError, listed, shown
 from quorate.io.columns import find
-from quorate.io.spark import Frame, gather, is_frame, plain_errors, quoted, spread
-from quorate.io.spark_folders import Sink, into_folder
+from quorate.io.sources import is_spark_frame
 from quorate.online import Online
 from quorate.settings import Choice, Number, Rules
-from quorate.stream_batch import ROLES, decide, sound
-from quorate.stream_state import Progress, StateFolder, check_turn
+from quorate.spark.folders import Sink, into_folder
+from quorate.spark.session import Frame, gather, plain_errors, quoted, spread
+from quorate.spark.stream_batch import ROLES, decide, sound
+from quorate.spark.stream_state import Progress, StateFolder, check_turn
 
 RULES: Final[Rules] = {"bad": Choice(("fail", "skip")), "refit_every": Number(least=0, whole=True)}
 TYPES: Final = ("string", "varchar", "char", "byte", "short", "integer", "long")
@@ -110,7 +111,7 @@ class SparkStream:
 
     def _picked(self, votes: Frame) -> Frame:
         """Returns the columns that are used: a role each, then those that give the order."""
-        if not is_frame(votes) or not votes.isStreaming:
+        if not is_spark_frame(votes) or not votes.isStreaming:
             raise InputError(f"votes is {shown(votes)}: give a streaming frame (spark.readStream…)")
         if type(votes).__module__.startswith("pyspark.sql.connect"):
             raise InputError("this frame belongs to Spark Connect, whose driver is elsewhere: use a classic Spark session")

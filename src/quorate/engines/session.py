@@ -1,0 +1,282 @@
+"""The session of engines whose counts are in this process: the state of a fit, over a store in memory or on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import blake2b
+from typing import Any, Literal, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quorate.engines.base import Checkpoint, Estimate, GladPasses, PassSums, Recipe, WorkerBlock
+from quorate.engines.shard import Rules, Shard, Tally, is_hard
+from quorate.errors import OptionError, shown
+from quorate.fit import Outcome, Pieces
+from quorate.kernels.reference import Sums
+from quorate.params import Lines, Parameters
+from quorate.prior import Others
+from quorate.statistics import Statistics
+from quorate.votes import Panel, Votes, piece
+
+Floats = NDArray[np.float64]
+T = TypeVar("T")
+DecidedBy = Literal["scores", "weights", "votes"]  # EM, weighted majority, majority
+
+
+class WorkerState:
+    """The counts of the last pass and the table that an M-step made of them, of all workers at once, in this process.
+
+    Passes are for those who inherit: they leave the counts in `_tally`, and say whether these are those of hard labels
+    that the tasks have now, which the next hard pass may then change in place.
+    """
+
+    def __init__(self, panel: Votes, rules: Rules, history: Callable[[Panel], Others] | None) -> None:
+        self._rules = rules
+        self._block = WorkerBlock(panel, panel.votes_per_row, None if history is None else history(panel), rules.confusion_table)
+        self._tally: Tally | None = None
+        self._is_current = False  # whether the tally is that of the tasks' labels, which are hard
+        self._lines: Lines | None = None
+        self._params: Parameters | None = None
+        self._bound: tuple[Recipe, Any] | None = None  # the recipe of the last M-step, and that M-step over these workers
+
+    def m_step(self, recipe: Recipe, priors: Floats) -> None:
+        """Make the table of the counts of the last pass."""
+        if self._bound is None or self._bound[0] is not recipe:
+            self._bound = recipe, recipe.on(self._block)
+        self._lines = self._bound[1](self._counted[0], recipe.shared(priors, self.gather))
+        self._params = Parameters.of(priors, self._lines)
+
+    def adopt(self, parameters: Callable[[Panel], Parameters], priors: Floats) -> None:
+        """Take parameters that were learned elsewhere."""
+        self._params, self._lines = parameters(self._block.panel), None
+
+    def gather(self, function: Callable[[WorkerBlock, Any], T]) -> T:
+        """Return what a function says of all workers and their counts."""
+        return function(self._block, self._counted[0])
+
+    def fingerprint(self) -> bytes:
+        """Return bytes that are equal where the counts of two passes are."""
+        return blake2b(self._counted[0].tobytes(), digest_size=16).digest()
+
+    def estimate(self, shown: Recipe | None = None) -> Estimate:
+        """Return what the fit knows of workers: under the current table, or as another recipe makes it of the last counts."""
+        counts, class_counts = self._counted
+        params, columns = self._params, {} if self._lines is None else self._lines.columns
+        if shown is not None:
+            priors = shown.class_priors(class_counts).priors
+            params = Parameters.of(priors, shown.on(self._block)(counts, None))
+        assert params is not None
+        return Estimate(params, Statistics(counts, class_counts), columns)
+
+    @property
+    def _counted(self) -> Tally:
+        assert self._tally is not None  # a pass came before
+        return self._tally
+
+    @property
+    def _scored_by(self) -> Parameters:
+        assert self._params is not None  # an M-step came before
+        return self._params
+
+    def _count_into(self, *, hard: bool) -> tuple[Tally, bool]:
+        """Return the tally of the coming pass, and whether it is the current one, of which only changes are counted."""
+        delta = hard and self._is_current
+        self._is_current = False  # a pass that is interrupted leaves the counts in between
+        return (self._counted if delta else self._rules.empty(hard=hard)), delta
+
+    def _counted_now(self, tally: Tally, *, hard: bool) -> PassSums:
+        """Take the tally of a complete pass, and return its class counts."""
+        self._tally, self._is_current = self._rules.counted(tally), hard
+        return PassSums(self._tally[1])
+
+    def _pass_sums(self, tally: Tally, sums: Sums, *, hard: bool) -> PassSums:
+        """Take the tally of a complete E-step, and return what it adds up to."""
+        self._counted_now(tally, hard=hard)
+        classification = self._rules.classification(tally, self._scored_by) if hard else float("nan")
+        penalty = 0.0 if self._lines is None else self._lines.penalty
+        return PassSums(self._counted[1], sums.log_likelihood, classification, sums.changed, sums.impossible, penalty)
+
+
+class Store(Protocol):
+    """Where the votes of a session are, with the label that every task has now."""
+
+    @property
+    def votes(self) -> Votes:
+        """The votes."""
+        ...
+
+    @property
+    def gold(self) -> NDArray[np.int32] | None:
+        """Given labels, [tasks], below 0 where there is none; None where no gold was given."""
+        ...
+
+    def relabel(self, what: str, act: Callable[[slice, Shard], T]) -> list[T]:
+        """Return what an act says of each shard (and its tasks); the labels it leaves are the current ones from then on."""
+        ...
+
+    def decide(self, what: str, act: Callable[..., T]) -> tuple[list[T], tuple[NDArray[Any], ...]]:
+        """Return what an act(shard, confidence OUT, tie OUT) says of each shard, and labels, confidence, tie of all tasks."""
+        ...
+
+    def figures(self, what: str, act: Callable[[Shard, Floats], None]) -> Pieces:
+        """Return what an act writes of each shard, [tasks, K]: at once, or piece by piece."""
+        ...
+
+    def keep(self, pieces: Iterable[Floats]) -> Floats:
+        """Return the pieces, [some tasks] each, as one array, [tasks]."""
+        ...
+
+    def glad(self) -> GladPasses:
+        """Return the passes of GLAD over these votes."""
+        ...
+
+    def identify(self, settings: Mapping[str, Any]) -> None:
+        """Take what tells this fit from others."""
+        ...
+
+    def restore(self) -> tuple[Checkpoint, Tally] | None:
+        """Return where this fit was interrupted with its counts, and take up the labels; None where it was not."""
+        ...
+
+    def checkpoint(self, point: Checkpoint, tally: Tally) -> None:
+        """Store a point to resume from, where a fit can be resumed."""
+        ...
+
+
+class LocalSession(WorkerState):
+    """A fit over the votes of a store: each pass goes over its shards, and adds up what they count, in their order."""
+
+    def __init__(
+        self, store: Store, rules: Rules, *, gold_given: int = 0, history: Callable[[Panel], Others] | None = None
+    ) -> None:
+        super().__init__(store.votes, rules, history)
+        self.votes = store.votes
+        self.gold_given = gold_given  # tasks of gold, with votes or without
+        self._store = store
+        self._passes = 0
+        self._decided_by: DecidedBy = "scores"
+
+    def labels_to_start(self, labels: Any) -> NDArray[np.int32]:
+        """Return label codes to begin with, [tasks], checked."""
+        try:
+            given = np.asarray(labels)
+        except ValueError:  # lines of unlike lengths
+            given = np.asarray(None)
+        if given.shape == (0,) and not isinstance(labels, np.ndarray):
+            given = given.astype(np.int32)  # an empty list has no type of its own
+        n, k = self.votes.n_tasks, self.votes.n_labels
+        right = f"give the code of a label, 0 to {k - 1}, for each of the {n} tasks, as whole numbers"
+        if given.dtype.kind not in "iu" or given.shape != (n,):
+            raise OptionError(f"start is {shown(labels)}: {right}")
+        wrong = (given < 0) | (given >= k)
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise OptionError(f"start holds {given[at]} at index {at}: {right}")
+        return np.array(given, np.int32, order="C")
+
+    def identify(self, settings: Mapping[str, Any]) -> None:
+        """Take what tells this fit from others, for a store that can be resumed."""
+        self._store.identify(settings)
+
+    def restore(self) -> Checkpoint | None:
+        """Return where this very fit was interrupted, and take up its state; None where it was not."""
+        found = self._store.restore()
+        if found is None:
+            return None
+        point, tally = found
+        self._tally, self._is_current = tally, is_hard(tally)
+        self._passes = len(point.trace)
+        return point
+
+    def checkpoint(self, point: Checkpoint) -> None:
+        """Store a point to resume from, with labels and counts as they are now, where a fit can be resumed."""
+        self._store.checkpoint(point, self._counted)
+
+    def start(self, *, hard: bool) -> PassSums:
+        """Take majority vote as the current labels, by winner (hard) or by vote shares (soft), and return its sums."""
+        tally, weights = self._rules.empty(hard=hard), self._tie_weights()
+        self._store.relabel("majority vote", lambda _, shard: shard.start(tally, hard=hard, favour=weights))
+        return self._counted_now(tally, hard=hard)
+
+    def recount(self, labels: NDArray[np.int32]) -> PassSums:
+        """Take these labels, [tasks], as the current ones, and return their sums."""
+        tally = self._rules.empty(hard=True)
+        self._store.relabel("recount", lambda cut, shard: shard.recount(piece(labels, cut), tally))
+        return self._counted_now(tally, hard=True)
+
+    def e_step(self, *, hard: bool, likelihood: bool = True) -> PassSums:
+        """Return the sums of a pass: an E-step under the current table, and the recount."""
+        params, (tally, delta) = self._scored_by, self._count_into(hard=hard)
+        self._passes += 1
+
+        def act(_: slice, shard: Shard) -> Sums:
+            return shard.step(params, tally, hard=hard, delta=delta, likelihood=likelihood)
+
+        sums = total(self._store.relabel(f"pass {self._passes} ({'hard' if hard else 'soft'})", act))
+        return self._pass_sums(tally, sums, hard=hard)
+
+    def finish(self) -> Outcome:
+        """Return what the E-step under the current table says of every task."""
+        params, tally = self._scored_by, self._rules.empty(hard=False)
+        sums, decided = self._store.decide("last pass", lambda shard, *out: shard.finish(params, tally, *out))
+        self._is_current, self._decided_by = False, "scores"
+        return self._outcome(decided, tally, total(sums).log_likelihood)
+
+    def majority(self) -> Outcome:
+        """Return what majority vote says of every task; a vote is right when it agrees."""
+        tally, weights = self._rules.empty(hard=True), self._tie_weights()
+        _, decided = self._store.decide("majority vote", lambda shard, *out: shard.majority(tally, weights, *out))
+        self._tally, self._is_current, self._decided_by = tally, False, "votes"
+        return self._outcome(decided, tally, float("nan"))
+
+    def weighted_majority(self) -> Outcome:
+        """Return what votes weighted by the current table say of every task; a vote is right when it agrees."""
+        params, tally = self._scored_by, self._rules.empty(hard=True)
+        _, decided = self._store.decide("last pass", lambda shard, *out: shard.weigh(params, tally, *out))
+        self._tally, self._is_current, self._decided_by = tally, False, "weights"
+        return self._outcome(decided, tally, float("nan"))
+
+    def posterior(self) -> Pieces:
+        """Return T_qc, [tasks, K], as the tasks were decided: probabilities, weight shares or vote shares."""
+        if self._decided_by == "votes":
+            weights = self._tie_weights()
+            return self._store.figures("vote shares", lambda shard, out: shard.shares(weights, out))
+        params = self._scored_by
+        if self._decided_by == "weights":
+            return self._store.figures("weight shares", lambda shard, out: shard.weight_shares(params, out))
+        return self._store.figures("probabilities", lambda shard, out: shard.posterior(params, out))
+
+    def gold(self) -> NDArray[np.bool_] | None:
+        """Return which tasks have their label from gold, [tasks]; None where no gold was given."""
+        return None if self._store.gold is None else self._store.gold >= 0
+
+    def keep(self, pieces: Iterable[Floats]) -> Floats:
+        """Return the pieces, [some tasks] each, as one array, [tasks]."""
+        return self._store.keep(pieces)
+
+    def glad(self) -> GladPasses:
+        """Return the passes of GLAD over these votes."""
+        return self._store.glad()
+
+    def count(self, statistics: Statistics) -> None:
+        """Take the statistics of GLAD's last E-step as those of the last pass."""
+        self._tally, self._is_current = (statistics.counts, statistics.class_counts), False
+
+    def _tie_weights(self) -> Floats | None:
+        """Return each label's share of all votes, [K], where ties go by the class marginal before any model."""
+        return self._rules.tie_weights(self._block)
+
+    def _outcome(self, decided: tuple[NDArray[Any], ...], tally: Tally, likelihood: float) -> Outcome:
+        labels, confidence, tie = decided
+        counts, _ = self._rules.counted(tally)
+        right = counts[np.arange(self.votes.n_rows), self.votes.row_label].astype(np.float64)
+        return Outcome(labels, confidence, tie, right, likelihood)
+
+
+def total(sums: list[Sums]) -> Sums:
+    """Return the sum of the shards' scalars, in shard order."""
+    if not sums:
+        return Sums(0.0, 0.0, 0, 0)
+    likelihood, classification, changed, impossible = zip(*sums, strict=True)
+    return Sums(sum(likelihood), sum(classification), sum(changed), sum(impossible))

@@ -1,0 +1,59 @@
+"""Adding an engine takes one file and one registered name; a recipe may ask for sums over all workers in several rounds."""
+
+import numpy as np
+import pytest
+
+import quorate as qr
+from quorate import checks, em
+from quorate.engines import registry
+from quorate.models.confusion import Beliefs, ConfusionRecipe, ConfusionStep
+from quorate.models.registry import MODELS
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    monkeypatch.setitem(registry.ENGINES, "toy", "toy_engine:make")
+    return "toy"
+
+
+@pytest.mark.parametrize("model", [name for name in MODELS if name != "glad"])  # which has passes of its own
+@pytest.mark.parametrize("check", checks.CHECKS.values(), ids=checks.CHECKS)
+def test_contract(toy, check, model):
+    check(model, toy)
+
+
+def test_a_model_that_an_engine_cannot_run_is_said(toy):
+    with pytest.raises(qr.OptionError, match="this engine cannot run model 'glad'"):
+        qr.aggregate([("t", "w", "x")], model="glad", engine=toy)
+
+
+class PulledTwice(ConfusionRecipe):
+    """Pulls workers toward their mean confusion, found in two rounds of sums over all of them."""
+
+    def shared(self, priors, gather):
+        votes = gather(_by_given)
+        mean = votes / np.maximum(votes.sum(axis=0), 1.0)
+        distance = gather(lambda block, counts: np.abs(counts - mean[block.panel.row_label]).sum())
+        return mean * (1.0 + 100.0 / (1.0 + distance))
+
+    def on(self, block):
+        return lambda counts, shared: ConfusionStep(block, Beliefs(0.0, shared).of(block))(counts)
+
+
+def _by_given(block, counts):
+    k = block.panel.n_labels
+    return np.stack([np.bincount(block.panel.row_label, counts[:, c], minlength=k) for c in range(k)], axis=1)
+
+
+@pytest.mark.parametrize("engine", ["toy", "cpu", "disk"])
+def test_a_recipe_with_rounds(toy, engine):
+    votes = qr.read(qr.simulate(tasks=80, workers=9, labels=3, seed=4).votes)
+    found = []
+    for name in ("reference", engine):
+        session = registry.resolve(name).load(votes, seed=0, ties="hash")
+        em.run(session, PulledTwice(qr.DawidSkene(max_iter=50)), em.FitOptions())
+        found.append((session.finish(), np.concatenate(list(map(np.atleast_2d, session.posterior())))))
+    (there, expected), (here, posterior) = found
+    assert np.array_equal(here.labels, there.labels)
+    assert np.allclose(posterior, expected, atol=1e-9)
+    assert here.log_likelihood != pytest.approx(qr.aggregate(votes, model="ds").log_likelihood)
