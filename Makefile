@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq $(1); } || { echo "please install $(1), then run make again"; false; }
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench docs reproduce sanitize fuzz clean
+.PHONY: help setup demo test lint bench docs reproduce sanitize fuzz wheel clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,12 @@ sanitize: $(READY)  ## the compiled core under sanitizers: address and undefined
 	LD_PRELOAD="$$(c++ -print-file-name=libasan.so) $$(c++ -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	  $(BIN)/python tests/sanitized.py build/sanitize-address address
 	LD_PRELOAD="$$(c++ -print-file-name=libtsan.so)" ARROW_DEFAULT_MEMORY_POOL=system TSAN_OPTIONS=halt_on_error=1 $(BIN)/python tests/sanitized.py build/sanitize-thread thread
+
+wheel: $(READY)  ## a wheel in dist/, installed into an empty environment, and the contract run on it there
+	@rm -rf dist build/wheel && $(BIN)/pip wheel --quiet --no-deps -w dist .
+	@$(PYTHON) -m venv build/wheel && build/wheel/bin/pip install --quiet -c constraints.txt dist/*.whl
+	@cd build && wheel/bin/python -c 'import quorate._core; from quorate import checks; [checks.check(m, e) for m in ("mv", "fds", "ds") for e in ("cpu", "disk")]; print("the contract holds")'
+	@ls -l dist/*.whl
 
 MINUTES ?= 10
 fuzz: $(READY)  ## random crowds, damaged and forged files, interrupted streams: no crash, no wrong answer (MINUTES=10)
