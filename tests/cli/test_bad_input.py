@@ -103,12 +103,10 @@ def test_memory_is_foreseen(quorate, votes_csv, monkeypatch):
 
 
 def test_out_of_memory_is_one_line(quorate, votes_csv, monkeypatch):
-    import quorate.aggregation as aggregation
-
     def greedy(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr(aggregation, "votes_for", greedy)
+    monkeypatch.setattr("quorate.engines.local.as_votes", greedy)
     code, _, err = quorate("aggregate", votes_csv)
     assert (code, err.count("\n")) == (1, 1)
 

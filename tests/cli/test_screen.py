@@ -150,16 +150,16 @@ def test_warnings_and_log_lines_are_text_too(quorate, crowd, monkeypatch):
     import logging
     import warnings
 
-    import quorate.aggregation as aggregation
+    from quorate.engines import local
 
-    real = aggregation.votes_for
+    real = local.as_votes
 
     def telling(*arguments, **options):
         warnings.warn(f"of a library: {NAME}", RuntimeWarning, stacklevel=2)
         logging.getLogger("quorate.io").warning("odd: %s", NAME)
         return real(*arguments, **options)
 
-    monkeypatch.setattr(aggregation, "votes_for", telling)
+    monkeypatch.setattr(local, "as_votes", telling)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         code, _, err = quorate("aggregate", "votes.parquet", "--quiet", "-o", "l.csv", "--smoothing", 0.1)

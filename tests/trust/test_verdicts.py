@@ -164,7 +164,7 @@ def test_labels_do_not_pay(monkeypatch):
     def never(*_):
         raise AssertionError
 
-    monkeypatch.setattr("quorate.result.assess", never)
+    monkeypatch.setattr("quorate.trust.verdicts.assess", never)
     result = qr.aggregate([("t", "a", "x"), ("t", "b", "y")])
     assert len(result.labels) == len(result.probabilities) == 1
     sets = qr.aggregate([("t", "a", ["x"]), ("t", "b", [])], multi=True)
