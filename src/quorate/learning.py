@@ -5,7 +5,6 @@ The file is a checksummed container (`quorate.io.container`) of kind "model"; do
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -305,7 +304,8 @@ def _check_parameters(bounds: Bounds, meta: dict[str, Any], arrays: dict[str, ND
     bounds.need((skill is not None) == skilled, f"votes scored by {scoring} {'need the' if skilled else 'have no'} array skill")
     if skill is not None:
         bounds.within("skill", skill, 0 if scoring == "coin" else -LARGEST, 1 if scoring == "coin" else LARGEST)
-    bounds.within("table", arrays["table"], -math.inf, LARGEST if scoring == "weight" else CLOSE)
+    finite = np.where(np.isneginf(arrays["table"]), 0.0, arrays["table"])  # what never happens is minus infinity
+    bounds.within("table", finite, -LARGEST, LARGEST if scoring == "weight" else CLOSE)
     bounds.within("priors", arrays["priors"], 0, 1 + CLOSE)
     total = float(arrays["priors"].sum())
     bounds.need(not len(arrays["priors"]) or abs(total - 1) < CLOSE, f"its priors sum to {total}, not to 1")

@@ -58,6 +58,7 @@ MODEL = {
     ("row_label", 0): (-1, "row_label holds -1 at index 0: give numbers from 0 to 2"),
     ("counts", 4): (np.nan, "counts has nan at item 4, which is not from 0 to"),
     ("table", 5): (np.inf, "table has inf at item 5"),
+    ("table", 6): (-1e300, "table has -1e.300 at item 6"),
     ("priors", 0): (0.99, "its priors sum to"),
 }
 STREAM = {
