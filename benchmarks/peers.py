@@ -105,9 +105,9 @@ def dawid_skene(folder):
     params = qr.aggregate(votes, model="fds").fit.params
     ours = interleaved(
         {
-            "soft": lambda: session.step(params, hard=False),
-            "first": lambda: session.step(params, hard=True, likelihood=False),
-            "hard": lambda: session.step(params, hard=True, likelihood=False),
+            "soft": lambda: session.e_step(hard=False),
+            "first": lambda: session.e_step(hard=True, likelihood=False),
+            "hard": lambda: session.e_step(hard=True, likelihood=False),
         },
         15,
     )
