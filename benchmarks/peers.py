@@ -103,6 +103,7 @@ def dawid_skene(folder):
     votes = qr.read(crowd.votes)
     session = resolve("cpu", 2).load(votes, seed=0, ties="hash")
     params = qr.aggregate(votes, model="fds").fit.params
+    session.adopt(lambda _: params, params.priors)
     ours = interleaved(
         {
             "soft": lambda: session.e_step(hard=False),
