@@ -61,7 +61,7 @@ sanitize: $(READY)  ## the compiled core under sanitizers: address and undefined
 wheel: $(READY)  ## a wheel in dist/, installed into an empty environment, and the contract run on it there
 	@rm -rf dist build/wheel && $(BIN)/pip wheel --quiet --no-deps -w dist .
 	@$(PYTHON) -m venv build/wheel && build/wheel/bin/pip install --quiet -c constraints.txt dist/*.whl
-	@cd build && wheel/bin/python -c 'import quorate._core; from quorate import checks; [checks.check(m, e) for m in ("mv", "fds", "ds") for e in ("cpu", "disk")]; print("the contract holds")'
+	@cd build && wheel/bin/python -c 'import quorate._core; from quorate.evaluation import contract; [contract.check(m, e) for m in ("mv", "fds", "ds") for e in ("cpu", "disk")]; print("the contract holds")'
 	@ls -l dist/*.whl
 
 MINUTES ?= 10

@@ -62,8 +62,8 @@ def one(model, threads, engine, what, size):
 
     import quorate as qr
     from quorate.engines import memory
-    from quorate.models import registry
-    from quorate.trust import verdicts
+    from quorate.models import base as registry
+    from quorate.results.trust import verdicts
 
     warnings.simplefilter("ignore")
     small = qr.aggregate(qr.simulate(tasks=50, workers=5).votes, model=model)  # loads what is loaded once

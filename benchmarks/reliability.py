@@ -15,10 +15,10 @@ import numpy as np
 import polars as pl
 
 import quorate as qr
+from quorate.evaluation.confidence import calibration
 from quorate.io.write import write_aside
 from quorate.paper.plots import LOOK, STYLES
-from quorate.reliability import calibration
-from quorate.temperature import fit_temperature, tempered
+from quorate.results.temperature import fit_temperature, tempered
 
 DRAWN = {"sp": "SP, 2 labels", "rte": "RTE, 2 labels", "trec2010": "TREC 2010, 4 labels", "bm": "BM, 2 labels"}
 SETS = (*DRAWN, "adult2", "labelme", "zencrowd_in", "snow_temp")

@@ -6,9 +6,9 @@ import zlib
 import numpy as np
 
 from quorate.io import container
-from quorate.io.encoded.arrays import HEADER, header
-from quorate.io.encoded.manifest import digest
-from quorate.io.encoded.writer import sharded_files
+from quorate.io.folder.arrays import HEADER, header
+from quorate.io.folder.manifest import digest
+from quorate.io.folder.writer import sharded_files
 
 LEADING = ("task_ptr", "tasks_offsets")  # files whose first item no checksum covers
 

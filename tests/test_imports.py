@@ -1,6 +1,7 @@
 """What an import costs, and which way imports point."""
 
 import ast
+import importlib
 import json
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import quorate
+from quorate.moved import MOVED
 
 SOURCE = Path(quorate.__file__).parent
 HEAVY = {"polars", "narwhals", "pandas", "pyarrow", "pyspark", "typer", "click", "rich"}
@@ -76,14 +78,24 @@ def test_aggregate_loads_only_what_it_uses():
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     modules = out.split()
     assert len(modules) <= 60
-    unused = ("spark", "engines.disk", "engines.glad", "trust", "agreeing", "paper", "models.glad", "multi", "calibrating")
+    unused = (
+        "spark",
+        "engines.disk",
+        "engines.glad",
+        "results.trust",
+        "evaluation",
+        "paper",
+        "models.glad",
+        "results.sets",
+        "results.calibrate",
+    )
     assert not [m for m in modules if m.removeprefix("quorate.").startswith(unused)]
 
 
 def test_nothing_but_the_command_line_imports_an_engine():
     """Engines are loaded by name: models, results and io know what a session is, and none of those who are one."""
     engines = ("quorate.spark", "quorate.engines.local", "quorate.engines.disk")
-    known = {"cli", "spark", "checks.py"}  # the contract compares with the reference engine
+    known = {"cli", "spark", "evaluation"}  # the contract compares with the reference engine
     for path in SOURCE.rglob("*.py"):
         home = path.relative_to(SOURCE)
         if home.parts[0] in known or home.parts[0] == "engines" or home.as_posix() == "__init__.py":
@@ -93,7 +105,12 @@ def test_nothing_but_the_command_line_imports_an_engine():
                 raise AssertionError(f"{home} imports {node.module}")
 
 
-def test_old_homes_are_told():
-    with pytest.warns(DeprecationWarning, match=r"quorate\.engines\.spark is now quorate\.spark\.engine"):
-        from quorate.engines.spark import SparkEngine
-    assert SparkEngine.__module__ == "quorate.spark.engine"
+@pytest.mark.parametrize("old", sorted(MOVED))
+def test_old_homes_lead_to_the_new_ones(old):
+    sys.modules.pop(f"quorate.{old}", None)
+    with pytest.warns(DeprecationWarning, match=rf"quorate\.{old} is quorate\.{MOVED[old]} now"):
+        module = importlib.import_module(f"quorate.{old}")
+    new = importlib.import_module(f"quorate.{MOVED[old]}")
+    names = [name for name, value in vars(new).items() if getattr(value, "__module__", None) == new.__name__]
+    assert names
+    assert all(getattr(module, name) is getattr(new, name) for name in names)

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 import quorate as qr
 from quorate import online as online_module
-from quorate.kernels.online_numbers import ONE
+from quorate.kernels.online_reference import ONE
 
 LABELS = ["a", "b", "c"]
 TASKS, WORKERS = st.integers(0, 5).map("t{}".format), st.integers(0, 4).map("w{}".format)

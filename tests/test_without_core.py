@@ -38,7 +38,7 @@ def test_one_warning_and_the_same_labels(tmp_path):
 
 @pytest.mark.parametrize("model", ["mv", "fds"])
 def test_the_contract_holds(model):
-    run(f"import warnings; warnings.simplefilter('ignore')\nfrom quorate.checks import check; check({model!r})")
+    run(f"import warnings; warnings.simplefilter('ignore')\nfrom quorate.evaluation.contract import check; check({model!r})")
 
 
 def test_the_compiled_engine_says_that_it_is_not_there():

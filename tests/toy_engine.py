@@ -9,14 +9,13 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from quorate.data.counts import Lines, Parameters, Statistics
+from quorate.data.fit import Outcome
+from quorate.data.votes import Panel
 from quorate.engines.base import Estimate, PassSums, WorkerBlock
 from quorate.engines.shard import hashes
-from quorate.fit import Outcome
-from quorate.io.read import as_votes
+from quorate.io.sources import as_votes
 from quorate.kernels import reference
-from quorate.params import Lines, Parameters
-from quorate.statistics import Statistics
-from quorate.votes import Panel
 
 
 def make(threads):

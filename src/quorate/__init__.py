@@ -5,12 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from quorate import moved
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from quorate.aggregation import aggregate
-    from quorate.agreeing.agreement import agreement
-    from quorate.agreeing.figures import Agreement
+    from quorate.data.vocabulary import Vocabulary
+    from quorate.data.votes import Votes
     from quorate.errors import (
         CopiedVotes,
         DamagedCheckpoint,
@@ -22,29 +23,30 @@ if TYPE_CHECKING:
         QuorateError,
         RepairedStream,
     )
-    from quorate.evaluation import Evaluation, evaluate
-    from quorate.fitted import FittedModel, load, merge
-    from quorate.io.encoded.build import encode
-    from quorate.io.read import read
+    from quorate.evaluation.agreement.agreement import agreement
+    from quorate.evaluation.agreement.figures import Agreement
+    from quorate.evaluation.sets import SetEvaluation
+    from quorate.evaluation.simulate import Simulation, simulate
+    from quorate.evaluation.truth import Evaluation, evaluate
+    from quorate.io.folder.build import encode
+    from quorate.io.sources import read
+    from quorate.models.aggregation import aggregate
     from quorate.models.dawid_skene import DawidSkene, FastDawidSkene, Hybrid
     from quorate.models.glad import GLAD
     from quorate.models.iwmv import IWMV
     from quorate.models.majority import MajorityVote
     from quorate.models.one_coin import OneCoin
-    from quorate.multi import MultiResult
     from quorate.online import Online, Prediction
-    from quorate.result import Result
-    from quorate.set_evaluation import SetEvaluation
-    from quorate.simulation.simulate import Simulation, simulate
+    from quorate.results.result import Result
+    from quorate.results.saved import FittedModel, load, merge
+    from quorate.results.sets import MultiResult
     from quorate.spark.stream import SparkStream
-    from quorate.vocabulary import Vocabulary
-    from quorate.votes import Votes
 
 # Every public name and its home. Names load when first used: `import quorate` costs next to nothing.
 _HOMES = {
-    "aggregate": "aggregation",
-    "Agreement": "agreeing.figures",
-    "agreement": "agreeing.agreement",
+    "aggregate": "models.aggregation",
+    "Agreement": "evaluation.agreement.figures",
+    "agreement": "evaluation.agreement.agreement",
     "CopiedVotes": "errors",
     "DamagedCheckpoint": "errors",
     "InputError": "errors",
@@ -54,13 +56,13 @@ _HOMES = {
     "OptionError": "errors",
     "QuorateError": "errors",
     "RepairedStream": "errors",
-    "Evaluation": "evaluation",
-    "evaluate": "evaluation",
-    "FittedModel": "fitted",
-    "load": "fitted",
-    "merge": "fitted",
-    "encode": "io.encoded.build",
-    "read": "io.read",
+    "Evaluation": "evaluation.truth",
+    "evaluate": "evaluation.truth",
+    "FittedModel": "results.saved",
+    "load": "results.saved",
+    "merge": "results.saved",
+    "encode": "io.folder.build",
+    "read": "io.sources",
     "DawidSkene": "models.dawid_skene",
     "FastDawidSkene": "models.dawid_skene",
     "Hybrid": "models.dawid_skene",
@@ -68,16 +70,16 @@ _HOMES = {
     "IWMV": "models.iwmv",
     "MajorityVote": "models.majority",
     "OneCoin": "models.one_coin",
-    "MultiResult": "multi",
-    "SetEvaluation": "set_evaluation",
+    "MultiResult": "results.sets",
+    "SetEvaluation": "evaluation.sets",
     "Online": "online",
     "Prediction": "online",
-    "Result": "result",
-    "Simulation": "simulation.simulate",
-    "simulate": "simulation.simulate",
+    "Result": "results.result",
+    "Simulation": "evaluation.simulate",
+    "simulate": "evaluation.simulate",
     "SparkStream": "spark.stream",
-    "Vocabulary": "vocabulary",
-    "Votes": "votes",
+    "Vocabulary": "data.vocabulary",
+    "Votes": "data.votes",
 }
 
 __all__ = [
@@ -118,6 +120,9 @@ __all__ = [
     "read",
     "simulate",
 ]
+
+
+moved.install()
 
 
 def __getattr__(name: str) -> object:

@@ -1,4 +1,4 @@
-"""Votes that come one at a time, late, changed or taken back: labels and workers kept up to date."""
+"""Votes that come one at a time, late, changed or taken back: labels and workers kept up to date, saved and loaded."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from quorate import settings
+from quorate.data import options
+from quorate.data.options import Choice, Number, Rules
+from quorate.data.vocabulary import Id, Vocabulary, text_of
+from quorate.data.votes import Votes
 from quorate.errors import InputError, MissingLabels, OptionError, QuorateError, RepairedStream, listed, shown
 from quorate.io import container, stream_file
 from quorate.io.bounds import Bounds
-from quorate.io.coder import Coded
+from quorate.io.dictionary import Coded
 from quorate.io.encode import votes_of
 from quorate.io.ids import column, label_columns, narrowed, prepared
 from quorate.io.sources import Source, open_table
 from quorate.kernels import online_reference, reference
 from quorate.kernels.core import compiled
-from quorate.kernels.online_numbers import ONE, to_units
-from quorate.models.registry import MODELS, make
-from quorate.result import Result
-from quorate.settings import Choice, Number, Rules
-from quorate.tempering import posterior_of
-from quorate.vocabulary import Id, Vocabulary, text_of
-from quorate.votes import Votes
+from quorate.kernels.online_reference import ONE, to_units
+from quorate.models.base import MODELS, make
+from quorate.results.result import Result
+from quorate.results.temperature import posterior_of
 
 VERSION: Final = 1
 STREAMED: Final = ("ds", "fds", "hybrid")
@@ -77,7 +77,7 @@ class Online:
     def __init__(
         self, *, labels: Iterable[object], model: str = "fds", seed: int = 0, duplicates: str = "last", strength: float = 1.0
     ) -> None:
-        settings.check({"model": model, "duplicates": duplicates, "seed": seed, "strength": strength}, RULES)
+        options.check({"model": model, "duplicates": duplicates, "seed": seed, "strength": strength}, RULES)
         self._labels = Vocabulary.of(labels, "label")
         if not len(self._labels):
             raise InputError("labels is empty: name the labels that votes may have")

@@ -150,8 +150,8 @@ def test_warnings_and_log_lines_are_text_too(quorate, crowd, monkeypatch):
     import logging
     import warnings
 
+    from quorate.data.votes import Votes
     from quorate.engines import local
-    from quorate.votes import Votes
 
     real = local.as_votes
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import quorate as qr
-from quorate import vectors
+from quorate.data import vectors
+from quorate.data.vectors import alike, dot, largest, put, summed
 from quorate.engines.vector_files import VectorFiles
-from quorate.models import ascent
-from quorate.vectors import alike, dot, largest, put, summed
+from quorate.models import lbfgs as ascent
 
 
 @pytest.fixture

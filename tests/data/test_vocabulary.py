@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import quorate as qr
-from quorate.vocabulary import Vocabulary
+from quorate.data.vocabulary import Vocabulary
 
 IDS = st.one_of(
     st.lists(st.text(), unique=True),

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import quorate as qr
-import quorate.bounds
-import quorate.votes
-from quorate.gold import Gold
-from quorate.knowledge import Knowledge
-from quorate.models.registry import MODELS
-from quorate.transfer import Learned
+import quorate.data.bounds
+import quorate.data.votes
+from quorate.data.counts import Knowledge
+from quorate.data.votes import Gold
+from quorate.models.base import MODELS
+from quorate.results.knowledge import Learned
 from strategies import crowds
 
 VOTES = qr.read([("t1", "ann", "cat"), ("t1", "bob", "dog"), ("t2", "ann", "cat"), ("t2", "bob", "cat"), ("t3", "bob", "dog")])
@@ -25,7 +25,7 @@ LEARNED = qr.aggregate(VOTES).learned()
 
 
 def not_of_files(check, *arguments, **options):
-    assert not any(quorate.bounds.is_mapped(a) for a in arguments)
+    assert not any(quorate.data.bounds.is_mapped(a) for a in arguments)
     return check(*arguments, **options)
 
 

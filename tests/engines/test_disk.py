@@ -17,14 +17,15 @@ from hypothesis import strategies as st
 
 import quorate as qr
 from full_disk import fill_disk
-from quorate.engines import checkpoint, disk_session, memory, registry, stream
+from quorate.engines import checkpoint, memory, registry, stream
+from quorate.engines import disk as disk_session
 from quorate.engines.disk import DiskEngine
 from quorate.engines.local import LocalEngine
 from quorate.engines.registry import resolve
 from quorate.io import container
-from quorate.io.encoded.build import encode
-from quorate.io.encoded.mapped import EncodedVotes
-from quorate.io.encoded.plan import Plan
+from quorate.io.folder.build import encode
+from quorate.io.folder.job import Plan
+from quorate.io.folder.opened import EncodedVotes
 from quorate.kernels import cpu
 from sealed import forge_checkpoint
 from strategies import crowds
@@ -468,7 +469,7 @@ def test_a_file_that_shrinks_is_said(tmp_path):
 
 
 def test_a_full_temporary_folder_promises_nothing(tmp_path, monkeypatch):
-    from quorate.io.encoded import arrays, spill
+    from quorate.io.folder import arrays, spill
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "full"))
     (tmp_path / "full").mkdir()
@@ -485,7 +486,7 @@ def test_a_full_temporary_folder_promises_nothing(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("fail_at", [1, 4, 20, 40])
 def test_a_full_disk_is_said_in_one_line(tmp_path, monkeypatch, fail_at):
-    from quorate.io.encoded import arrays
+    from quorate.io.folder import arrays
 
     votes = qr.read(qr.simulate(tasks=200, workers=15, seed=7).votes)
     fill_disk(monkeypatch, fail_at, arrays, stream)

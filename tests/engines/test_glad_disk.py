@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 
 import quorate as qr
 from full_disk import fill_disk
-from quorate import vectors
+from quorate.data import vectors
+from quorate.data.vocabulary import Vocabulary
+from quorate.data.votes import Gold
 from quorate.engines import glad, glad_disk, local, memory, registry, stream, vector_files
 from quorate.engines.base import GladModel
 from quorate.engines.disk import DiskEngine
 from quorate.engines.local import LocalEngine
 from quorate.engines.registry import resolve
-from quorate.gold import Gold
-from quorate.io.encoded import arrays
-from quorate.io.encoded.build import encode
-from quorate.io.encoded.plan import Plan
-from quorate.vocabulary import Vocabulary
+from quorate.io.folder import arrays
+from quorate.io.folder.build import encode
+from quorate.io.folder.job import Plan
 from strategies import crowds
 
 SMALL = DiskEngine(shard_votes=7, batch_votes=0)

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import quorate as qr
+from quorate.data.votes import Gold
 from quorate.engines.registry import resolve
-from quorate.gold import Gold
 from quorate.kernels import reference
 from quorate.models.confusion import Beliefs, ConfusionRecipe
 

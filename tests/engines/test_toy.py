@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import quorate as qr
-from quorate import checks, em
 from quorate.engines import registry
+from quorate.evaluation import contract as checks
+from quorate.models import em
+from quorate.models.base import MODELS
 from quorate.models.confusion import Beliefs, ConfusionRecipe, ConfusionStep
-from quorate.models.registry import MODELS
 
 
 @pytest.fixture

@@ -1,13 +1,13 @@
-"""The contract of quorate.checks: every registered model on every engine, and on awkward shards."""
+"""The contract of quorate.evaluation.contract: every registered model on every engine, and on awkward shards."""
 
 from dataclasses import replace
 
 import pytest
 
-from quorate import checks
 from quorate.engines.local import LocalEngine
 from quorate.engines.registry import ENGINES, resolve
-from quorate.models.registry import MODELS
+from quorate.evaluation import contract as checks
+from quorate.models.base import MODELS
 
 PLACES = {
     **{name: name for name in ENGINES if name != "spark"},  # which has its own folder of tests
@@ -51,9 +51,11 @@ def test_a_model_that_adds_as_it_comes_answers_tiny_crowds_in_more_than_one_way(
 
 def plain_sums(monkeypatch):
     """Takes the rounding away that makes sums exact, as if they were those of any floating-point program."""
-    from quorate import exact, params, transfer
+    from quorate.data import counts as params
+    from quorate.data import exact
     from quorate.kernels import reference
     from quorate.models import one_coin
+    from quorate.results import knowledge as transfer
 
     for module in (exact, params, transfer, reference, one_coin):
         monkeypatch.setattr(module, "whole", lambda x, unit: x)

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import quorate as qr
-from quorate.simulation import draw
+from quorate.evaluation import simulate as draw
 
 
 def accuracy(crowd):
@@ -77,7 +77,7 @@ def test_skill_spread_zero_and_one_label():
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
 def test_files_hold_what_the_frames_do(tmp_path, monkeypatch, suffix):
     monkeypatch.setattr(draw, "BLOCK", 100)
-    monkeypatch.setattr("quorate.simulation.simulate.BLOCK", 100)
+    monkeypatch.setattr("quorate.evaluation.simulate.BLOCK", 100)
     crowd = qr.simulate(tasks=450, workers=30, seed=7)
     seen = []
     crowd.write(tmp_path, suffix, lambda name, rows: seen.append((name, rows)))

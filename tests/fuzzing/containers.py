@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import quorate as qr
-from quorate.spark.stream_state import Progress, StateFolder
+from quorate.spark.stream import Progress, StateFolder
 
 ODD = [None, True, False, -1, 0, 1, 7, 2**31, 2**63, -(2**63), 10**30, 0.5, -0.5, 1e308, float("nan"), float("inf"), "", "x", "é\ud800", [], {}, [1], {"a": 1}, ["a", "a"], [[]], "<i8", "|u1", "<f8", "|O", "string", "integer", "ds", "hybrid"]  # fmt: skip
 NUMBERS = [0, 1, -1, 2, 255, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**62, 2**63 - 1, -(2**63)]

@@ -145,7 +145,7 @@ def _stop(server: subprocess.Popen[str]) -> None:
 
 def _serve() -> None:
     """Reads the files that are named on standard input, each in a process of its own, and tells what came of it."""
-    import quorate.io.read  # noqa: F401
+    import quorate.io.sources  # noqa: F401
 
     for line in sys.stdin:
         with tempfile.TemporaryDirectory() as folder:

@@ -5,7 +5,7 @@ import warnings
 
 import oracle
 import quorate as qr
-from quorate.models.registry import MODELS
+from quorate.models.base import MODELS
 
 EXACT = ("mv", "fds", "iwmv")  # integer counts: equal to the last task
 NEAR = 1e-6  # soft models: labels may differ only where two probabilities lie this close

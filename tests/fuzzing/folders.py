@@ -93,7 +93,7 @@ def _load() -> None:
 
     import quorate as qr
 
-    for name in ("sealed", "quorate.engines.registry", "quorate.io.encoded.build", "quorate.io.encoded.job"):
+    for name in ("sealed", "quorate.engines.registry", "quorate.io.folder.build", "quorate.io.folder.job"):
         import_module(name)
     for name in qr.__all__:
         getattr(qr, name)
@@ -113,9 +113,9 @@ def _prepare(folder: Path) -> None:
     import polars as pl
 
     import quorate as qr
-    from quorate.io.encoded import job
-    from quorate.io.encoded.build import encode
-    from quorate.io.encoded.plan import Plan
+    from quorate.io.folder import job
+    from quorate.io.folder.build import encode
+    from quorate.io.folder.job import Plan
 
     votes = _crowd()
     numbered = votes.with_columns(pl.col("task").str.slice(1).cast(pl.Int64), pl.col("label") == "l0")
@@ -273,7 +273,7 @@ def _fit_forged(random_, template, folder, _) -> None:
 
 
 def _encoding_damaged(random_, template, folder, answers) -> None:
-    from quorate.io.encoded.build import encode
+    from quorate.io.folder.build import encode
 
     shutil.copytree(template / random_.choice(["reading", "sorting"]), folder, dirs_exist_ok=True)
     _damage(random_, random_.choice(sorted(path for path in (folder / ".v.partial").rglob("*") if path.is_file())))
@@ -282,8 +282,8 @@ def _encoding_damaged(random_, template, folder, answers) -> None:
 
 
 def _encoding_forged(random_, template, folder, _) -> None:
-    from quorate.io.encoded.build import encode
-    from quorate.io.encoded.manifest import digest
+    from quorate.io.folder.build import encode
+    from quorate.io.folder.manifest import digest
 
     shutil.copytree(template / random_.choice(["reading", "sorting"]), folder, dirs_exist_ok=True)
     path = folder / ".v.partial" / "state.json"

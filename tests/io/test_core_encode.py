@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from quorate.io.assemble import assemble, assemble_compiled
+from quorate.io.encode import assemble, assemble_compiled
 from quorate.kernels.core import compiled
 
 core = compiled()
@@ -212,7 +212,7 @@ def test_assembly(shape, order, threads):
 @pytest.mark.parametrize(("n", "tasks", "rows"), [(0, 0, 1), (0, 3, 1), (1, 1, 1), (500, 30, 9), (9000, 3000, 70_000)])
 def test_grouping(monkeypatch, n, tasks, rows, order, threads):
     """Votes by task and row, compiled and in NumPy; a task may be left without votes."""
-    from quorate.io.encoded import codes
+    from quorate.io.folder import spill as codes
 
     g = np.random.default_rng(n)
     task = (np.sort if order == "grouped" else np.asarray)(g.integers(0, max(tasks, 1), n)).astype(np.uint32)

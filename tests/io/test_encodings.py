@@ -113,7 +113,7 @@ def test_a_panic_of_the_reader_is_an_input_error(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "_scan", lambda *_: Panicking())
     with pytest.raises(qr.InputError, match=r"v.parquet: it is damaged \(called `Option::unwrap\(\)` on a `None` value\)"):
         qr.read(tmp_path / "v.parquet")
-    from quorate.io.encoded import plan
+    from quorate.io.folder import job as plan
 
     monkeypatch.setattr(plan.pl, "scan_parquet", lambda *_, **__: Panicking())
     with pytest.raises(qr.InputError, match="it is damaged"):

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 import quorate as qr
 from encoded_content import content, files
-from quorate.io.encoded import partition, spill
-from quorate.io.encoded.build import encode
-from quorate.io.encoded.mapped import EncodedVotes
-from quorate.io.encoded.plan import FLOOR, Plan, memory_of, votes_in
+from quorate.io.folder import spill
+from quorate.io.folder import writer as partition
+from quorate.io.folder.build import encode
+from quorate.io.folder.job import FLOOR, Plan, memory_of, votes_in
+from quorate.io.folder.opened import EncodedVotes
 from strategies import crowds
 
 SMALL = Plan(bits=2, partition_votes=50, held_votes=70, shard_votes=40)
@@ -87,8 +88,8 @@ def test_equal_hashes_are_told_apart_by_their_text(tmp_path, monkeypatch):
 
     for module in (spill, partition):
         monkeypatch.setattr(module, "hash_ids", coarse)
-    monkeypatch.setattr("quorate.io.encoded.job.hash_ids", coarse)
-    monkeypatch.setattr("quorate.io.encoded.mapped.hash_ids", coarse)
+    monkeypatch.setattr("quorate.io.folder.job.hash_ids", coarse)
+    monkeypatch.setattr("quorate.io.folder.opened.hash_ids", coarse)
     votes = qr.simulate(tasks=150, workers=9, seed=3).votes
     a = encode(votes, tmp_path / "a", plan=Plan(bits=0, partition_votes=30))
     b = encode(votes.reverse(), tmp_path / "b", plan=Plan(bits=3))

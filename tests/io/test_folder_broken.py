@@ -10,18 +10,19 @@ import pytest
 import quorate as qr
 from encoded_content import content, files
 from full_disk import fill_disk
-from quorate.io.encoded import arrays, spill, state
-from quorate.io.encoded.build import encode
-from quorate.io.encoded.mapped import open_encoded
-from quorate.io.encoded.plan import Plan
+from quorate.io.folder import arrays, spill
+from quorate.io.folder import job as state
+from quorate.io.folder.build import encode
+from quorate.io.folder.job import Plan
+from quorate.io.folder.opened import open_encoded
 
 SMALL = Plan(bits=2, partition_votes=50, held_votes=70, shard_votes=40)
 
 KILL = """
 import os, signal, sys, quorate as qr
-from quorate.io.encoded.plan import Plan
+from quorate.io.folder.job import Plan
 source, folder, what, at = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
-import quorate.io.encoded.build as build, quorate.io.encoded.job as job
+import quorate.io.folder.build as build, quorate.io.folder.job as job
 job.BATCH = 100
 def progress(name, done, total):
     if name == what and done >= at:
@@ -69,7 +70,7 @@ def test_killed_and_resumed_gives_the_same_bytes(tmp_path, what, at, suffix):
 
 
 def test_a_resumed_run_reads_only_the_rest(tmp_path, monkeypatch):
-    from quorate.io.encoded import job
+    from quorate.io.folder import job
 
     votes = qr.simulate(tasks=400, workers=15, seed=7).votes
     votes.write_csv(tmp_path / "v.csv")

@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 import quorate as qr
-from quorate.io.encoded.build import encode
-from quorate.io.encoded.mapped import open_encoded
-from quorate.io.encoded.plan import Plan
+from quorate.io.folder.build import encode
+from quorate.io.folder.job import Plan
+from quorate.io.folder.opened import open_encoded
 from sealed import forge, items_of, manifest_of, write_manifest
 
 

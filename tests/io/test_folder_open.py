@@ -13,10 +13,11 @@ import pytest
 
 import quorate as qr
 from encoded_content import content
-from quorate.io.encoded import build, mapped
-from quorate.io.encoded.build import encode
-from quorate.io.encoded.mapped import open_encoded
-from quorate.io.encoded.plan import Plan
+from quorate.io.folder import build
+from quorate.io.folder import opened as mapped
+from quorate.io.folder.build import encode
+from quorate.io.folder.job import Plan
+from quorate.io.folder.opened import open_encoded
 
 ENGINES = ["disk", "cpu", "reference"]
 SMALL = Plan(shard_votes=300)
@@ -334,7 +335,7 @@ def test_ids_are_found_by_their_hash_in_blocks(tmp_path, monkeypatch):
 
 
 def test_hashes_may_collide(tmp_path, monkeypatch):
-    from quorate.io.encoded import partition
+    from quorate.io.folder import writer as partition
 
     for module in (mapped, partition):
         monkeypatch.setattr(module, "hash_ids", lambda ids: np.full(len(ids), 5, np.uint64))

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
+from quorate.data.exact import fine
 from quorate.errors import InputError
-from quorate.exact import fine
 from quorate.kernels import cpu
 from quorate.kernels import reference as ref
 from quorate.kernels.core import compiled

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import quorate as qr
-from quorate.models.registry import MODELS
+from quorate.models.base import MODELS
 
 CROWD = qr.simulate(tasks=400, workers=20, labels=3, votes_per_task=3, skill=0.6, seed=1)
 GOLD, REST = CROWD.truth.head(120), CROWD.truth.tail(280)

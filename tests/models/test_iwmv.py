@@ -63,7 +63,7 @@ def test_agreement_never_falls():
 
 
 def test_cycles_are_noticed():
-    from quorate.em import Cycle
+    from quorate.models.em import Cycle
 
     cycle = Cycle()
     for digest, closed in ((b"a", False), (b"b", False), (b"a", True)):
@@ -72,7 +72,7 @@ def test_cycles_are_noticed():
 
 
 def test_a_cycle_ends_the_fit(monkeypatch):
-    from quorate import em
+    from quorate.models import em
 
     monkeypatch.setattr(em.Cycle, "see", lambda self, _: setattr(self, "closed", True))
     with pytest.warns(qr.NotConverged, match="goes round in a cycle of labels"):

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import quorate as qr
-from quorate.temperature import tempered
+from quorate.results.temperature import tempered
 
 CROWD = qr.simulate(tasks=40, workers=8, labels=3, votes_per_task=4, seed=1)
 VOTES = qr.read(CROWD.votes)

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import quorate as qr
+from quorate.models.base import MODELS
 from quorate.models.population import population
-from quorate.models.registry import MODELS
 
 CROWD = qr.simulate(tasks=300, workers=15, labels=3, votes_per_task=3, skill=0.65, seed=4)
 LABELS = ["l0", "l1", "l2"]

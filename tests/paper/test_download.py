@@ -125,7 +125,7 @@ def test_a_folder_that_cannot_be_written(tiny, tmp_path):
 def test_a_raw_file_that_is_not_what_the_registry_says(tiny, tmp_path):
     from dataclasses import replace
 
-    from quorate.paper.convert import convert
+    from quorate.paper.download import convert
 
     which, mirror = tiny
     with pytest.raises(qr.InputError, match="tiny has 300 votes, not 5"):

@@ -5,9 +5,9 @@ import math
 import polars as pl
 import pytest
 
-from quorate.paper import convergence, grid, multiple, protocol, published, streaming, tables, verdict
-from quorate.paper.cells import Cells
-from quorate.paper.grid import Plan, Spot
+from quorate.paper import convergence, grid, multiple, protocol, published, streaming, tables
+from quorate.paper import report as verdict
+from quorate.paper.grid import Cells, Plan, Spot
 
 
 @pytest.mark.parametrize("name", verdict.EXACT_SETS)

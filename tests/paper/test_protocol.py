@@ -8,7 +8,7 @@ import pytest
 
 import quorate as qr
 from quorate.paper import protocol, published
-from quorate.paper.cells import Cells
+from quorate.paper.grid import Cells
 
 
 @pytest.mark.parametrize("name", published.SETS)

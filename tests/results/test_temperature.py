@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import quorate as qr
-from quorate.temperature import COLDEST, HOTTEST, fit_temperature, log_loss, tempered
+from quorate.results.temperature import COLDEST, HOTTEST, fit_temperature, log_loss, tempered
 
 
 @st.composite

@@ -8,6 +8,8 @@ import pytest
 
 from spark_there import missing
 
+WITHOUT_JAVA = {"test_blocks.py", "test_errors.py", "test_parts.py", "test_stream_state.py"}  # what needs no Spark to be tested
+
 os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
@@ -17,7 +19,7 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "tests/spark/" in item.path.as_posix():
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))  # py4j leaves sockets to the collector
-            if why:
+            if why and item.path.name not in WITHOUT_JAVA:
                 item.add_marker(pytest.mark.skip(reason=why))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import quorate as qr
 from quorate.io import container
-from quorate.spark.folders import into_folder
+from quorate.spark.files import into_folder
 from quorate.spark.session import session
 
 SCHEMA = "task string, worker string, label string"

@@ -7,6 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quorate as qr
+from quorate.data.vocabulary import Vocabulary
+from quorate.data.votes import Panel
 from quorate.engines.registry import resolve
 from quorate.engines.shard import Units, class_totals
 from quorate.models.confusion import Beliefs, ConfusionRecipe
@@ -14,8 +16,6 @@ from quorate.models.population import lent, moments, population
 from quorate.spark.blocks import Ask, Block, Receive, number
 from quorate.spark.executor import Ends, Setting
 from quorate.spark.messages import Begin, Pass, WidePacking, WidePart, at_block, from_block, from_part
-from quorate.vocabulary import Vocabulary
-from quorate.votes import Panel
 
 LABELS = ["a", "b", "c"]
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import quorate as qr
+from quorate.data.counts import Parameters
+from quorate.data.exact import from_coarse
 from quorate.engines.registry import resolve
 from quorate.engines.shard import Units, class_totals
-from quorate.exact import from_coarse
 from quorate.io.answers import gold_codes, read_gold
 from quorate.models.confusion import ConfusionRecipe
-from quorate.params import Parameters
 from quorate.spark import executor as spark_pass
 from quorate.spark.executor import Ends, Scores, Setting, Start, Step, Verdict, run
 from quorate.spark.packing import CHANGED, LINE, Packing, Part, lines

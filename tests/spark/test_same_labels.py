@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import quorate as qr
-from quorate import checks
+from quorate.evaluation import contract as checks
 from quorate.spark.votes import read
 from same_fit import assert_same, fit
 

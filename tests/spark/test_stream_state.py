@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 
 import quorate as qr
 from quorate.io import write
-from quorate.spark.stream import _Job
-from quorate.spark.stream_batch import decide
-from quorate.spark.stream_state import Progress, StateFolder, check_turn
+from quorate.spark.stream import Progress, StateFolder, _Job, check_turn, decide
 
 LABELS = ["a", "b"]
 ids = st.integers(0, 4).map(str)

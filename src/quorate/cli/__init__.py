@@ -1,1 +1,1 @@
-"""The command line: one file a command, each parses, calls the library, and prints."""
+"""The command line: one file per command, each parses, calls the library, and prints."""

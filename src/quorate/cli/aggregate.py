@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from quorate.cli import output as out
-from quorate.cli.options import label_list
-from quorate.cli.work import at_work
+from quorate.cli.output import at_work, label_list
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from quorate.evaluation import Evaluation
-    from quorate.result import Result
+    from quorate.evaluation.truth import Evaluation
+    from quorate.results.result import Result
 
 
 def command(
@@ -63,13 +62,13 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but data.")] = False,
 ) -> None:
-    """Finds the label of every task, and what every worker can be trusted with."""
+    """Find the label of every task, and what every worker can be trusted with."""
     import quorate as qr
     from quorate.engines.memory import NOTHING
     from quorate.engines.registry import resolve
     from quorate.errors import InputError, OptionError
     from quorate.io.write import check_files, check_folder, write_frame
-    from quorate.models.registry import MODELS
+    from quorate.models.base import MODELS
 
     on_spark = engine == "spark"
     if master is not None and not on_spark:
@@ -146,7 +145,7 @@ def command(
 
 
 def _write(result: Any, what: str, path: Path) -> None:
-    """Writes labels or probabilities: votes on disk have results that need not fit in memory."""
+    """Write labels or probabilities: votes on disk have results that need not fit in memory."""
     from quorate.io.write import write_batches, write_frame
 
     if getattr(result, "is_on_disk", False):
@@ -192,7 +191,7 @@ def _summary(facts: dict[str, object], evaluation: Evaluation | None) -> None:
 
 
 def _facts(result: Result, evaluation: Evaluation | None) -> dict[str, object]:
-    """Returns the figures of a run, for people and for JSON alike."""
+    """Return the figures of a run, for people and for JSON alike."""
     if not hasattr(result, "fit"):  # several correct options
         return _set_facts(result, evaluation)
     votes = result.votes
@@ -220,7 +219,7 @@ def _facts(result: Result, evaluation: Evaluation | None) -> dict[str, object]:
 
 
 def _measured(evaluation: Evaluation | None, tasks: int) -> dict[str, object]:
-    """Returns the figures that need truth."""
+    """Return the figures that need truth."""
     if evaluation is None or not evaluation.tasks:
         return {"accuracy": None, "tasks_with_truth": None if evaluation is None else 0}
     found = evaluation.calibration
@@ -252,7 +251,7 @@ def _set_facts(result: Any, evaluation: Any) -> dict[str, object]:
 
 
 def _flat(frame: pl.DataFrame, suffix: str) -> pl.DataFrame:
-    """Returns a frame as its file can hold it: text files have no lists, so sets are joined."""
+    """Return a frame as its file can hold it: text files have no lists, so sets are joined."""
     import polars as pl
 
     from quorate.io.sets import SEPARATOR

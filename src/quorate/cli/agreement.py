@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from quorate.agreeing.figures import Agreement
+    from quorate.evaluation.agreement.figures import Agreement
 
 SMALL = 12  # workers whose matrix is shown
 SHOWN = 10  # pairs of copying workers that are
@@ -40,10 +40,10 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print Krippendorff's alpha alone.")] = False,
 ) -> None:
-    """Measures how far workers agree, with intervals, and finds those who copy each other."""
+    """Measure how far workers agree, with intervals, and finds those who copy each other."""
     import quorate as qr
     from quorate.cli import output
-    from quorate.cli.options import label_list
+    from quorate.cli.output import label_list
     from quorate.io.write import write_frame
 
     output.check({"--pairs": pairs, "--matrix": matrix}, {"the votes": votes, "the truth": truth}, to_stdout=True)
@@ -104,7 +104,7 @@ def _print(found: Agreement) -> None:
 
 
 def _errors(found: Agreement) -> None:
-    """Prints what the errors say."""
+    """Print what the errors say."""
     from quorate.cli import console
 
     against = "the truth" if found.reference == "truth" else f"the labels of {found.reference}"

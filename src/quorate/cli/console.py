@@ -28,9 +28,9 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
-from quorate.em import Progress
+from quorate.data.fit import TraceRow
 from quorate.errors import visible
-from quorate.fit import TraceRow
+from quorate.models.em import Progress
 
 BAR = 30  # characters of a bar
 MIN_BAR = 10  # below this a bar tells nothing
@@ -68,18 +68,18 @@ def plain(text: object) -> Text:
 
 
 def talk(quiet: bool = False) -> Screen:
-    """Returns the console for people: stderr, silent when asked."""
+    """Return the console for people: stderr, silent when asked."""
     return Screen(stderr=True, quiet=quiet)
 
 
 def data() -> Screen:
-    """Returns the console for results people read: stdout."""
+    """Return the console for results people read: stdout."""
     return Screen()
 
 
 @contextmanager
 def progress(console: Console, what: str) -> Iterator[Progress]:
-    """Yields a callback that shows the running iteration, on a terminal only, and leaves no trace."""
+    """Yield a callback that shows the running iteration, on a terminal only, and leaves no trace."""
     with Bar(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
@@ -99,7 +99,7 @@ def progress(console: Console, what: str) -> Iterator[Progress]:
 
 @contextmanager
 def counter(console: Console, total: float) -> Iterator[Callable[[str, int], None]]:
-    """Yields a callback that counts finished rows of what is being written, on a terminal only."""
+    """Yield a callback that counts finished rows of what is being written, on a terminal only."""
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn())
     with Bar(*columns, console=console, transient=True, disable=not console.is_terminal or console.quiet) as bar:
         running = bar.add_task("", total=total)
@@ -108,7 +108,7 @@ def counter(console: Console, total: float) -> Iterator[Callable[[str, int], Non
 
 @contextmanager
 def passes(console: Console) -> Iterator[Callable[[str, int, int], None]]:
-    """Yields a callback (what, votes done, of how many): a bar with the rate and the time left, on a terminal only."""
+    """Yield a callback (what, votes done, of how many): a bar with the rate and the time left, on a terminal only."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -133,7 +133,7 @@ def passes(console: Console) -> Iterator[Callable[[str, int, int], None]]:
 
 @contextmanager
 def downloads(console: Console, total: int) -> Iterator[Callable[[str, int], None]]:
-    """Yields a callback (file, bytes here) that shows how much of everything has come, on a terminal only."""
+    """Yield a callback (file, bytes here) that shows how much of everything has come, on a terminal only."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -153,7 +153,7 @@ def downloads(console: Console, total: int) -> Iterator[Callable[[str, int], Non
 
 
 def figure(value: object) -> str:
-    """Returns a cell as people read it: four digits, a dash for what is not known."""
+    """Return a cell as people read it: four digits, a dash for what is not known."""
     if value is None or (isinstance(value, float) and value != value):
         return "–"
     return f"{value:.4g}" if isinstance(value, float) else visible(str(value))
@@ -258,7 +258,7 @@ def _shared(natural: Sequence[int], least: Sequence[int], room: int) -> list[int
 
 
 def reliability(bins: Mapping[str, NDArray[Any]]) -> Curve:
-    """Returns a reliability curve as a table: a bar as long as the accuracy, and where the confidence said it would end."""
+    """Return a reliability curve as a table: a bar as long as the accuracy, and where the confidence said it would end."""
     return Curve(list(zip(*(bins[name].tolist() for name in CURVE), strict=True)))
 
 
@@ -291,7 +291,7 @@ def _bar(filled: float, mark: float, length: int) -> str:
 
 
 def heat_map(names: Sequence[str], matrix: NDArray[np.float64], corner: str = "true \\ said") -> Square:
-    """Returns a square of shares as a table of coloured percentages: by default a confusion, a row per true label."""
+    """Return a square of shares as a table of coloured percentages: by default a confusion, a row per true label."""
     cells = [["–" if share != share else f"{share * 100:.0f}%" for share in line] for line in matrix.tolist()]
     return Square(
         [visible(name) for name in names], cells, corner, [[_shade(share) for share in line] for line in matrix.tolist()]

@@ -12,7 +12,7 @@ app = typer.Typer(no_args_is_help=True, help="Lists and fetches public sets of v
 
 
 def default_folder() -> Path:
-    """Returns the folder of data sets when none is named: QUORATE_DATA, else ./data."""
+    """Return the folder of data sets when none is named: QUORATE_DATA, else ./data."""
     return Path(os.environ.get("QUORATE_DATA") or "data")
 
 
@@ -20,7 +20,7 @@ def default_folder() -> Path:
 def list_sets(
     files: Annotated[bool, typer.Option("--files", help="Every file: address, bytes, sha256, and its place below raw/.")] = False,
 ) -> None:
-    """Lists the sets that can be fetched, and where they come from."""
+    """List the sets that can be fetched, and where they come from."""
     from quorate.paper.sources import SETS
 
     if files:
@@ -45,7 +45,7 @@ def get_sets(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
-    """Fetches sets, checks every byte, and converts them; a broken download goes on where it stopped."""
+    """Fetch sets, checks every byte, and converts them; a broken download goes on where it stopped."""
     from quorate.cli import console
     from quorate.errors import InputError, unknown
     from quorate.paper.download import get

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from quorate.result import Result
-    from quorate.simulation.simulate import Simulation
+    from quorate.evaluation.simulate import Simulation
+    from quorate.results.result import Result
 
 LABELS = ("fine", "rude", "hateful", "spam")
 TELLING = {
@@ -27,11 +27,11 @@ def command(
     keep: Annotated[Path | None, typer.Option("--keep", help="Keep the data in this folder.")] = None,
     seed: Annotated[int, typer.Option(help="Draws another crowd.")] = 9,
 ) -> None:
-    """Makes a small realistic data set, aggregates it with every model, and shows a few telling workers."""
-    from quorate import settings
+    """Make a small realistic data set, aggregates it with every model, and shows a few telling workers."""
+    from quorate.data import options
     from quorate.errors import InputError
 
-    settings.check({"seed": seed}, {"seed": settings.Number(least=0, whole=True)})
+    options.check({"seed": seed}, {"seed": options.Number(least=0, whole=True)})
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="quorate-demo-") as folder:
             _run(Path(folder), seed)
@@ -48,7 +48,7 @@ def _run(folder: Path, seed: int) -> None:
     import quorate as qr
     from quorate.cli import console
     from quorate.io.write import check_files, write_frame
-    from quorate.models.registry import MODELS
+    from quorate.models.base import MODELS
 
     out = console.data()
     crowd = _crowd(seed)
@@ -78,10 +78,10 @@ def _run(folder: Path, seed: int) -> None:
 
 
 def _crowd(seed: int) -> Simulation:
-    """Returns a crowd of thirty: ordinary moderators, and the three telling ones."""
+    """Return a crowd of thirty: ordinary moderators, and the three telling ones."""
     import numpy as np
 
-    from quorate.simulation.simulate import simulate
+    from quorate.evaluation.simulate import simulate
 
     rng = np.random.default_rng(seed)
     ordinary = [_ordinary(rng) for _ in range(17)]
@@ -102,7 +102,7 @@ def _crowd(seed: int) -> Simulation:
 
 
 def _ordinary(rng: np.random.Generator) -> NDArray[np.float64]:
-    """Returns the confusion of a moderator who is right six times in ten, and errs to the neighbouring label."""
+    """Return the confusion of a moderator who is right six times in ten, and errs to the neighbouring label."""
     import numpy as np
 
     near = np.array([[0, 6, 1, 3], [5, 0, 4, 1], [2, 7, 0, 1], [6, 2, 1, 0]], float)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from quorate.cli.options import label_list
+from quorate.cli.output import label_list
 
 
 def command(
@@ -28,7 +28,7 @@ def command(
     resume: Annotated[bool, typer.Option("--resume", help="Go on where the same command was broken off.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
-    """Encodes votes into a folder, in bounded memory at any size."""
+    """Encode votes into a folder, in bounded memory at any size."""
     import quorate as qr
     from quorate.cli import console
 

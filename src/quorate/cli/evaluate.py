@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from quorate.cli.console import Screen
-    from quorate.evaluation import Evaluation
+    from quorate.evaluation.truth import Evaluation
 
 
 def command(
@@ -26,7 +26,7 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the accuracy alone.")] = False,
 ) -> None:
-    """Measures labels against truth: accuracy, precision, recall and F1 per label, confusion of labels.
+    """Measure labels against truth: accuracy, precision, recall and F1 per label, confusion of labels.
 
     Where the labels have a column `confidence`, or with --probabilities, also what confidence is worth.
     """
@@ -64,7 +64,7 @@ def command(
 
 
 def _confidence(out: Screen, result: Evaluation) -> None:
-    """Prints what confidence is worth: the figures that are known, and the reliability curve."""
+    """Print what confidence is worth: the figures that are known, and the reliability curve."""
     from quorate.cli import console
 
     found = result.calibration

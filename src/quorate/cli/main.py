@@ -35,13 +35,12 @@ app.command("simulate")(simulate.command)
 app.command("demo")(demo.command)
 app.command("reproduce")(reproduce.command)
 app.add_typer(datasets.app, name="datasets")
-
 USAGE: type[Exception] = typer.BadParameter.mro()[2]  # click's base of all errors of usage, whichever click typer comes with
 
 
 @app.callback(invoke_without_command=True)
 def _options(version: bool = typer.Option(False, "--version", help="Show the version and leave.")) -> None:
-    """Turns votes (which worker gave which task which label) into decisions."""
+    """Turn votes (which worker gave which task which label) into decisions."""
     if version:
         from quorate import __version__
 
@@ -50,7 +49,7 @@ def _options(version: bool = typer.Option(False, "--version", help="Show the ver
 
 
 def main() -> None:
-    """Runs the command line; bad input ends in one line and exit code 1, bad usage in 2."""
+    """Run the command line; bad input ends in one line and exit code 1, bad usage in 2."""
     _open_streams()
     try:
         with _one_line_each(), _terminated():

@@ -16,7 +16,7 @@ CHUNK = 1 << 16  # labels printed at once
 
 
 def prepare(votes: list[str], master: str | None, outputs: Sequence[str | None], refused: Mapping[str, object]) -> None:
-    """Starts Spark; what it cannot do or write is said before long work."""
+    """Start Spark; what it cannot do or write is said before long work."""
     from quorate.spark.files import check_target
     from quorate.spark.session import session
 
@@ -33,7 +33,7 @@ def prepare(votes: list[str], master: str | None, outputs: Sequence[str | None],
 
 
 def write(result: SparkResult, output: str | None, workers: str | None, probabilities: str | None) -> None:
-    """Writes what was asked for, as folders that Spark writes."""
+    """Write what was asked for, as folders that Spark writes."""
     from quorate.spark.files import save
 
     for target, frame in ((workers, "workers"), (probabilities, "probabilities"), (output, "labels")):
@@ -42,7 +42,7 @@ def write(result: SparkResult, output: str | None, workers: str | None, probabil
 
 
 def show(result: SparkResult) -> None:
-    """Prints the labels: a preview on a terminal, CSV into a pipe; never more of them than a few at once."""
+    """Print the labels: a preview on a terminal, CSV into a pipe; never more of them than a few at once."""
     import polars as pl
 
     from quorate.io.write import write_stream

@@ -1,17 +1,37 @@
-"""What commands write, apart from what people read: files that are checked before any work, labels and JSON on stdout."""
+"""What commands share: files checked before any work, the engine and its progress, labels and JSON on standard output."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     import polars as pl
 
+    from quorate.engines.base import Engine
+    from quorate.models.em import Progress
+
 PREVIEW = 20  # labels shown on a terminal
+
+
+def label_list(text: str) -> list[str]:
+    """Return labels joined by commas as a list.
+
+    >>> label_list("cat, dog")
+    ['cat', 'dog']
+    """
+    from quorate.errors import OptionError
+
+    labels = [part.strip() for part in text.split(",")]
+    if not all(labels):
+        raise OptionError(f"labels is {text!r}: give labels joined by commas, none of them empty")
+    return labels
 
 
 def check(
@@ -59,3 +79,51 @@ def document(content: object) -> None:
 
     text = json.dumps(content, ensure_ascii=False, allow_nan=False)
     sys.stdout.write(UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text) + "\n")
+
+
+@contextmanager
+def at_work(
+    place: Engine, output: Path | None, *, resume: bool, model: str, quiet: bool
+) -> Iterator[tuple[Engine, Progress | None]]:
+    """Yield the engine, and what to call after every iteration.
+
+    An engine on disk works in a folder beside the output. The folder is removed in the end, and left to resume from
+    when the run is broken off.
+    """
+    from quorate.engines.disk import DiskEngine
+    from quorate.errors import InputError, OptionError
+
+    if not isinstance(place, DiskEngine):
+        if resume:
+            raise OptionError(f"--resume is for --engine disk: engine {place.name} holds everything in memory")
+        with _iterations(model, quiet) as progress:
+            yield place, progress
+        return
+    if resume and output is None:
+        raise OptionError("--resume goes on with a run that writes to a file: give -o, too")
+    import shutil
+    from dataclasses import replace
+
+    from quorate.cli import console
+
+    work = None if output is None else output.parent / f".{output.name}.work"
+    if work is not None and work.exists() and not resume:
+        shutil.rmtree(work)
+    try:
+        with console.passes(console.talk(quiet)) as report:
+            yield replace(place, work=work, resume=resume, report=report), None
+    except (InputError, OptionError):
+        if work is not None and not resume:
+            shutil.rmtree(work, ignore_errors=True)
+        raise
+    if work is not None:
+        shutil.rmtree(work)
+
+
+def _iterations(model: str, quiet: bool) -> AbstractContextManager[Progress | None]:
+    """Return what shows the iterations of a fit; a quiet run need not even load the library for it."""
+    if quiet:
+        return nullcontext()
+    from quorate.cli import console
+
+    return console.progress(console.talk(), model)

@@ -23,7 +23,7 @@ def command(
     threads: Annotated[int | None, typer.Option(help="Threads to use (default: all cores).")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but data.")] = False,
 ) -> None:
-    """Labels new tasks with what a saved model knows of the workers; nothing is learned from their votes."""
+    """Label new tasks with what a saved model knows of the workers; nothing is learned from their votes."""
     import quorate as qr
     from quorate.cli import output as out
     from quorate.errors import listed

@@ -20,12 +20,12 @@ def command(
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget the cells that an earlier run finished.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
-    """Runs the paper's experiments and writes its figures, ours and the differences; an interrupted run goes on."""
+    """Run the paper's experiments and writes its figures, ours and the differences; an interrupted run goes on."""
     from quorate.cli import console
     from quorate.cli.datasets import default_folder
     from quorate.errors import InputError
     from quorate.io.write import identities, lies_in
-    from quorate.paper import plots, protocol, verdict
+    from quorate.paper import plots, protocol, report
     from quorate.paper.grid import Plan
     from quorate.paper.reproduce import cells_of, reproduce
 
@@ -36,7 +36,7 @@ def command(
     talk = console.talk(quiet)
     with console.counter(talk, cells_of(names, folder)) as progress:
         found = reproduce(folder, output, names, Plan(subset, trials), fresh=fresh, done=lambda name: progress(name, 1))
-    counts = verdict.summary(verdict.judge(found.grid, subset))
+    counts = report.summary(report.judge(found.grid, subset))
     talk.print(console.table(counts.columns, counts.rows()))
     if not found.drawn:
         talk.say(plots.MISSING)

@@ -29,7 +29,7 @@ def command(
     form: Annotated[str, typer.Option("--format", help="csv, tsv, jsonl or parquet.")] = "csv",
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
-    """Draws votes from known confusions, in bounded memory at any size."""
+    """Draw votes from known confusions, in bounded memory at any size."""
     import quorate as qr
     from quorate.cli import console
     from quorate.errors import InputError

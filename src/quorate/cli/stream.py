@@ -35,10 +35,10 @@ def command(
     refit_every: Annotated[int, typer.Option(help="Refit after every so many batches; 0: never.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
-    """Keeps labels up to date while files of votes appear; every vote counts once, even when the job is killed."""
+    """Keep labels up to date while files of votes appear; every vote counts once, even when the job is killed."""
     import quorate as qr
-    from quorate.cli.options import label_list
-    from quorate.spark.folders import watch
+    from quorate.cli.output import label_list
+    from quorate.spark.files import watch
 
     _check_folders(source, state, output)
     online = qr.Online(labels=label_list(labels), model=model, seed=seed, duplicates=duplicates, strength=strength)

@@ -1,17 +1,61 @@
-"""The model's parameters: class priors and every worker's confusion."""
+"""What passes count and models estimate: statistics of votes, parameters, and what is known of workers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.exact import LOG_UNIT, whole
-from quorate.prior import Prior
-from quorate.votes import Panel
+from quorate.data.bounds import require_array, require_finite
+from quorate.data.exact import LOG_UNIT, whole
+from quorate.data.prior import Prior
+from quorate.data.votes import Panel, require_panel
+
+EXACT: Final = 2.0**53  # above it, float64 no longer tells whole numbers apart
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Knowledge(Panel):
+    """Expected votes of every worker by given label (rows) and true label, and expected tasks by label.
+
+    Knowledge adds: that of two sets of votes over the same labels is the sum of theirs.
+    """
+
+    counts: NDArray[np.float64]  # [rows, K] votes of a row on tasks of this true label
+    class_counts: NDArray[np.float64]  # [K] tasks of this true label
+
+    def __post_init__(self) -> None:
+        require_panel(self)
+        for name, ids in (("workers", self.workers), ("labels", self.labels)):
+            ids.require_distinct(name)
+        for name, shape in (("counts", (self.n_rows, self.n_labels)), ("class_counts", (self.n_labels,))):
+            require_finite(name, require_array(name, getattr(self, name), np.float64, shape), least=0, most=EXACT)
+
+    def mean_worker(self) -> NDArray[np.float64]:
+        """Return all workers' votes as shares of those on tasks of the same true label, [K given, K true].
+
+        A true label that nobody has met gets zeros.
+        """
+        return mean_worker(self, self.counts)
+
+
+def mean_worker(panel: Panel, counts: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the confusion of all workers together, [K given, K true], from their votes by row, [rows, K]."""
+    votes = given_votes(panel, counts)
+    total = votes.sum(axis=0)
+    out: NDArray[np.float64] = votes / np.where(total > 0, total, 1.0)
+    return out
+
+
+def given_votes(panel: Panel, counts: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the votes of all workers together, [K given, K true], from their votes by row, [rows, K]."""
+    k = panel.n_labels
+    by_true = [np.bincount(panel.row_label, counts[:, c], minlength=k) for c in range(k)]
+    return np.stack(by_true, axis=1).astype(np.float64) if k else np.zeros((0, 0))
 
 
 class Lines(NamedTuple):
@@ -50,12 +94,12 @@ class Parameters:
             return whole(np.log(self.priors), LOG_UNIT)
 
     def denominators(self) -> NDArray[np.float64]:
-        """Returns votes and pseudo-votes of each worker by true label, [workers, K]: what pi is a share of."""
+        """Return votes and pseudo-votes of each worker by true label, [workers, K]: what pi is a share of."""
         out = self.worker_totals + len(self.priors) * self.prior.smoothing
         return out if self.prior.workers is None else out + self.prior.workers.totals
 
     def confusion(self, panel: Panel, worker: int) -> NDArray[np.float64]:
-        """Returns pi_cl of one worker, [K true, K given]; zeros where the worker never met the true label."""
+        """Return pi_cl of one worker, [K true, K given]; zeros where the worker never met the true label."""
         k, believed = panel.n_labels, self.prior.workers
         absent = np.zeros((k, k)) if believed is None else believed.matrix(panel, worker)
         total = self.worker_totals[worker] + k * self.prior.smoothing
@@ -66,3 +110,23 @@ class Parameters:
         matrix[:, panel.row_label[rows]] = np.exp(self.table[rows]).T
         out: NDArray[np.float64] = matrix
         return out
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """Counts of votes by true label, as soft (posterior) or hard (one label) weights.
+
+    They add: the statistics of two shards of votes are the sum of theirs. The arrays belong to the session that
+    counted, which may go on counting in them: they are good until its next step.
+    """
+
+    counts: NDArray[np.float64] | NDArray[np.int64]  # [rows, K] votes of a row whose task has this true label
+    class_counts: NDArray[np.float64] | NDArray[np.int64]  # [K] tasks with this true label
+    log_likelihood: float = float("nan")  # sum of log p(votes of a task), marginal over the true label
+    classification: float = float("nan")  # C2 of the paper: sum of log p(votes, chosen label)
+    changed: int = 0  # tasks whose label is another than before the pass
+    impossible: int = 0  # tasks whose votes have probability 0 under every label
+
+    def fingerprint(self) -> bytes:
+        """Return bytes that are equal where the counts are."""
+        return blake2b(self.counts.tobytes(), digest_size=16).digest()

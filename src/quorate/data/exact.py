@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-
 LOG_UNIT = 2.0**-40  # log-probabilities are multiples of this; no unit is smaller
 MOST_DIGITS, COARSE_DIGITS = 36, 10
 LIFT = 2.0**200  # powers of a unit may be too small for a number: digits are taken of shares times this
@@ -29,7 +28,7 @@ FINE, COARSE = 2.0**864, 2.0**400  # by which digits of the first power are scal
 
 
 def unit_below(most: int) -> float:
-    """Returns the unit in which `most` numbers of at most 1 add up exactly.
+    """Return the unit in which `most` numbers of at most 1 add up exactly.
 
     >>> unit_below(4) == 2.0**-49
     True
@@ -38,7 +37,7 @@ def unit_below(most: int) -> float:
 
 
 def whole(x: Floats, unit: float) -> Floats:
-    """Returns x rounded to whole units.
+    """Return x rounded to whole units.
 
     >>> whole(np.array([0.3, -np.inf]), 0.25).tolist()
     [0.25, -inf]
@@ -48,7 +47,7 @@ def whole(x: Floats, unit: float) -> Floats:
 
 
 def coarse(shares: Floats, unit: float) -> Floats:
-    """Returns shares as they are counted in one sum."""
+    """Return shares as they are counted in one sum."""
     out, lifted, missing = np.zeros_like(shares), shares * LIFT, shares > 0
     for power, scale in zip(_powers(unit), _coarse_scales(), strict=False):
         digit = whole(np.where(missing, lifted, 0.0), math.ldexp(LIFT, power))
@@ -60,7 +59,7 @@ def coarse(shares: Floats, unit: float) -> Floats:
 
 
 def from_coarse(sums: Floats, unit: float) -> Floats:
-    """Returns coarse sums brought back to scale.
+    """Return coarse sums brought back to scale.
 
     >>> from_coarse(coarse(np.array([0.5, 2.0**-90]), LOG_UNIT), LOG_UNIT).tolist() == [0.5, 2.0**-90]
     True
@@ -69,7 +68,7 @@ def from_coarse(sums: Floats, unit: float) -> Floats:
 
 
 def fine(shares: Floats, unit: float) -> tuple[Floats, Floats]:
-    """Returns shares as they are counted in two sums."""
+    """Return shares as they are counted in two sums."""
     powers, scales = _powers(unit), _fine_scales()
     out, lifted, missing = (np.zeros_like(shares), np.zeros_like(shares)), shares * LIFT, shares > 0
     for i, power in enumerate(powers):
@@ -86,7 +85,7 @@ def fine(shares: Floats, unit: float) -> tuple[Floats, Floats]:
 
 
 def from_fine(first: Floats, second: Floats, unit: float) -> Floats:
-    """Returns fine sums brought back to scale.
+    """Return fine sums brought back to scale.
 
     >>> from_fine(*fine(np.array([0.3, 1e-30, 1e-320, 0.0]), LOG_UNIT), LOG_UNIT).tolist()
     [0.3, 1e-30, 1e-320, 0.0]
@@ -96,7 +95,7 @@ def from_fine(first: Floats, second: Floats, unit: float) -> Floats:
 
 
 def _restored(sums: Floats, powers: list[int], scales: list[float]) -> Floats:
-    """Returns sums of scaled digits: one of a power is at least half of its scaled unit, and those of higher powers are less."""
+    """Return sums of scaled digits: one of a power is at least half of its scaled unit, and those of higher powers are less."""
     out, missing = np.zeros_like(sums), sums != 0
     for power, scale in zip(powers, scales, strict=False):
         found = missing & (np.abs(sums) >= math.ldexp(0.5 * scale, power))
@@ -108,7 +107,7 @@ def _restored(sums: Floats, powers: list[int], scales: list[float]) -> Floats:
 
 
 def _powers(unit: float) -> list[int]:
-    """Returns the powers of the unit that a number can have digits of, as powers of two."""
+    """Return the powers of the unit that a number can have digits of, as powers of two."""
     bits = 1 - math.frexp(unit)[1]
     return [-power * bits for power in range(1, MOST_DIGITS + 1) if power * bits < 1074 + bits]
 
@@ -122,7 +121,7 @@ def _coarse_scales() -> list[float]:
 
 
 def sums_of(values: Floats, starts: NDArray[np.int64]) -> Floats:
-    """Returns the sum of the lines from each start to the next, [starts, …], of something given by line, [lines, …].
+    """Return the sum of the lines from each start to the next, [starts, …], of something given by line, [lines, …].
 
     Whole units and what they leave are added apart, so that the order of the lines does not show.
 
@@ -139,7 +138,7 @@ def sums_of(values: Floats, starts: NDArray[np.int64]) -> Floats:
 
 
 def sum_of(values: Floats) -> float:
-    """Returns the sum of a few numbers, rounded once.
+    """Return the sum of a few numbers, rounded once.
 
     >>> sum_of(np.array([0.1, 0.2, 0.3])), sum_of(np.array([0.3, 0.2, 0.1]))
     (0.6, 0.6)
@@ -148,7 +147,7 @@ def sum_of(values: Floats) -> float:
 
 
 def rounded(values: Floats) -> Floats:
-    """Returns numbers rounded so that any of them add up exactly, in any order; at most to multiples of `LOG_UNIT`.
+    """Return numbers rounded so that any of them add up exactly, in any order; at most to multiples of `LOG_UNIT`.
 
     >>> rounded(np.array([1.0, 0.1])).tolist()[0]
     1.0

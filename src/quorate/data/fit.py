@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.params import Parameters
-from quorate.statistics import Statistics
+from quorate.data.counts import Parameters, Statistics
 
 # Figures of all tasks, [tasks, …]: at once, or piece by piece in task order, where they need not fit in memory.
 Pieces = NDArray[np.float64] | Iterable[NDArray[np.float64]]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def available() -> int:
-    """Returns the bytes of memory the machine, or the container, can still give."""
+    """Return the bytes of memory the machine, or the container, can still give."""
     try:
         with Path("/proc/meminfo").open(encoding="ascii") as lines:
             kib = next(line for line in lines if line.startswith("MemAvailable:")).split()[1]
@@ -24,7 +24,7 @@ def available() -> int:
 
 
 def gib(size: int) -> str:
-    """Returns a size in bytes as people say it.
+    """Return a size in bytes as people say it.
 
     >>> gib(3 * 2**30)
     '3.0 GiB'

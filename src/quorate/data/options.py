@@ -24,7 +24,7 @@ class Number:
     words: tuple[str, ...] = ()
 
     def check(self, name: str, value: object) -> None:
-        """Raises unless the value is such a number."""
+        """Raise unless the value is such a number."""
         if isinstance(value, str) and value in self.words:
             return
         if not self._holds(value):
@@ -53,13 +53,13 @@ class Choice:
     names: tuple[str, ...]
 
     def check(self, name: str, value: object) -> None:
-        """Raises unless the value is one of the names."""
+        """Raise unless the value is one of the names."""
         if not isinstance(value, str) or value not in self.names:
             raise unknown(name, value, self.names)
 
 
 def plain(value: object) -> object:
-    """Returns a number as Python's own int or float, and anything else as it is.
+    """Return a number as Python's own int or float, and anything else as it is.
 
     >>> from fractions import Fraction
     >>> plain(Fraction(1, 4)), plain(3), plain("auto")
@@ -74,6 +74,6 @@ Rules = Mapping[str, Number | Choice]
 
 
 def check(settings: Mapping[str, object], rules: Rules) -> None:
-    """Raises an `OptionError` for the first setting that breaks its rule."""
+    """Raise an `OptionError` for the first setting that breaks its rule."""
     for name, rule in rules.items():
         rule.check(name, settings[name])

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.exact import rounded, sum_of
-from quorate.votes import Panel
+from quorate.data.exact import rounded, sum_of
+from quorate.data.votes import Panel
 
 Floats = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ class WorkerPrior:
     others: Others  # what is believed of one worker, and of labels without a row
 
     def matrix(self, panel: Panel, worker: int) -> Floats:
-        """Returns the pseudo-votes of one worker, [K given, K true]."""
+        """Return the pseudo-votes of one worker, [K given, K true]."""
         out = self.shared.copy()
         rows = slice(panel.worker_ptr[worker], panel.worker_ptr[worker + 1])
         out[panel.row_label[rows]] = self.cells[rows]
@@ -54,7 +54,7 @@ class ClassPrior:
     weight: float | None = None  # tasks they are worth; None: they are not estimated at all
 
     def estimate(self, class_counts: NDArray[np.float64] | NDArray[np.int64]) -> tuple[Floats, float]:
-        """Returns p_c, [K], and what the prior adds to the likelihood."""
+        """Return p_c, [K], and what the prior adds to the likelihood."""
         if self.weight is None:
             return self.priors, 0.0
         counts = class_counts + self.weight * self.priors
@@ -76,7 +76,7 @@ class Prior:
 
 
 def lay_out(panel: Panel, shared: Floats | None, history: Others | None) -> WorkerPrior | None:
-    """Returns pseudo-votes on the rows of a panel: `shared`, [K given, K true], for all, `history` for each their own."""
+    """Return pseudo-votes on the rows of a panel: `shared`, [K given, K true], for all, `history` for each their own."""
     k = panel.n_labels
     if shared is None and history is None:
         return None

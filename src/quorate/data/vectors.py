@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Make = Callable[..., Floats]  # from pieces of some vectors to a piece of another
-
 PIECE: Final = 1 << 16  # numbers at once: they stay in the processor's cache, and files are read in good time
 
 
@@ -21,19 +20,19 @@ class Stored(Protocol):
     """Numbers that lie elsewhere, read and written by slices."""
 
     def __len__(self) -> int:
-        """Returns how many there are."""
+        """Return how many there are."""
         ...
 
     def __getitem__(self, cut: slice, /) -> Floats:
-        """Returns some of them."""
+        """Return some of them."""
         ...
 
     def __setitem__(self, cut: slice, numbers: Floats, /) -> None:
-        """Replaces some of them."""
+        """Replace some of them."""
         ...
 
     def alike(self) -> Self:
-        """Returns a vector of the same length and kind, whose numbers are yet to be written."""
+        """Return a vector of the same length and kind, whose numbers are yet to be written."""
         ...
 
 
@@ -41,18 +40,18 @@ Vector = Floats | Stored
 
 
 def alike(vector: Vector) -> Vector:
-    """Returns a vector of the same length and kind, whose numbers are yet to be written."""
+    """Return a vector of the same length and kind, whose numbers are yet to be written."""
     return np.empty(len(vector)) if isinstance(vector, np.ndarray) else vector.alike()
 
 
 def pieces(n: int) -> Iterator[slice]:
-    """Yields the slices in which n numbers are worked on."""
+    """Yield the slices in which n numbers are worked on."""
     for start in range(0, n, PIECE):
         yield slice(start, min(start + PIECE, n))
 
 
 def put(out: Vector, make: Make, *of: Vector, times: Vector | None = None) -> float:
-    """Returns the inner product of OUT and `times` (0 without it), after OUT was made, piece by piece, from other vectors.
+    """Return the inner product of OUT and `times` (0 without it), after OUT was made, piece by piece, from other vectors.
 
     >>> out = np.zeros(3)
     >>> put(out, lambda a, b: a - 2 * b, np.array([3.0, 2.0, 1.0]), np.ones(3), times=np.ones(3)), out.tolist()
@@ -70,12 +69,12 @@ def put(out: Vector, make: Make, *of: Vector, times: Vector | None = None) -> fl
 
 
 def summed(make: Make, *of: Vector) -> float:
-    """Returns the sum of what is made, piece by piece, from vectors; NumPy adds (a BLAS has threads of its own, and bits)."""
+    """Return the sum of what is made, piece by piece, from vectors; NumPy adds (a BLAS has threads of its own, and bits)."""
     return sum(float(make(*(vector[cut] for vector in of)).sum()) for cut in pieces(len(of[0])))
 
 
 def dot(a: Vector, b: Vector) -> float:
-    """Returns the inner product.
+    """Return the inner product.
 
     >>> dot(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
     11.0
@@ -84,7 +83,7 @@ def dot(a: Vector, b: Vector) -> float:
 
 
 def largest(vector: Vector) -> float:
-    """Returns the largest absolute value; 0 where there is none.
+    """Return the largest absolute value; 0 where there is none.
 
     >>> largest(np.array([1.0, -2.0]))
     2.0

@@ -15,12 +15,11 @@ from typing import Any, ClassVar, Final, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate import bounds
+from quorate.data import bounds
 from quorate.errors import InputError, OptionError, shown, unknown
 
 Kind = Literal["string", "integer", "boolean"]
 Id = str | int | bool
-
 KIND_OF_TYPE: Final[dict[type, Kind]] = {str: "string", int: "integer", bool: "boolean"}
 DTYPE_OF_KIND: Final[dict[Kind, type[np.generic]]] = {"string": np.uint8, "integer": np.int64, "boolean": np.bool_}
 LARGEST: Final = 2**63 - 1
@@ -99,7 +98,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, ids: Iterable[object], what: str = "id") -> Vocabulary:
-        """Returns the vocabulary of these ids in this order; mixed types and repeats are refused.
+        """Return the vocabulary of these ids in this order; mixed types and repeats are refused.
 
         >>> Vocabulary.of([3, 1]).kind
         'integer'
@@ -120,7 +119,7 @@ class Vocabulary:
 
     @classmethod
     def of_texts(cls, texts: Sequence[str]) -> Vocabulary:
-        """Returns a string vocabulary of texts; whether they are distinct is not looked at."""
+        """Return a string vocabulary of texts; whether they are distinct is not looked at."""
         try:
             encoded = [t.encode("utf-8") for t in texts]
         except UnicodeEncodeError as error:
@@ -149,7 +148,7 @@ class Vocabulary:
         return f"Vocabulary({len(self)} {self.kind} ids{': ' if some else ''}{', '.join(shown(s, 20) for s in some)})"
 
     def ids(self) -> list[Id]:
-        """Returns every id, in code order, as Python objects (for labels and for people, not for millions)."""
+        """Return every id, in code order, as Python objects (for labels and for people, not for millions)."""
         if self.kind != "string":
             listed: list[Id] = self.values.tolist()
             return listed
@@ -157,16 +156,16 @@ class Vocabulary:
         return [whole[a:b].decode("utf-8") for a, b in itertools.pairwise(cuts)]
 
     def texts(self) -> list[str]:
-        """Returns the text of every id, in code order."""
+        """Return the text of every id, in code order."""
         return [text_of(i) for i in self.ids()]
 
     def codes(self, ids: Iterable[object]) -> NDArray[np.int64]:
-        """Returns the code of each id, compared by text; -1 where it is unknown."""
+        """Return the code of each id, compared by text; -1 where it is unknown."""
         index = self._index
         return np.array([index.get(text_of(i), -1) for i in ids], np.int64)
 
     def take(self, codes: NDArray[np.integer]) -> Vocabulary:
-        """Returns the vocabulary of the ids with these codes, in this order."""
+        """Return the vocabulary of the ids with these codes, in this order."""
         if self.kind != "string":
             return self._taken(codes, self.values[codes])
         starts = self.offsets[:-1][codes]
@@ -184,7 +183,7 @@ class Vocabulary:
         return out
 
     def text_buffers(self) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-        """Returns (offsets [n + 1], bytes) of the texts of all ids, whatever their kind."""
+        """Return (offsets [n + 1], bytes) of the texts of all ids, whatever their kind."""
         if self.kind == "string":
             return self.offsets, self.values.astype(np.uint8, copy=False)
         plain = np.where(self.values, b"true", b"false").astype("S5") if self.kind == "boolean" else self.values.astype("S20")
@@ -199,14 +198,14 @@ class Vocabulary:
 
 
 def _are_distinct(codes: NDArray[np.integer], n: int) -> bool:
-    """Returns whether these codes below n are distinct; False, too, where it is not plain to see."""
+    """Return whether these codes below n are distinct; False, too, where it is not plain to see."""
     if (codes[1:] > codes[:-1]).all():
         return True
     return bool(codes.min() >= 0) and bool((np.bincount(codes, minlength=n) <= 1).all())
 
 
 def text_of(value: object) -> str:
-    """Returns the text that identifies an id: decimal digits for numbers, true and false for booleans.
+    """Return the text that identifies an id: decimal digits for numbers, true and false for booleans.
 
     >>> text_of(7), text_of(True), text_of("a b")
     ('7', 'true', 'a b')
@@ -217,7 +216,7 @@ def text_of(value: object) -> str:
 
 
 def common_kind(values: Sequence[object], what: str, first_row: int = 0) -> Kind:
-    """Returns the one kind of all values; the first one of another type is named in the error."""
+    """Return the one kind of all values; the first one of another type is named in the error."""
     kinds: set[type] = set(map(type, values))
     if len(kinds) > 1 or not kinds <= KIND_OF_TYPE.keys():
         first = next((t for v in values if (t := type(v)) in KIND_OF_TYPE), None)

@@ -1,4 +1,4 @@
-"""Votes as arrays: for every task the rows, (worker, given label) pairs, that were cast on it."""
+"""Votes as arrays: for every task the rows, (worker, given label) pairs, that were cast on it; and gold, known labels."""
 
 from __future__ import annotations
 
@@ -9,13 +9,27 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate import bounds
-from quorate.bounds import require_array, require_below, require_offsets, require_sorted
+from quorate.data import bounds
+from quorate.data.bounds import require_array, require_below, require_offsets, require_sorted
+from quorate.data.vocabulary import Vocabulary
 from quorate.errors import InputError, shown, unknown
-from quorate.vocabulary import Vocabulary
 
 FrameKind = Literal["polars", "pandas", "pyarrow"]
 COUNTED: Final = ("all", "last", "first")  # of a worker's votes on one task
+
+
+@dataclass(frozen=True, eq=False)
+class Gold:
+    """Tasks and the code of the label of each."""
+
+    tasks: Vocabulary
+    labels: NDArray[np.int32]  # [gold tasks] codes
+
+    def __post_init__(self) -> None:
+        require_array("labels", self.labels, np.int32, (len(self.tasks),))
+
+    def __len__(self) -> int:
+        return len(self.labels)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -47,11 +61,11 @@ class Panel:
         return len(self.row_label)
 
     def row_worker(self) -> NDArray[np.int64]:
-        """Returns the worker of each row, [rows]."""
+        """Return the worker of each row, [rows]."""
         return np.repeat(np.arange(self.n_workers), np.diff(self.worker_ptr))
 
     def row_of(self, worker: NDArray[np.integer], label: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Returns the row of each (worker, given label) pair, [pairs]; -1 where it does not occur."""
+        """Return the row of each (worker, given label) pair, [pairs]; -1 where it does not occur."""
         k = max(self.n_labels, 1)
         rows = self.row_worker() * k + self.row_label
         wanted = worker.astype(np.int64) * k + label
@@ -68,7 +82,7 @@ class Panel:
         return out
 
     def by_worker(self, by_row: NDArray[Any]) -> NDArray[Any]:
-        """Returns the sum over each worker's rows, [workers, …], of something told by row, [rows, …]."""
+        """Return the sum over each worker's rows, [workers, …], of something told by row, [rows, …]."""
         starts = self.worker_ptr[:-1]
         return np.add.reduceat(by_row, starts, axis=0) if len(starts) else by_row
 
@@ -165,20 +179,20 @@ class Votes(Panel):
         return len(self.task_ptr) - 1
 
     def votes_per_row(self) -> NDArray[np.int64]:
-        """Returns how many votes each row holds, [rows]."""
+        """Return how many votes each row holds, [rows]."""
         return np.bincount(self.row, minlength=self.n_rows)
 
     def parts(self) -> Iterator[tuple[slice, NDArray[np.int64], NDArray[np.uint32]]]:
-        """Yields (some tasks, where the votes of each begin, the votes' rows), in task order; in memory all at once."""
+        """Yield (some tasks, where the votes of each begin, the votes' rows), in task order; in memory all at once."""
         yield slice(0, self.n_tasks), self.task_ptr, self.row
 
     def task_parts(self) -> Iterator[tuple[slice, Vocabulary, NDArray[np.int64]]]:
-        """Yields (some tasks, their ids, how many votes each has), in task order; in memory all at once."""
+        """Yield (some tasks, their ids, how many votes each has), in task order; in memory all at once."""
         yield slice(0, self.n_tasks), self.tasks, np.diff(self.task_ptr)
 
 
 def piece(array: NDArray[Any], cut: slice) -> NDArray[Any]:
-    """Returns part of an array; of a mapped one a copy read from its file, so that its pages do not fill the memory."""
+    """Return part of an array; of a mapped one a copy read from its file, so that its pages do not fill the memory."""
     stored = getattr(array, "stored", None)  # see StoredArray.mapped; a view has none: it does not know its place
     out: NDArray[Any] = array[cut] if stored is None else stored[cut]
     return out

@@ -14,13 +14,12 @@ from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.fit import Outcome, Pieces, TraceRow
+from quorate.data.counts import Lines, Parameters, Statistics
+from quorate.data.fit import Outcome, Pieces, TraceRow
+from quorate.data.prior import Others
+from quorate.data.vectors import Vector
+from quorate.data.votes import Panel, Votes
 from quorate.kernels.reference import Sums
-from quorate.params import Lines, Parameters
-from quorate.prior import Others
-from quorate.statistics import Statistics
-from quorate.vectors import Vector
-from quorate.votes import Panel, Votes
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")

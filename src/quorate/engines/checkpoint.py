@@ -12,13 +12,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from quorate.bounds import require_below
+from quorate.data.bounds import require_below
+from quorate.data.fit import TraceRow
 from quorate.engines.base import Checkpoint
 from quorate.engines.shard import Tally
 from quorate.errors import InputError, QuorateError, shown
-from quorate.fit import TraceRow
 from quorate.io import container
-from quorate.io.encoded.arrays import read_at
+from quorate.io.folder.arrays import read_at
 
 KIND: Final = "checkpoint"
 VERSION: Final = 1

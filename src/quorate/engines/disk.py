@@ -1,35 +1,272 @@
-"""The engine for votes that do not fit in memory: passes stream over shards on disk, statistics are summed."""
+"""The engine for votes that do not fit in memory: each pass reads all shards, and leaves the labels in a file."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tempfile
+import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final, TypeVar
 
-from quorate.engines.base import Report
-from quorate.engines.disk_session import DiskStore, Workplace
-from quorate.engines.session import LocalSession
-from quorate.engines.shard import Rules, cuts, hashes, units_of
-from quorate.engines.stream import ShardFiles
-from quorate.io.answers import read_gold
-from quorate.io.encoded.arrays import writing
-from quorate.io.encoded.build import encode_to
-from quorate.io.encoded.mapped import EncodedVotes, open_encoded
-from quorate.io.encoded.plan import SHARD, Plan, memory_of, votes_in
+import numpy as np
+from numpy.typing import NDArray
+
+from quorate.data.prior import Others
+from quorate.data.votes import Gold, Panel, Votes
+from quorate.engines import checkpoint
+from quorate.engines.base import Checkpoint, Report
+from quorate.engines.checkpoint import Stored
+from quorate.engines.glad import Glad, Place
+from quorate.engines.glad_disk import LEAST_ROOM, PER_TASK, PER_VOTE, DiskShelf, Lent
+from quorate.engines.memory import require_on_disk, room_for_shards
+from quorate.engines.session import LocalSession, digest
+from quorate.engines.shard import Rules, Shard, Tally, cuts, hashes, units_of
+from quorate.engines.stream import LabelFile, ShardFiles, Stream
+from quorate.engines.vector_files import VectorFiles
+from quorate.errors import DamagedCheckpoint, InputError
+from quorate.io.answers import gold_codes, read_gold
 from quorate.io.files import Wanted
-from quorate.io.read import as_votes, encoded_folder, refuse_options
-from quorate.io.sources import Source, paths_of
+from quorate.io.folder.arrays import ArrayFile, mapped, writing
+from quorate.io.folder.build import encode_to
+from quorate.io.folder.job import SHARD, Plan, lock, memory_of, votes_in
+from quorate.io.folder.opened import EncodedVotes, open_encoded
+from quorate.io.sources import Source, as_votes, encoded_folder, paths_of, refuse_options
 from quorate.kernels import cpu, glad_cpu, glad_reference, reference
 from quorate.kernels.core import compiled
-from quorate.prior import Others
-from quorate.votes import Panel, Votes
+
+Floats = NDArray[np.float64]
+T = TypeVar("T")
+MAX_COPY: Final = 1 << 26  # bytes of counts that are copied, so that the next pass need not wait for a checkpoint
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """What an engine lends to its sessions."""
+
+    kernels: ModuleType
+    threads: int
+    folder: Path
+    keeper: object  # what removes the folder when nobody needs it any more; None where it is the caller's
+    resume: bool  # whether a fit goes on from what an earlier one has left there
+    report: Report | None
+    glad_kernels: ModuleType
+    batch: tuple[int, int]  # votes, and bytes, of shards that are worked on together
+    limit: int | None  # bytes of memory
+
+
+class DiskStore:
+    """Votes on disk, and the current label of every task in a file that every pass writes anew."""
+
+    def __init__(self, place: Workplace, votes: Votes, files: ShardFiles, rules: Rules, *, seed: int, gold: Gold | None) -> None:
+        self.votes = votes
+        self.gold = None if gold is None else gold_codes(gold, votes.tasks)
+        self._given = None if gold is None else (gold.tasks, gold.labels)
+        self._place = place
+        self._apart = files
+        self._files = files.merged(*place.batch)
+        require_on_disk(votes, self._files.shard_bytes(), place.threads, place.limit)
+        self._rules = rules
+        self._seed = seed
+        self._stream = Stream(self._files, place.kernels, seed)
+        self._folder: Path | None = None  # of this fit
+        self._interrupted: Stored | None = None
+        self._labels: int | None = None  # which file has the current labels; None: every task has label 0
+        self._crc32 = 0  # of that file
+        self._noted: int | None = None  # which one belongs to the checkpoint on the disk, and must stay
+        self._saving: tuple[Future[None], int] | None = None  # the checkpoint being written, and its file of labels
+        self._outputs = 0
+
+    def identify(self, settings: Mapping[str, Any]) -> None:
+        """Take what tells this fit from others; one that can be resumed has a folder of that name."""
+        if self._place.keeper is not None:
+            return
+        votes = self.votes
+        of_votes = votes.identity if isinstance(votes, EncodedVotes) and votes.is_stored else digest(votes)
+        self._folder = self._place.folder / f"run-{digest((dict(settings), self._given, of_votes))}"
+        with writing(self._folder):
+            if not self._place.resume:
+                shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.mkdir(exist_ok=True)
+        weakref.finalize(self, os.close, lock(self._folder))
+        self._load_checkpoint(self._folder)
+
+    def restore(self) -> tuple[Checkpoint, Tally] | None:
+        """Return where this fit was interrupted with its counts, and take up the labels; None where it was not."""
+        found = self._restored(of_counts=True)
+        if found is None or found.tally is None:
+            return None
+        self._labels, self._interrupted = self._noted, None
+        return found.point, found.tally
+
+    def checkpoint(self, point: Checkpoint, tally: Tally) -> None:
+        """Store a point to resume from, and the labels as they are now.
+
+        The next pass may begin before the checkpoint is on the disk: see `_saved`.
+        """
+        if self._place.keeper is not None or self._folder is None or self._labels is None:
+            return
+        small = tally[0].nbytes <= MAX_COPY
+        if small:  # the next pass changes the counts
+            tally = tally[0].copy(), tally[1].copy()
+            point = replace(point, class_counts=tally[1])
+        saving = ThreadPoolExecutor(1)
+        stored = Stored(point, tally, self._labels, self._crc32)
+        path = self._label_file(self._labels).path
+        self._saving = saving.submit(checkpoint.save, self._folder, stored, path), self._labels
+        saving.shutdown(wait=not small)
+        if not small:
+            self._saved()
+
+    def _saved(self) -> None:
+        """Wait until the last checkpoint is on the disk; from now on it is the one to resume from."""
+        if self._saving is not None:
+            saving, labels = self._saving
+            self._saving = None
+            with writing(self._own_folder()):
+                saving.result()
+            self._noted = labels
+
+    def _load_checkpoint(self, folder: Path) -> None:
+        """Take the checkpoint of an earlier run, every byte of it checked; one that is damaged is not used, with a warning."""
+        votes = self.votes
+        try:
+            found = checkpoint.load(folder)
+            if found is None:
+                return
+            checkpoint.check_counts(found, votes.n_tasks, votes.votes_per_row(), votes.n_labels)
+            if found.tally is None:  # glad
+                path, length = VectorFiles(folder, 0).path(found.file), votes.n_workers + votes.n_tasks
+                checkpoint.check_file(path, np.float64, length, found.crc32)
+            else:
+                labels = self._label_file(found.file)
+                checkpoint.check_file(labels.path, labels.dtype, votes.n_tasks, found.crc32, votes.n_labels)
+        except InputError as error:
+            _warn(error)
+            return
+        self._interrupted, self._noted = found, found.file
+
+    def _restored(self, *, of_counts: bool) -> Stored | None:
+        """Return the checkpoint of an earlier run, unless it is of another kind of model; None where there is none."""
+        if self._interrupted is not None and (self._interrupted.tally is not None) != of_counts:
+            _warn(f"the checkpoint in {self._folder} is of another model")
+            self._interrupted = self._noted = None
+        return self._interrupted
+
+    def relabel(self, what: str, act: Callable[[slice, Shard], T]) -> list[T]:
+        """Return what an act says of each shard; the labels it leaves are the current ones from then on.
+
+        They go to a file that is neither the current one, of which a checkpoint may just be written, nor that of the
+        checkpoint on the disk.
+        """
+        other = next(n for n in range(3) if n not in (self._labels, self._noted))
+        there, said, crc32 = self._label_file(other), [], 0
+        with writing(there.path):
+            there.path.unlink(missing_ok=True)
+            with there.path.open("wb", buffering=0) as file:
+                for cut, shard in self._walk(what):
+                    said.append(act(cut, shard))
+                    crc32 = there.append(file, shard.labels, crc32)
+        self._labels, self._crc32 = other, crc32
+        return said
+
+    def decide(self, what: str, act: Callable[..., T]) -> tuple[list[T], tuple[NDArray[Any], ...]]:
+        """Return what an act(shard, confidence OUT, tie OUT) says of each shard, and labels, confidence, tie of all tasks."""
+        said = []
+
+        def found() -> Iterator[tuple[NDArray[Any], ...]]:
+            for _, shard in self._walk(what):
+                confidence, tie = np.empty(shard.n_tasks), np.empty(shard.n_tasks, np.bool_)
+                said.append(act(shard, confidence, tie))
+                yield shard.labels, confidence, tie
+
+        return said, self._collected(found())
+
+    def figures(self, what: str, act: Callable[[Shard, Floats], None]) -> Iterator[Floats]:
+        """Yield what an act writes of each shard, [tasks, K]."""
+        for _, shard in self._walk(what):
+            out = np.empty((shard.n_tasks, self.votes.n_labels))
+            act(shard, out)
+            yield out
+
+    def keep(self, pieces: Iterable[Floats]) -> Floats:
+        """Return the pieces, [some tasks] each, as one array on disk, [tasks]."""
+        with writing(self._own_folder()), self._output("figures", np.float64) as file:
+            for some in pieces:
+                file.append(some)
+        return mapped(file.path, file.dtype, file.length)
+
+    def glad(self) -> Glad:
+        """Return the passes of GLAD over these votes, in shards of their own: they need more room."""
+        place, votes, rules = self._place, self.votes, self._rules
+        left = room_for_shards(votes, place.threads, place.limit)
+        room = min(place.batch[1], max(left, LEAST_ROOM))
+        files = replace(self._apart, weight=(PER_VOTE, PER_TASK)).merged(place.batch[0], room)
+        files = files.divided(room)
+        require_on_disk(votes, files.shard_bytes(), place.threads, place.limit)
+        stored = self._restored(of_counts=False)
+        found = None if stored is None or self._noted is None else (stored.point, self._noted)
+        self._noted = None
+        self._stream.let_go()
+        lent = Lent(
+            stream=Stream(files, place.kernels, self._seed),
+            folder=self._own_folder(),
+            collected=self._collected,
+            report=place.report,
+            n_labels=votes.n_labels,
+            n_votes=files.n_votes,
+            length=votes.n_workers + votes.n_tasks,
+            notes=place.keeper is None,
+            found=found,
+        )
+        of_tasks = Place(place.glad_kernels, place.threads, rules.label_hash, rules.by_prior, self.gold)
+        return Glad(votes, of_tasks, DiskShelf(lent))
+
+    def _walk(self, what: str) -> Iterator[tuple[slice, Shard]]:
+        """Yield the shards with their tasks; each is good until the next but one."""
+        done, whole, report = 0, self._files.n_votes, self._place.report
+        for loaded in self._stream.shards(None if self._labels is None else self._label_file(self._labels)):
+            given = None if self.gold is None else self.gold[loaded.tasks]
+            yield loaded.tasks, Shard(self._rules, *loaded[1:4], labels=loaded.labels, gold=given)
+            self._saved()
+            done += len(loaded.row)
+            if report is not None:
+                report(what, done, whole)
+
+    def _collected(self, found: Iterator[tuple[NDArray[Any], ...]]) -> tuple[NDArray[Any], ...]:
+        """Return (labels, confidence, tie) of all tasks, on disk, of what is found of some after the other."""
+        kinds = {"labels": np.int32, "confidence": np.float64, "tie": np.bool_}
+        self._saved()
+        with writing(self._own_folder()), ExitStack() as opened:
+            files = [opened.enter_context(self._output(name, kind)) for name, kind in kinds.items()]
+            for some in found:
+                for file, items in zip(files, some, strict=True):
+                    file.append(items)
+        return tuple(mapped(file.path, file.dtype, file.length) for file in files)
+
+    def _own_folder(self) -> Path:
+        if self._folder is None:
+            with writing(self._place.folder):
+                self._folder = Path(tempfile.mkdtemp(prefix="run-", dir=self._place.folder))
+        return self._folder
+
+    def _label_file(self, number: int) -> LabelFile:
+        return LabelFile(self._own_folder() / f"labels-{number}", self.votes.n_labels)
+
+    def _output(self, name: str, dtype: Any) -> ArrayFile:
+        self._outputs += 1
+        return ArrayFile(self._own_folder() / f"{name}-{self._outputs}.npy", dtype)
+
+
+def _warn(what: object) -> None:
+    warnings.warn(f"{what}; this fit starts again from its first pass", DamagedCheckpoint, stacklevel=3)
 
 
 @dataclass(frozen=True)
@@ -48,7 +285,7 @@ class DiskEngine:
     batch_votes: int = 1 << 24  # in the shards that are worked on together, where they fit
 
     def read(self, source: Votes | Source, **options: Any) -> Votes:
-        """Returns the votes of any source, encoded on disk unless they are in memory; the options are those of `read`."""
+        """Return the votes of any source, encoded on disk unless they are in memory; the options are those of `read`."""
         if isinstance(source, Votes):
             return as_votes(source, **options)
         encoded = encoded_folder(source)
@@ -111,7 +348,7 @@ class DiskEngine:
         return LocalSession(store, rules, gold_given=0 if given is None else len(given), history=history)
 
     def _folder(self) -> tuple[object, Path]:
-        """Returns what removes the folder to work in when nobody needs it any more, and the folder."""
+        """Return what removes the folder to work in when nobody needs it any more, and the folder."""
         with writing(Path(self.work or tempfile.gettempdir())):
             if self.work is not None:
                 Path(self.work).mkdir(exist_ok=True)

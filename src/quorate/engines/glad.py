@@ -1,26 +1,72 @@
-"""GLAD's passes, over parts of the votes that lie in memory or on disk, and what its last E-step says of every task."""
+"""GLAD's passes over parts of the votes, in memory or on disk, and what its last E-step says of every task."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.data.counts import Statistics
+from quorate.data.fit import Outcome, Pieces
+from quorate.data.vectors import Vector
+from quorate.data.votes import Votes
 from quorate.engines.base import Believe, Checkpoint, GladModel
-from quorate.engines.glad_parts import Floats, Part, Shelf, Use
 from quorate.engines.shard import cuts
-from quorate.fit import Outcome, Pieces
 from quorate.kernels import reference
 from quorate.kernels.reference import Sums
-from quorate.statistics import Statistics
-from quorate.vectors import Vector
-from quorate.votes import Votes
 
+Floats = NDArray[np.float64]
+# What a pass over the votes is for: an E-step that leaves labels and `right`, slopes that read `right`, or a look.
+Use = Literal["expect", "slope", "look"]
 CELLS = 1 << 22  # of posteriors at once, to bound the memory they take
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The votes of some tasks, with what the E-steps say of them; good until the next one is asked for."""
+
+    tasks: slice
+    task_ptr: NDArray[np.int64]  # [tasks + 1] positions in `row`
+    row: NDArray[np.uint32]
+    task_key: NDArray[np.uint64]  # [tasks]
+    labels: NDArray[np.int32]  # [tasks] of the last E-step; written to
+    right: Floats  # [votes of these tasks] the probability that each is right: all that an E-step leaves for the M-step
+
+
+class Shelf(Protocol):
+    """Where votes lie, and what is as long as they are or as the tasks."""
+
+    def vector(self) -> Vector:
+        """Return a vector, [workers + tasks], whose numbers are yet to be written."""
+        ...
+
+    def parts(self, what: str, use: Use) -> Iterator[Part]:
+        """Yield all votes in order of their tasks."""
+        ...
+
+    def collected(self, found: Iterator[tuple[NDArray[Any], ...]]) -> tuple[NDArray[Any], ...]:
+        """Return labels, confidence and tie, [tasks] each, of what is found of some tasks after the other."""
+        ...
+
+    def figures(self, found: Iterator[Floats]) -> Pieces:
+        """Return figures of all tasks, [tasks, K]: at once, or piece by piece."""
+        ...
+
+    def resume(self) -> tuple[Checkpoint, Vector] | None:
+        """Return where this fit was broken off, and the abilities it had then; None where it was not."""
+        ...
+
+    def note(self, point: Checkpoint, x: Vector) -> None:
+        """Keep a point to go on from."""
+        ...
+
+    def clear(self) -> None:
+        """Let go of what only a fit needs that goes on."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,21 +104,21 @@ class Glad:
         self._slopes = 0  # since the last of them
 
     def vector(self) -> Vector:
-        """Returns a vector, [workers + tasks], whose numbers are yet to be written."""
+        """Return a vector, [workers + tasks], whose numbers are yet to be written."""
         return self._shelf.vector()
 
     def resume(self) -> tuple[Checkpoint, Vector] | None:
-        """Returns where this fit was broken off, and the abilities it had then; None where it was not."""
+        """Return where this fit was broken off, and the abilities it had then; None where it was not."""
         found = self._shelf.resume()
         self._passes = 0 if found is None else len(found[0].trace)
         return found
 
     def note(self, point: Checkpoint, x: Vector) -> None:
-        """Keeps a point to go on from."""
+        """Keep a point to go on from."""
         self._shelf.note(point, x)
 
     def expect(self, model: GladModel) -> Sums:
-        """Returns the sums of an E-step."""
+        """Return the sums of an E-step."""
         likelihood, changed = 0.0, 0
         for told in self._tell(model, f"pass {self._passes} (soft)", "expect"):
             likelihood += told.sums.log_likelihood
@@ -81,11 +127,11 @@ class Glad:
         return Sums(likelihood, float("nan"), changed, 0)
 
     def class_counts(self) -> Floats:
-        """Returns the expected number of tasks of each label in the last E-step, [K]."""
+        """Return the expected number of tasks of each label in the last E-step, [K]."""
         return self._class_counts
 
     def gradient(self, model: GladModel, slope: Vector, curvature: Vector, believe: Believe) -> float:
-        """Returns the expected log-likelihood under the last E-step, with what is believed beforehand.
+        """Return the expected log-likelihood under the last E-step, with what is believed beforehand.
 
         Its slope and curvature are OUT [workers + tasks].
         """
@@ -121,7 +167,7 @@ class Glad:
         return value
 
     def finish(self, model: GladModel) -> tuple[Outcome, Statistics]:
-        """Returns what the E-step says of every task, and its soft statistics; no M-step follows."""
+        """Return what the E-step says of every task, and its soft statistics; no M-step follows."""
         votes = self._votes
         counted = Statistics(np.zeros((votes.n_rows, votes.n_labels)), np.zeros(votes.n_labels))
         likelihood = 0.0
@@ -140,11 +186,11 @@ class Glad:
         return Outcome(labels, confidence, tie, right, likelihood), counted
 
     def posterior(self, model: GladModel) -> Pieces:
-        """Returns T_qc, [tasks, K]: at once, or piece by piece."""
+        """Return T_qc, [tasks, K]: at once, or piece by piece."""
         return self._shelf.figures(told.out["posterior"] for told in self._tell(model, "probabilities", "look", full=True))
 
     def _tell(self, model: GladModel, what: str, use: Use, *, full: bool = False) -> Iterator[Told]:
-        """Yields what an E-step says, of all tasks in order; `full` asks for more than labels and `right`."""
+        """Yield what an E-step says, of all tasks in order; `full` asks for more than labels and `right`."""
         workers, gold = self._votes.n_workers, self._place.gold
         ability = model.x[slice(0, workers)]
         class_counts = self._class_counts = np.zeros(self._votes.n_labels)
@@ -213,7 +259,7 @@ class Glad:
         posterior: Floats,  # OUT [tasks, K]
         **out: NDArray[Any],
     ) -> float:
-        """Gives gold tasks their label, and returns what that adds to the log-likelihood: log p of the given labels."""
+        """Give gold tasks their label, and returns what that adds to the log-likelihood: log p of the given labels."""
         chosen = np.flatnonzero(gold >= 0)
         given, found = gold[chosen], posterior[chosen]
         certain = np.eye(self._votes.n_labels)[given]
@@ -229,3 +275,52 @@ class Glad:
         right[where - ptr[0]] = self._votes.row_label[row[where]] == np.repeat(given, lengths)
         with np.errstate(divide="ignore"):
             return float(np.log(found[np.arange(len(given)), given]).sum())
+
+
+class MemoryShelf:
+    """Votes in memory with, for each, the probability that it is right."""
+
+    def __init__(self, votes: Votes, task_key: NDArray[np.uint64], cuts: Sequence[slice]) -> None:
+        self._votes = votes
+        self._task_key = task_key
+        self._cuts = cuts  # of tasks
+        self._labels = np.zeros(votes.n_tasks, np.int32)
+        self._right = np.empty(len(votes))
+
+    def vector(self) -> Vector:
+        """Return a vector, [workers + tasks], whose numbers are yet to be written."""
+        return np.empty(self._votes.n_workers + self._votes.n_tasks)
+
+    def parts(self, what: str, use: Use) -> Iterator[Part]:
+        """Yield all votes in order of their tasks."""
+        for cut in self._cuts:
+            ptr = self._votes.task_ptr[cut.start : cut.stop + 1]
+            right = self._right[ptr[0] : ptr[-1]]
+            yield Part(cut, ptr, self._votes.row, self._task_key[cut], self._labels[cut], right)
+
+    def collected(self, found: Iterator[tuple[NDArray[Any], ...]]) -> tuple[NDArray[Any], ...]:
+        """Return labels, confidence and tie, [tasks] each, of what is found of some tasks after the other."""
+        n, at = self._votes.n_tasks, 0
+        whole: tuple[NDArray[Any], ...] = (np.empty(n, np.int32), np.empty(n), np.empty(n, np.bool_))
+        for some in found:
+            for out, items in zip(whole, some, strict=True):
+                out[at : at + len(items)] = items
+            at += len(some[0])
+        return whole
+
+    def figures(self, found: Iterator[Floats]) -> Floats:
+        """Return figures of all tasks, [tasks, K]."""
+        out, at = np.empty((self._votes.n_tasks, self._votes.n_labels)), 0
+        for some in found:
+            out[at : at + len(some)] = some
+            at += len(some)
+        return out
+
+    def resume(self) -> None:
+        """Return that no fit was broken off."""
+
+    def note(self, point: Checkpoint, x: Vector) -> None:
+        """Keep nothing: what is in memory ends with the process."""
+
+    def clear(self) -> None:
+        """Let go of nothing: a look needs room, too."""

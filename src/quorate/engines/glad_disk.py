@@ -9,16 +9,15 @@ from typing import Any, BinaryIO
 
 from numpy.typing import NDArray
 
+from quorate.data.vectors import Vector
 from quorate.engines import checkpoint
 from quorate.engines.base import Checkpoint, Report
-from quorate.engines.glad_parts import Floats, Part, Use
+from quorate.engines.glad import Floats, Part, Use
 from quorate.engines.stream import LabelFile, Loaded, Stream
 from quorate.engines.vector_files import FileVector, VectorFiles
-from quorate.io.encoded.arrays import write_all, writing
-from quorate.vectors import Vector
+from quorate.io.folder.arrays import write_all, writing
 
 Collect = Callable[[Iterator[tuple[NDArray[Any], ...]]], tuple[NDArray[Any], ...]]
-
 LEAST_ROOM = 1 << 23  # bytes: smaller shards would cost more time than they spare memory
 PER_VOTE, PER_TASK = 40, 90  # bytes while passes run: two shards and what is found of one, sums by worker among it
 
@@ -54,11 +53,11 @@ class DiskShelf:
                 path.unlink(missing_ok=True)
 
     def vector(self) -> Vector:
-        """Returns a vector, [workers + tasks], whose numbers are yet to be written."""
+        """Return a vector, [workers + tasks], whose numbers are yet to be written."""
         return self._vectors.blank()
 
     def parts(self, what: str, use: Use) -> Iterator[Part]:
-        """Yields all votes in order of their tasks; labels and `right` of an E-step go to their files behind them.
+        """Yield all votes in order of their tasks; labels and `right` of an E-step go to their files behind them.
 
         They overwrite the old ones: a fit that is broken off here does its last E-step again.
         """
@@ -79,27 +78,27 @@ class DiskShelf:
         self._labelled = True
 
     def collected(self, found: Iterator[tuple[NDArray[Any], ...]]) -> tuple[NDArray[Any], ...]:
-        """Returns labels, confidence and tie, [tasks] each, on disk, of what is found of some tasks after the other."""
+        """Return labels, confidence and tie, [tasks] each, on disk, of what is found of some tasks after the other."""
         return self._lent.collected(found)
 
     def figures(self, found: Iterator[Floats]) -> Iterator[Floats]:
-        """Returns figures of all tasks, [tasks, K], piece by piece."""
+        """Return figures of all tasks, [tasks, K], piece by piece."""
         return found
 
     def resume(self) -> tuple[Checkpoint, Vector] | None:
-        """Returns where this fit was broken off, and the abilities it had then; None where it was not."""
+        """Return where this fit was broken off, and the abilities it had then; None where it was not."""
         found = self._lent.found
         return None if found is None or self._noted is None else (found[0], self._noted)
 
     def note(self, point: Checkpoint, x: Vector) -> None:
-        """Keeps a point to go on from."""
+        """Keep a point to go on from."""
         if self._lent.notes and isinstance(x, FileVector):
             with writing(x.path):
                 checkpoint.save(self._lent.folder, checkpoint.Stored(point, None, x.number, x.crc32()), x.path)
             self._noted = x
 
     def clear(self) -> None:
-        """Lets go of what only a fit needs that goes on: all vectors but those in use, and what E-steps have left."""
+        """Let go of what only a fit needs that goes on: all vectors but those in use, and what E-steps have left."""
         self._vectors.clear()
         for path in (self._labels.path, self._right):
             path.unlink(missing_ok=True)
@@ -115,6 +114,6 @@ def _part(loaded: Loaded) -> Part:
 
 
 def _over(path: Path) -> BinaryIO:
-    """Returns a file to be written over from its beginning, as others may read what is not yet."""
+    """Return a file to be written over from its beginning, as others may read what is not yet."""
     path.touch()
     return path.open("r+b", buffering=0)

@@ -11,16 +11,15 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.data.prior import Others
+from quorate.data.votes import Panel, Votes
 from quorate.engines.base import Checkpoint, GladPasses
 from quorate.engines.memory import require, require_glad
 from quorate.engines.session import LocalSession
 from quorate.engines.shard import Rules, Shard, Tally, cuts, hashes, units_of
 from quorate.io.answers import gold_codes, read_gold
-from quorate.io.read import as_votes
-from quorate.io.sources import Source
+from quorate.io.sources import Source, as_votes
 from quorate.kernels import cpu, reference
-from quorate.prior import Others
-from quorate.votes import Panel, Votes
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -104,8 +103,7 @@ class MemoryStore:
 
     def glad(self) -> GladPasses:
         """Return the passes of GLAD over these votes; too little memory is foreseen and said."""
-        from quorate.engines.glad import Glad, Place
-        from quorate.engines.glad_local import MemoryShelf
+        from quorate.engines.glad import Glad, MemoryShelf, Place
         from quorate.kernels import glad_cpu, glad_reference
 
         engine, rules = self._engine, self._rules

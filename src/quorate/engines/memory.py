@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from quorate.data.memory import available, gib
+from quorate.data.votes import Votes
 from quorate.errors import QuorateError
-from quorate.io.encoded.plan import FLOOR, votes_in
-from quorate.io.memory import available, gib
-from quorate.io.read import encoded_folder
-from quorate.io.sources import Source, paths_of
-from quorate.votes import Votes
+from quorate.io.folder.job import FLOOR, votes_in
+from quorate.io.sources import Source, encoded_folder, paths_of
 
 # Bytes of a cell on Spark's driver: table and counts, each as it is, as it was, as it travels, and as it is summed.
 PER_CELL = 8 * 8
 PER_VOTE = 60  # bytes that a vote takes while it is read into memory
 VOTES_PER_TASK = 3  # few crowds have less; asked of where tasks are not counted yet
-
-
 # What the compiled passes do (csrc/passes/crew.hpp, prepare.cpp); a change there is a change here.
 SHARD_VOTES = 1 << 16  # in one piece of work for a thread
 MOST_SHARD_TASKS = 4 * SHARD_VOTES
@@ -38,7 +35,7 @@ class Room(NamedTuple):
     hard_tables: int = 0  # as `tables`, while labels are counted anew in a hard pass, beside the soft ones
 
     def of(self, votes: int, tasks: int, workers: int) -> int:
-        """Returns the bytes for so many of them."""
+        """Return the bytes for so many of them."""
         return self.per_vote * votes + self.per_task * tasks + self.per_worker * workers
 
 
@@ -52,7 +49,7 @@ GLAD = Room(per_vote=8, per_task=200, per_worker=200, tables=1, lines=False)
 
 
 def estimate(votes: Votes, shard_votes: int, threads: int = 1, room: Room = NOTHING, *, believed: bool = False) -> int:
-    """Returns the bytes that a fit takes beside the votes, at its peak.
+    """Return the bytes that a fit takes beside the votes, at its peak.
 
     `shard_votes` is 0 for the compiled passes, which need no room for a shard. `believed` says that workers have a prior
     of their own, as a history or a population gives.
@@ -82,13 +79,13 @@ def estimate(votes: Votes, shard_votes: int, threads: int = 1, room: Room = NOTH
 
 
 def line_bytes(rows: int, k: int, votes: int) -> int:
-    """Returns the bytes of the aligned copy of a table, which is made where it is read often enough."""
+    """Return the bytes of the aligned copy of a table, which is made where it is read often enough."""
     lanes = next((lanes for lanes in LANES if k <= lanes), 0)
     return 8 * rows * lanes if votes >= rows else 0
 
 
 def tally_bytes(rows: int, k: int, votes: int, tasks: int, threads: int, room: Room = NOTHING) -> int:
-    """Returns the bytes of the tallies in which threads count each for itself, and which are summed in the end.
+    """Return the bytes of the tallies in which threads count each for itself, and which are summed in the end.
 
     One for each thread that has work to do; none where all together would be too large, or larger than is worth it.
     """
@@ -100,12 +97,12 @@ def tally_bytes(rows: int, k: int, votes: int, tasks: int, threads: int, room: R
 
 
 def require(votes: Votes, shard_votes: int, threads: int = 1) -> None:
-    """Raises when not even the model that takes least fits; `require_fit` looks at the model."""
+    """Raise when not even the model that takes least fits; `require_fit` looks at the model."""
     _require(votes, estimate(votes, shard_votes, threads, MAJORITY))
 
 
 def require_fit(engine: object, votes: Votes, room: Room, *, believed: bool = False) -> None:
-    """Raises when a fit in memory would not fit, naming the estimate and the remedy; other engines look for themselves."""
+    """Raise when a fit in memory would not fit, naming the estimate and the remedy; other engines look for themselves."""
     shard_votes = {"cpu": 0, "reference": getattr(engine, "shard_votes", 0)}.get(getattr(engine, "name", ""))
     if shard_votes is None:
         return
@@ -126,13 +123,13 @@ def _require(votes: Votes, need: int) -> None:
 
 
 def of_probabilities(votes: Votes) -> int:
-    """Returns the bytes that the probabilities of all labels take: as passes write them, and as columns of a frame."""
+    """Return the bytes that the probabilities of all labels take: as passes write them, and as columns of a frame."""
     one = 8 * votes.n_tasks * votes.n_labels
     return max(one + line_bytes(votes.n_rows, votes.n_labels, len(votes)), 2 * one)
 
 
 def require_probabilities(votes: Votes) -> None:
-    """Raises when the probabilities of all labels do not fit in memory, naming the estimate and the remedy."""
+    """Raise when the probabilities of all labels do not fit in memory, naming the estimate and the remedy."""
     need, have = of_probabilities(votes), available()
     if need > have:
         raise QuorateError(
@@ -142,7 +139,7 @@ def require_probabilities(votes: Votes) -> None:
 
 
 def require_glad(votes: Votes) -> None:
-    """Raises when the vectors of GLAD's M-step do not fit beside the votes, naming the estimate and the remedy."""
+    """Raise when the vectors of GLAD's M-step do not fit beside the votes, naming the estimate and the remedy."""
     _require_glad(votes, GLAD.of(len(votes), votes.n_tasks, votes.n_workers))
 
 
@@ -156,7 +153,7 @@ def _require_glad(votes: Votes, need: int) -> None:
 
 
 def room_for_shards(votes: Votes, threads: int, limit: int | None) -> int:
-    """Returns the bytes that tables and counts leave of the memory allowed, or of that of the machine; below 0 too few."""
+    """Return the bytes that tables and counts leave of the memory allowed, or of that of the machine; below 0 too few."""
     return (available() if limit is None else limit) - _without_shards(votes, threads)
 
 
@@ -167,7 +164,7 @@ def _without_shards(votes: Votes, threads: int) -> int:
 
 
 def require_on_disk(votes: Votes, shards: int, threads: int, limit: int | None) -> None:
-    """Raises when tables, counts and the shards at hand do not fit in the memory allowed, or in that of the machine."""
+    """Raise when tables, counts and the shards at hand do not fit in the memory allowed, or in that of the machine."""
     need = _without_shards(votes, threads) + shards
     have = available() if limit is None else limit
     if need > have:
@@ -179,17 +176,17 @@ def require_on_disk(votes: Votes, shards: int, threads: int, limit: int | None) 
 
 
 def cells_fit(rows: int, labels: int) -> bool:
-    """Returns whether a driver can hold the tables of a fit whose votes lie elsewhere."""
+    """Return whether a driver can hold the tables of a fit whose votes lie elsewhere."""
     return PER_CELL * rows * labels <= available()
 
 
 def most_pairs() -> int:
-    """Returns how many rows a driver can hold the tables of, if there are no more than two labels."""
+    """Return how many rows a driver can hold the tables of, if there are no more than two labels."""
     return available() // (2 * PER_CELL)
 
 
 def require_cells(rows: int, labels: int) -> None:
-    """Raises when a driver cannot hold the tables of a fit whose votes lie elsewhere, naming the estimate and the remedy."""
+    """Raise when a driver cannot hold the tables of a fit whose votes lie elsewhere, naming the estimate and the remedy."""
     if not cells_fit(rows, labels):
         raise QuorateError(
             f"the driver needs about {gib(PER_CELL * rows * labels)} for its tables ({rows} rows x {labels} labels), but "
@@ -199,10 +196,10 @@ def require_cells(rows: int, labels: int) -> None:
 
 
 def in_memory(source: Votes | Source, room: Room = NOTHING, threads: int = 1) -> int:
-    """Returns about how many bytes it takes to fit the votes of a source in memory; 0 where it is there already."""
+    """Return about how many bytes it takes to fit the votes of a source in memory; 0 where it is there already."""
     folder = encoded_folder(source)
     if folder is not None:
-        from quorate.io.encoded.mapped import open_encoded
+        from quorate.io.folder.opened import open_encoded
 
         votes = open_encoded(folder, check=False)
         return 4 * len(votes) + 24 * votes.n_tasks + estimate(votes, 0, threads, room)

@@ -7,18 +7,17 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any, cast
 
+from quorate.data.memory import available
+from quorate.data.options import Number
+from quorate.data.votes import Panel, Votes
 from quorate.engines.base import Engine
 from quorate.engines.memory import NOTHING, Room, in_memory
 from quorate.errors import OptionError, shown, unknown
-from quorate.io.encoded.plan import memory_of
-from quorate.io.memory import available
+from quorate.io.folder.job import memory_of
 from quorate.io.sources import Source, is_spark_frame
 from quorate.kernels.core import compiled
-from quorate.settings import Number
-from quorate.votes import Panel, Votes
 
 MOST_THREADS = 4096  # more than any machine has cores
-
 # Name to "module:function", which returns the engine for a number of threads. Adding an engine adds a line here.
 ENGINES: dict[str, str] = {
     "reference": "quorate.engines.local:reference_engine",
@@ -56,7 +55,7 @@ def resolve(
     room: Room = NOTHING,
     **of_disk: Any,
 ) -> Engine:
-    """Returns the engine of this name (or the engine itself), set to a number of threads.
+    """Return the engine of this name (or the engine itself), set to a number of threads.
 
     "auto" is the compiled engine on all cores, or the reference where it could not be built; "disk" for a source of
     files that would not fit in memory, with the `room` that the model takes beside; and "spark" for a Spark frame.

@@ -3,25 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from hashlib import blake2b
 from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.data.counts import Lines, Parameters, Statistics
+from quorate.data.fit import Outcome, Pieces
+from quorate.data.prior import Others
+from quorate.data.vocabulary import Vocabulary
+from quorate.data.votes import Panel, Votes, piece
 from quorate.engines.base import Checkpoint, Estimate, GladPasses, PassSums, Recipe, WorkerBlock
 from quorate.engines.shard import Rules, Shard, Tally, is_hard
 from quorate.errors import OptionError, shown
-from quorate.fit import Outcome, Pieces
 from quorate.kernels.reference import Sums
-from quorate.params import Lines, Parameters
-from quorate.prior import Others
-from quorate.statistics import Statistics
-from quorate.votes import Panel, Votes, piece
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 DecidedBy = Literal["scores", "weights", "votes"]  # EM, weighted majority, majority
+
+
+def digest(value: object) -> str:
+    """Return a digest of nested settings, arrays and ids, the same in every process.
+
+    >>> digest({"tol": 1e-4, "start": np.zeros(2)}) == digest({"start": np.zeros(2), "tol": 0.0001})
+    True
+    """
+    whole = blake2b(digest_size=16)
+    _feed(whole, value)
+    return whole.hexdigest()
+
+
+def _feed(whole: Any, value: object) -> None:
+    whole.update(f"<{type(value).__name__}>".encode())
+    if isinstance(value, np.ndarray):
+        whole.update(f"{value.dtype.str}{value.shape}".encode())
+        whole.update(np.ascontiguousarray(value).tobytes())
+    elif isinstance(value, Vocabulary):
+        _feed(whole, (value.kind, *value.text_buffers()))
+    elif is_dataclass(value):
+        for one in fields(value):
+            _feed(whole, (one.name, getattr(value, one.name)))
+    elif isinstance(value, Mapping):
+        for key in sorted(value, key=repr):
+            _feed(whole, (key, value[key]))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _feed(whole, item)
+    else:
+        whole.update(repr(value).encode())
+    whole.update(b"</>")
 
 
 class WorkerState:

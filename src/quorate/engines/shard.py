@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.data.counts import Parameters
+from quorate.data.exact import COARSE, FINE, LOG_UNIT, from_coarse, unit_below
+from quorate.data.vocabulary import Vocabulary
+from quorate.data.votes import Votes
 from quorate.engines.base import WorkerBlock
-from quorate.exact import COARSE, FINE, LOG_UNIT, from_coarse, unit_below
 from quorate.kernels import reference
 from quorate.kernels.reference import Sums
-from quorate.params import Parameters
-from quorate.vocabulary import Vocabulary
-from quorate.votes import Votes
 
 RECOUNT = 1 << 20  # votes recounted at once, to bound the memory that takes
 FEW = 1 << 17  # votes of a fit whose soft shares are counted finely: twice the counts are little there
@@ -31,14 +31,14 @@ Tally = tuple[Any, Any]
 
 
 class Units(NamedTuple):
-    """How soft shares are counted, so that sums do not depend on their order; see `quorate.exact`."""
+    """How soft shares are counted, so that sums do not depend on their order; see `quorate.data.exact`."""
 
     unit: float
     fine: bool = False  # in two sums
 
     @classmethod
     def of(cls, most: int, *, fine: bool = False) -> Units:
-        """Returns the units for workers of at most so many votes each; fine, for at most so many votes and tasks in all."""
+        """Return the units for workers of at most so many votes each; fine, for at most so many votes and tasks in all."""
         return cls(max(LOG_UNIT, unit_below(most)), fine)
 
 
@@ -63,7 +63,7 @@ class Rules:
         ties: str,
         units: Callable[[], Units],
     ) -> Rules:
-        """Returns the rules for votes over these labels."""
+        """Return the rules for votes over these labels."""
         return cls(kernels, threads, row_label, hashes(kernels, labels), ties == "prior", units)
 
     @cached_property
@@ -72,14 +72,14 @@ class Rules:
         return self.units_for()
 
     def empty(self, *, hard: bool) -> Tally:
-        """Returns a tally of nothing."""
+        """Return a tally of nothing."""
         rows, k = len(self.row_label), len(self.label_hash)
         if hard:
             return np.zeros((rows, k), np.int64), np.zeros(k, np.int64)
         return np.zeros((2, rows, k) if self.units.fine else (rows, k)), np.zeros((2, k))
 
     def counted(self, tally: Tally) -> Tally:
-        """Returns the counts, [rows, K] and [K], of a tally that is complete."""
+        """Return the counts, [rows, K] and [K], of a tally that is complete."""
         counts, class_counts = tally
         if is_hard(tally):
             return tally
@@ -92,7 +92,7 @@ class Rules:
         return counts, class_totals(class_counts, unit)
 
     def classification(self, tally: Tally, params: Parameters) -> float:
-        """Returns C2 of the labels counted in a (hard) tally."""
+        """Return C2 of the labels counted in a (hard) tally."""
         found: float = self.kernels.classification(*tally, params.table, params.log_prior, threads=self.threads)
         return found
 
@@ -104,13 +104,13 @@ class Rules:
         return np.bincount(block.panel.row_label, votes, minlength=k).astype(np.float64)
 
     def confusion_table(self, counts: Any, worker_ptr: NDArray[np.int64], smoothing: float) -> tuple[Any, Any]:
-        """Returns log pi, [rows, K], and the votes of each worker by true label, [workers, K]."""
+        """Return log pi, [rows, K], and the votes of each worker by true label, [workers, K]."""
         table, totals = self.kernels.confusion_table(counts, worker_ptr, smoothing, threads=self.threads)
         return table, totals
 
 
 def units_of(votes: Votes, kernels: ModuleType, threads: int, by_row: NDArray[np.int64] | None = None) -> Units:
-    """Returns how soft shares of these votes are counted; `by_row` gives the votes of each row, where they are known, [rows].
+    """Return how soft shares of these votes are counted; `by_row` gives the votes of each row, where they are known, [rows].
 
     The units depend on the votes alone, so that every engine, shard size and number of threads counts alike.
     """
@@ -124,17 +124,17 @@ def units_of(votes: Votes, kernels: ModuleType, threads: int, by_row: NDArray[np
 
 
 def is_hard(tally: Tally) -> bool:
-    """Returns whether a tally is of hard labels."""
+    """Return whether a tally is of hard labels."""
     return bool(tally[0].dtype == np.int64)
 
 
 def class_totals(class_counts: NDArray[np.float64], unit: float) -> NDArray[np.float64]:
-    """Returns the class counts, [K], of coarse ones and what these leave, [2, K]."""
+    """Return the class counts, [K], of coarse ones and what these leave, [2, K]."""
     return from_coarse(class_counts[0] + class_counts[1], unit)
 
 
 def hashes(kernels: ModuleType, ids: Vocabulary, threads: int = 1) -> NDArray[np.uint64]:
-    """Returns the hash of every id's text, [n]."""
+    """Return the hash of every id's text, [n]."""
     if ids.kind == "integer":  # no need to spell millions of numbers out
         return kernels.hash_integers(ids.values, threads)  # type: ignore[no-any-return]
     return kernels.hash_texts(*ids.text_buffers(), threads)  # type: ignore[no-any-return]
@@ -178,25 +178,25 @@ class Shard:
         return merged
 
     def start(self, tally: Tally, *, hard: bool, favour: NDArray[np.float64] | None) -> None:
-        """Counts majority vote: by winner (hard) or by vote shares (soft)."""
+        """Count majority vote: by winner (hard) or by vote shares (soft)."""
         self._majority(soft=not hard, favour=favour, **self._into(tally))
         self._count_gold(tally)
 
     def recount(self, labels: NDArray[np.int32], tally: Tally) -> None:
-        """Counts these labels, [tasks], and takes them as the current ones; gold stays as it is."""
+        """Count these labels, [tasks], and takes them as the current ones; gold stays as it is."""
         self.take(labels)
         _recount(self._ptr, self._row, self._labels, tally)
         self._count_gold(tally)
 
     def step(self, params: Parameters, tally: Tally, *, hard: bool, delta: bool = False, likelihood: bool = True) -> Sums:
-        """Returns the sums of an E-step; `delta` says that the tally holds the current labels already."""
+        """Return the sums of an E-step; `delta` says that the tally holds the current labels already."""
         sums = self._pass(params, hard=hard, delta=delta, likelihood=likelihood, **self._into(tally))
         if not delta:
             self._count_gold(tally)
         return sums._replace(log_likelihood=sums.log_likelihood + self._gold_likelihood(params))
 
     def finish(self, params: Parameters, tally: Tally, confidence: NDArray[np.float64], tie: NDArray[np.bool_]) -> Sums:
-        """Returns the sums of the last E-step, counted softly; confidence and tie are OUT."""
+        """Return the sums of the last E-step, counted softly; confidence and tie are OUT."""
         parts = self._part(confidence), self._part(tie)
         sums = self._pass(params, hard=False, confidence=parts[0], tie=parts[1], **self._into(tally))
         self._spread(parts[0], confidence, 1.0)
@@ -207,7 +207,7 @@ class Shard:
     def majority(
         self, tally: Tally, favour: NDArray[np.float64] | None, confidence: NDArray[np.float64], tie: NDArray[np.bool_]
     ) -> None:
-        """Counts the winners of majority vote; confidence (vote share) and tie are OUT."""
+        """Count the winners of majority vote; confidence (vote share) and tie are OUT."""
         parts = self._part(confidence), self._part(tie)
         self._majority(soft=False, favour=favour, confidence=parts[0], tie=parts[1], counts=tally[0], class_counts=tally[1])
         self._spread(parts[0], confidence, 1.0)
@@ -215,7 +215,7 @@ class Shard:
         self._count_gold(tally)
 
     def weigh(self, params: Parameters, tally: Tally, confidence: NDArray[np.float64], tie: NDArray[np.bool_]) -> None:
-        """Counts the winners of weighted votes; confidence (the winner's share of the weights) and tie are OUT."""
+        """Count the winners of weighted votes; confidence (the winner's share of the weights) and tie are OUT."""
         part = self._part(tie)
         self._pass(params, hard=True, likelihood=False, tie=part, counts=tally[0], class_counts=tally[1])
         self._spread(part, tie, False)
@@ -226,32 +226,32 @@ class Shard:
         self._count_gold(tally)
 
     def weight_shares(self, params: Parameters, out: NDArray[np.float64]) -> None:
-        """Writes the share of each task's weights that each label has to OUT [tasks, K]; gold has all of them."""
+        """Write the share of each task's weights that each label has to OUT [tasks, K]; gold has all of them."""
         part = self._part(out)
         for piece, shares in self._weight_shares(params):
             part[piece] = shares
         self._spread(part, out, self._certain())
 
     def take(self, labels: NDArray[np.int32]) -> None:
-        """Takes these labels, [tasks], as the current ones, and counts nothing; gold stays as it is."""
+        """Take these labels, [tasks], as the current ones, and counts nothing; gold stays as it is."""
         self._labels[:] = labels if self._gold is None else labels[self._is_open]
 
     def look(self, params: Parameters) -> None:
-        """Takes the labels under `params` as the current ones, and counts nothing."""
+        """Take the labels under `params` as the current ones, and counts nothing."""
         self._pass(params, hard=True, likelihood=False)
 
     def look_at_heads(self, favour: NDArray[np.float64] | None) -> None:
-        """Takes the labels of majority vote as the current ones, and counts nothing."""
+        """Take the labels of majority vote as the current ones, and counts nothing."""
         self._majority(soft=False, favour=favour)
 
     def posterior(self, params: Parameters, out: NDArray[np.float64]) -> None:
-        """Writes T_qc under `params` to OUT [tasks, K]."""
+        """Write T_qc under `params` to OUT [tasks, K]."""
         part = self._part(out)
         self._pass(params, hard=False, posterior=part)
         self._spread(part, out, self._certain())
 
     def shares(self, favour: NDArray[np.float64] | None, out: NDArray[np.float64]) -> None:
-        """Writes the share of each task's votes that each label has to OUT [tasks, K]; gold has all of them."""
+        """Write the share of each task's votes that each label has to OUT [tasks, K]; gold has all of them."""
         part = self._part(out)
         self._majority(soft=True, favour=favour, posterior=part)
         self._spread(part, out, self._certain())
@@ -277,7 +277,7 @@ class Shard:
         return sums
 
     def _into(self, tally: Tally) -> dict[str, Any]:
-        """Returns where a pass counts, and how."""
+        """Return where a pass counts, and how."""
         if is_hard(tally):
             return {"counts": tally[0], "class_counts": tally[1]}
         counts, rest = tally[0] if tally[0].ndim == 3 else (tally[0], None)
@@ -300,7 +300,7 @@ class Shard:
         )
 
     def _weight_shares(self, params: Parameters) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """Yields (some tasks without gold, each label's share of their weights), piece by piece."""
+        """Yield (some tasks without gold, each label's share of their weights), piece by piece."""
         for piece in cuts(self._ptr, RECOUNT):
             ptr = self._ptr[piece.start : piece.stop + 1]
             yield piece, reference.weight_shares(ptr, self._row, self.rules.row_label, params.table)
@@ -310,18 +310,18 @@ class Shard:
             _recount(self._given_ptr, self._given_row, self._given, tally)
 
     def _gold_likelihood(self, params: Parameters) -> float:
-        """Returns the sum of log p(votes, given label) over the gold tasks."""
+        """Return the sum of log p(votes, given label) over the gold tasks."""
         if self._gold is None:
             return 0.0
         of_votes = params.table[self._given_row, np.repeat(self._given, np.diff(self._given_ptr))]
         return float(of_votes.sum() + params.log_prior[self._given].sum())
 
     def _certain(self) -> Any:
-        """Returns the posterior of the gold tasks, [gold, K]."""
+        """Return the posterior of the gold tasks, [gold, K]."""
         return None if self._gold is None else np.eye(len(self.rules.label_hash))[self._given]
 
     def _part(self, out: NDArray[Any]) -> NDArray[Any]:
-        """Returns where the passes write what belongs to OUT: there, or beside when gold tasks lie between."""
+        """Return where the passes write what belongs to OUT: there, or beside when gold tasks lie between."""
         return out if self._gold is None else np.empty((len(self._labels), *out.shape[1:]), out.dtype)
 
     def _spread(self, part: NDArray[Any], out: NDArray[Any], of_gold: Any) -> None:
@@ -341,7 +341,7 @@ def _recount(ptr: NDArray[np.int64], row: NDArray[np.uint32], labels: NDArray[np
 
 
 def cuts(task_ptr: NDArray[np.int64], votes: int) -> list[slice]:
-    """Returns slices of tasks that hold about this many votes each, never splitting a task.
+    """Return slices of tasks that hold about this many votes each, never splitting a task.
 
     >>> cuts(np.array([0, 2, 4, 9]), 4)
     [slice(0, 2, None), slice(2, 3, None)]

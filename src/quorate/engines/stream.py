@@ -15,12 +15,12 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.bounds import require_below
+from quorate.data.bounds import require_below
+from quorate.data.votes import Votes
 from quorate.engines.shard import cuts
 from quorate.errors import InputError
-from quorate.io.encoded.arrays import ArrayFile, StoredArray, read_at, write_all
-from quorate.io.encoded.mapped import EncodedVotes
-from quorate.votes import Votes
+from quorate.io.folder.arrays import ArrayFile, StoredArray, read_at, write_all
+from quorate.io.folder.opened import EncodedVotes
 
 Cut = tuple[slice, slice]  # tasks and votes of a shard
 
@@ -47,12 +47,12 @@ class ShardFiles:
 
     @classmethod
     def of(cls, votes: EncodedVotes) -> ShardFiles:
-        """Returns the files of encoded votes."""
+        """Return the files of encoded votes."""
         return cls(votes.files, tuple(votes.cuts()))
 
     @classmethod
     def lay_out(cls, votes: Votes, hashes: NDArray[np.uint64], cuts: list[slice], folder: Path) -> ShardFiles:
-        """Returns votes that are in memory as files, in their own order."""
+        """Return votes that are in memory as files, in their own order."""
         arrays: dict[str, NDArray[Any]] = {"task_ptr": votes.task_ptr, "row": votes.row, "task_hash": hashes}
         files = {}
         for name, items in arrays.items():
@@ -63,7 +63,7 @@ class ShardFiles:
         return cls(files, tuple((cut, slice(int(ptr[cut.start]), int(ptr[cut.stop]))) for cut in cuts))
 
     def merged(self, votes: int, room: int) -> ShardFiles:
-        """Returns the same files in larger shards, of up to so many votes and bytes (see `shard_bytes`).
+        """Return the same files in larger shards, of up to so many votes and bytes (see `shard_bytes`).
 
         A pass prepares its table once a shard: it is worth its while for many votes only.
         """
@@ -77,7 +77,7 @@ class ShardFiles:
         return replace(self, cuts=tuple(out))
 
     def divided(self, room: int) -> ShardFiles:
-        """Returns the same files in shards of at most so many bytes, as far as that goes without dividing a task."""
+        """Return the same files in shards of at most so many bytes, as far as that goes without dividing a task."""
         out: list[Cut] = []
         for tasks, cast in self.cuts:
             size = self._bytes((tasks, cast))
@@ -96,7 +96,7 @@ class ShardFiles:
         return self.cuts[-1][1].stop if self.cuts else 0
 
     def shard_bytes(self) -> int:
-        """Returns the memory that the largest shard takes while passes run over it, the next one beside it."""
+        """Return the memory that the largest shard takes while passes run over it, the next one beside it."""
         return max((self._bytes(cut) for cut in self.cuts), default=0)
 
     def _bytes(self, cut: Cut) -> int:
@@ -113,14 +113,14 @@ class LabelFile:
         self.dtype = np.dtype(np.uint8 if n_labels <= 1 << 8 else np.uint16 if n_labels <= 1 << 16 else np.int32)
 
     def read(self, descriptor: int, tasks: slice, out: NDArray[np.int32]) -> None:
-        """Reads the labels of some tasks to OUT [tasks]; one that there is not is an error."""
+        """Read the labels of some tasks to OUT [tasks]; one that there is not is an error."""
         packed = np.empty(len(out), self.dtype)
         read_at(descriptor, tasks.start * self.dtype.itemsize, packed, self.path)
         require_below(str(self.path), packed, self.n_labels)
         out[:] = packed
 
     def append(self, file: BinaryIO, labels: NDArray[np.int32], crc32: int = 0) -> int:
-        """Writes the labels of the tasks that come next, and returns the CRC-32 of these and all before."""
+        """Write the labels of the tasks that come next, and returns the CRC-32 of these and all before."""
         packed = np.ascontiguousarray(labels, self.dtype).view(np.uint8).data if len(labels) else b""
         write_all(file, packed)
         return zlib.crc32(packed, crc32)
@@ -138,7 +138,7 @@ class Stream:
         self._most_votes = max((v.stop - v.start for _, v in files.cuts), default=0)
 
     def shards(self, labels: LabelFile | None, right: Path | None = None, *, room: bool = False) -> Iterator[Loaded]:
-        """Yields the shards in order, with these labels, or with label 0 for every task.
+        """Yield the shards in order, with these labels, or with label 0 for every task.
 
         `right` is a file of numbers, one a vote, that comes along; `room` asks for as much room to write to.
         """
@@ -195,7 +195,7 @@ class Stream:
         return Loaded(tasks, ptr, row, self._kernels.tie_keys(key, self._seed), current, votes, right)
 
     def let_go(self) -> None:
-        """Frees the buffers that wait for the next pass."""
+        """Free the buffers that wait for the next pass."""
         self._free.clear()
 
 

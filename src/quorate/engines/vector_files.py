@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quorate.errors import InputError
-from quorate.io.encoded.arrays import read_at, write_all, writing
+from quorate.io.folder.arrays import read_at, write_all, writing
 
 SIZE: Final = 8  # bytes of a number
 CHUNK: Final = 1 << 17  # numbers read at once
@@ -46,7 +46,7 @@ class FileVector:
             write_all(self._file, plain.view(np.uint8).data if len(plain) else b"")
 
     def alike(self) -> FileVector:
-        """Returns another vector of these files, whose numbers are yet to be written."""
+        """Return another vector of these files, whose numbers are yet to be written."""
         return self._files.blank()
 
     def crc32(self) -> int:
@@ -68,18 +68,18 @@ class VectorFiles:
         self._free: list[int] = []
 
     def path(self, number: int) -> Path:
-        """Returns where a vector lies."""
+        """Return where a vector lies."""
         return self._folder / f"{self._name}-{number}"
 
     def blank(self) -> FileVector:
-        """Returns a vector whose numbers are yet to be written."""
+        """Return a vector whose numbers are yet to be written."""
         if not self._free:
             self._free.append(self.made)
             self.made += 1
         return FileVector(self, self._free.pop())
 
     def again(self, number: int) -> FileVector:
-        """Returns the vector that an earlier process has left here under this number; these files must be unused yet."""
+        """Return the vector that an earlier process has left here under this number; these files must be unused yet."""
         path = self.path(number)
         found = path.stat().st_size if path.exists() else 0
         if found != self.length * SIZE:
@@ -88,11 +88,11 @@ class VectorFiles:
         return FileVector(self, number)
 
     def put_back(self, number: int, file: object) -> None:
-        """Takes back a file that no vector needs any more."""
+        """Take back a file that no vector needs any more."""
         file.close()  # type: ignore[attr-defined]
         self._free.append(number)
 
     def clear(self) -> None:
-        """Removes the files that no vector needs."""
+        """Remove the files that no vector needs."""
         for number in self._free:
             self.path(number).unlink(missing_ok=True)

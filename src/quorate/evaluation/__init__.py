@@ -1,1 +1,1 @@
-"""Votes drawn from known confusions: crowds whose truth and whose workers are known."""
+"""Functions on votes and results: against truth, agreement, simulated crowds, and the contract of models and engines."""

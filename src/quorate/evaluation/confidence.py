@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.temperature import log_loss
+from quorate.results.temperature import log_loss
 
 BINS: Final = 10  # at most
 ENOUGH: Final = 20  # tasks to a bin: the accuracy of fewer says little
@@ -39,7 +39,7 @@ def calibration(
     posterior: NDArray[np.float64] | None = None,
     truth: NDArray[np.integer] | None = None,
 ) -> Calibration:
-    """Returns the figures of labels given with this confidence, [n], of which some are right, [n].
+    """Return the figures of labels given with this confidence, [n], of which some are right, [n].
 
     posterior [n, K] with truth [n] (codes; -1 for a label without column) are for the figures of all labels.
 
@@ -66,7 +66,7 @@ def calibration(
 
 
 def reliability_bins(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
-    """Returns the reliability curve: lowest and highest confidence, tasks, mean confidence and accuracy of each bin.
+    """Return the reliability curve: lowest and highest confidence, tasks, mean confidence and accuracy of each bin.
 
     Bins hold about the same number of tasks; confidences equal to three digits share a bin, so the order of the tasks
     does not matter. A task's bin is told by how many tasks are less sure.
@@ -89,7 +89,7 @@ def reliability_bins(confidence: NDArray[np.float64], right: NDArray[np.bool_]) 
 
 
 def brier(posterior: NDArray[np.float64], truth: NDArray[np.integer]) -> float:
-    """Returns the mean over tasks of the squared distance of all probabilities, [n, K], from the truth, [n]: 0 to 2.
+    """Return the mean over tasks of the squared distance of all probabilities, [n, K], from the truth, [n]: 0 to 2.
 
     >>> brier(np.array([[0.5, 0.5], [1.0, 0.0]]), np.array([0, 1]))
     1.25

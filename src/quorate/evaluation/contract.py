@@ -17,16 +17,15 @@ from typing import Any, Final, cast
 import numpy as np
 import polars as pl
 
+from quorate.data.votes import Votes
 from quorate.engines.base import Engine
 from quorate.engines.local import LocalEngine
 from quorate.errors import MissingLabels, NotConverged
-from quorate.evaluation import evaluate
-from quorate.io.read import read
-from quorate.io.sources import Source
-from quorate.models.registry import MODELS
-from quorate.result import Result
-from quorate.simulation.simulate import simulate
-from quorate.votes import Votes
+from quorate.evaluation.simulate import simulate
+from quorate.evaluation.truth import evaluate
+from quorate.io.sources import Source, read
+from quorate.models.base import MODELS
+from quorate.results.result import Result
 
 NEAR: Final = 1e-6  # posteriors of two engines differ by less than this
 MIRRORED: Final = (44, 212, 291, 408)  # seeds of `mirrored` whose ties plain sums of floating-point numbers would break
@@ -36,7 +35,7 @@ Check = Callable[[str, str | Engine], None]
 
 
 def check(model: str, engine: str | Engine = "auto") -> None:
-    """Runs every check of the contract on one model and one engine.
+    """Run every check of the contract on one model and one engine.
 
     >>> check("mv", "reference")
     """
@@ -218,7 +217,7 @@ CHECKS: Final[Mapping[str, Check]] = MappingProxyType(
 
 
 def mirrored(seed: int) -> tuple[Told, dict[tuple[str, str], tuple[str, str]]]:
-    """Returns votes that a permutation of tasks, workers and labels leaves as they are, and the image of each (task, label)."""
+    """Return votes that a permutation of tasks, workers and labels leaves as they are, and the image of each (task, label)."""
     rng = random.Random(seed)
     labels, workers, tasks = rng.choice([2, 2, 3, 4]), rng.randint(2, 6), rng.randint(1, 5)
     of_worker, of_label, of_task = (_swaps(n, rng) for n in (workers, labels, tasks))
@@ -234,7 +233,7 @@ def mirrored(seed: int) -> tuple[Told, dict[tuple[str, str], tuple[str, str]]]:
 
 
 def tiny(seed: int) -> Told:
-    """Returns two to six votes."""
+    """Return two to six votes."""
     rng = random.Random(seed)
     labels = rng.randint(2, 4)
     votes = [(rng.randrange(3), rng.randrange(4), rng.randrange(labels)) for _ in range(rng.randint(2, 6))]
@@ -242,7 +241,7 @@ def tiny(seed: int) -> Told:
 
 
 def _swaps(n: int, rng: random.Random) -> list[int]:
-    """Returns a permutation of n that exchanges some neighbours, and is its own inverse."""
+    """Return a permutation of n that exchanges some neighbours, and is its own inverse."""
     out = list(range(n))
     for i in range(0, n - 1, 2):
         if rng.random() < 0.8:
@@ -251,7 +250,7 @@ def _swaps(n: int, rng: random.Random) -> list[int]:
 
 
 def _one_answer(model: str, votes: Told, engine: str | Engine, seed: int) -> tuple[Result, dict[str, tuple[str, bool]]]:
-    """Returns a fit and its (label, tie) by task; other names of workers, orders of labels and rows, and the reference agree."""
+    """Return a fit and its (label, tie) by task; other names of workers, orders of labels and rows, and the reference agree."""
     rng = random.Random(seed)
     workers, labels = (sorted({vote[place] for vote in votes}) for place in (1, 2))
     result = _fit(model, read(votes), engine)

@@ -9,10 +9,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quorate import settings
+from quorate.data import options
+from quorate.data.memory import available, gib
+from quorate.data.options import MOST_VOTES, Number, Rules
 from quorate.errors import OptionError, QuorateError, shown
-from quorate.io.memory import available, gib
-from quorate.settings import MOST_VOTES, Number, Rules
 
 EVEN: Final = 1e-12  # a spread, or a distance from certainty, that no draw would show
 PER_CELL: Final = 4 * 8  # bytes of a confusion's cell: as it is drawn, as it is, its cumulative sum, and between
@@ -53,7 +53,7 @@ class Spec:
 
     def __post_init__(self) -> None:
         given: Mapping[str, Any] = vars(self)
-        settings.check(given, RULES)
+        options.check(given, RULES)
         given_sizes = self.votes_per_task
         sizes = tuple(given_sizes) if isinstance(given_sizes, Iterable) else (given_sizes,)
         whole = len(sizes) in (1, 2) and all(isinstance(s, int) and not isinstance(s, bool) and s >= 1 for s in sizes)
@@ -68,7 +68,7 @@ class Spec:
             raise OptionError("spammers, adversaries and colluders are shares of the workers: together at most 1")
 
     def panel_sizes(self) -> tuple[int, int]:
-        """Returns (least, most) votes of a task."""
+        """Return (least, most) votes of a task."""
         given = self.votes_per_task
         return (given, given) if isinstance(given, int) else (given[0], given[-1])
 
@@ -103,7 +103,7 @@ def check_confusions(confusions: ArrayLike) -> NDArray[np.float64]:
 
 
 def gather(spec: Spec, confusions: NDArray[np.float64] | None = None) -> Crowd:
-    """Returns the crowd of a spec: spammers first, then adversaries, colluders, and the ordinary workers."""
+    """Return the crowd of a spec: spammers first, then adversaries, colluders, and the ordinary workers."""
     rng = np.random.default_rng([spec.seed, 0])
     n, k = spec.workers, spec.labels
     need, have = PER_CELL * n * k * k, available()
@@ -131,7 +131,7 @@ def gather(spec: Spec, confusions: NDArray[np.float64] | None = None) -> Crowd:
 
 
 def _ordinary(rng: np.random.Generator, n: int, k: int, skill: float, spread: float) -> NDArray[np.float64]:
-    """Returns n confusions, [n, K, K]: right with about this skill, errors spread unevenly over the other labels."""
+    """Return n confusions, [n, K, K]: right with about this skill, errors spread unevenly over the other labels."""
     if k == 1:
         return np.ones((n, 1, 1))
     # A beta distribution of this mean and standard deviation; none is wider than one with strength 0.

@@ -13,7 +13,7 @@ from quorate.errors import InputError, shown
 from quorate.io.ids import prepared
 from quorate.io.sets import sets_of
 from quorate.io.sources import Source, concat, open_table
-from quorate.multi import MultiResult
+from quorate.results.sets import MultiResult
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,7 +63,7 @@ class SetEvaluation:
         return _mean(np.array([_f1(h, b) for h, b in zip(hit, both, strict=True) if b]))
 
     def summary(self) -> dict[str, object]:
-        """Returns every figure as plain Python values, ready for JSON."""
+        """Return every figure as plain Python values, ready for JSON."""
         names = ("exact_accuracy", "option_accuracy", "jaccard", "micro_f1", "macro_f1")
         figures = {name: getattr(self, name) for name in names}
         counts = {"tasks": self.tasks, "without_truth": self.without_truth, "without_label": self.without_label}
@@ -79,7 +79,7 @@ def evaluate_sets(
     truth_task: str | None = None,
     truth_label: str | None = None,
 ) -> SetEvaluation:
-    """Returns how well chosen sets meet the true ones; either is a result, a frame, a file or tuples."""
+    """Return how well chosen sets meet the true ones; either is a result, a frame, a file or tuples."""
     chosen, true = _sets(labels, "labels", task, label), _sets(truth, "truth", truth_task, truth_label)
     both = chosen.join(true, on="task", how="inner", suffix="_true")
     options = tuple(sorted({o for name in ("label", "label_true") for o in both[name].explode().drop_nulls()}))

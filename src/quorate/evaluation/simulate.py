@@ -1,4 +1,4 @@
-"""Simulated votes for callers: as frames, or streamed into files."""
+"""Simulated votes: drawn block by block, as frames or streamed into files."""
 
 from __future__ import annotations
 
@@ -6,16 +6,90 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from quorate.errors import InputError, OptionError, shown
+from quorate.evaluation.crowd import Crowd, Spec, check_confusions, gather
 from quorate.io.write import check_target, write_batches, write_frame
-from quorate.simulation.crowd import Crowd, Spec, check_confusions, gather
-from quorate.simulation.draw import BLOCK, blocks, draw, truth
+
+BLOCK = 1 << 16  # tasks; part of what a seed means: another size draws other votes
+TRIES = 8  # times a panel is drawn again when a worker sits in it twice
+
+
+class Block(NamedTuple):
+    """Codes of consecutive tasks, their truth and their votes."""
+
+    truth: NDArray[np.int64]  # [tasks of the block]
+    task: NDArray[np.int64]  # [votes] counted from the first task of all
+    worker: NDArray[np.int64]  # [votes]
+    label: NDArray[np.int64]  # [votes]
+
+
+def blocks(spec: Spec) -> int:
+    """Return the number of blocks of a simulation."""
+    return -(-spec.tasks // BLOCK)
+
+
+def truth(spec: Spec, block: int) -> NDArray[np.int64]:
+    """Return the true labels of a block's tasks."""
+    rng = np.random.default_rng([spec.seed, 1, block])
+    weights = np.ones(spec.labels) if spec.label_weights is None else np.asarray(spec.label_weights, float)
+    return rng.choice(spec.labels, size=min(BLOCK, spec.tasks - block * BLOCK), p=weights / weights.sum())
+
+
+def draw(spec: Spec, crowd: Crowd, block: int) -> Block:
+    """Return a block's tasks with their votes, grouped by task."""
+    true = truth(spec, block)
+    rng = np.random.default_rng([spec.seed, 2, block])
+    least, most = spec.panel_sizes()
+    most = min(most, spec.workers)
+    size = rng.integers(min(least, most), most, size=len(true), endpoint=True)
+    seats = _panels(rng, crowd.busyness, len(true), most)
+    taken = np.arange(most) < size[:, None]
+    place, worker = np.nonzero(taken)[0], seats[taken]
+    if spec.repeats > 0:
+        again = 1 + (rng.random(len(place)) < spec.repeats)
+        place, worker = np.repeat(place, again), np.repeat(worker, again)
+    leader = crowd.leaders[worker]
+    luck = rng.random(len(place))
+    copied = crowd.kinds[worker] == "colluder"
+    if copied.any():  # a ring gives one answer per task: the luck of (task, leader), whoever of the ring is asked
+        luck[copied] = _shared_luck(rng, place[copied], leader[copied])
+    label = (luck[:, None] >= crowd.ladder[leader, true[place]]).sum(axis=1)
+    return Block(true, place + block * BLOCK, worker, label)
+
+
+def _panels(rng: np.random.Generator, busyness: NDArray[np.float64], tasks: int, seats: int) -> NDArray[np.int64]:
+    """Return distinct workers for every task, [tasks, seats], busy ones more often."""
+    workers = len(busyness)
+    panel = np.minimum(np.searchsorted(busyness, rng.random((tasks, seats)), side="right"), workers - 1)
+    open_ = np.arange(tasks)
+    for _ in range(TRIES):
+        ordered = np.sort(panel[open_], axis=1)
+        open_ = open_[(ordered[:, 1:] == ordered[:, :-1]).any(axis=1)]
+        if not len(open_):
+            return panel
+        fresh = np.searchsorted(busyness, rng.random((len(open_), seats)), side="right")
+        panel[open_] = np.minimum(fresh, workers - 1)
+    # Crowded panels: the largest of weighted random numbers are a weighted draw without replacement.
+    with np.errstate(divide="ignore"):
+        log_weight = np.log(np.diff(busyness, prepend=0.0))
+    for start in range(0, len(open_), step := max(1, (1 << 22) // workers)):
+        some = open_[start : start + step]
+        keys = log_weight + rng.gumbel(size=(len(some), workers))
+        panel[some] = np.argpartition(-keys, seats - 1, axis=1)[:, :seats]
+    return panel
+
+
+def _shared_luck(rng: np.random.Generator, task: NDArray[np.int64], leader: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return one random number per distinct (task, leader), for each of its votes."""
+    _, pair = np.unique(np.stack([task, leader]), axis=1, return_inverse=True)
+    luck: NDArray[np.float64] = rng.random(pair.max() + 1)[pair]
+    return luck
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +127,7 @@ class Simulation:
         )
 
     def vote_batches(self) -> Iterator[pl.DataFrame]:
-        """Yields the votes block by block; memory is that of one block."""
+        """Yield the votes block by block; memory is that of one block."""
         workers, labels = (pl.Series(n, dtype=pl.String) for n in (self.worker_names, self.label_names))
         if not self.spec.tasks:
             yield pl.DataFrame(schema=dict.fromkeys(("task", "worker", "label"), pl.String))
@@ -64,7 +138,7 @@ class Simulation:
             )
 
     def truth_batches(self) -> Iterator[pl.DataFrame]:
-        """Yields task and true label, block by block."""
+        """Yield task and true label, block by block."""
         labels = pl.Series(self.label_names, dtype=pl.String)
         if not self.spec.tasks:
             yield pl.DataFrame(schema=dict.fromkeys(("task", "label"), pl.String))
@@ -73,7 +147,7 @@ class Simulation:
             yield pl.DataFrame({"task": _task_names(np.arange(len(true)) + block * BLOCK), "label": labels.gather(true)})
 
     def confusion_batches(self) -> Iterator[pl.DataFrame]:
-        """Yields worker, true, given, probability, some thousand workers at a time."""
+        """Yield worker, true, given, probability, some thousand workers at a time."""
         k = self.spec.labels
         labels = pl.Series(self.label_names, dtype=pl.String)
         true, given = np.divmod(np.arange(k * k), k)
@@ -91,7 +165,7 @@ class Simulation:
             )
 
     def write(self, folder: str | Path, suffix: str = "csv", progress: Callable[[str, int], None] | None = None) -> None:
-        """Writes votes, truth, workers and confusions into a folder, each whole or not at all."""
+        """Write votes, truth, workers and confusions into a folder, each whole or not at all."""
         folder = Path(folder)
         if not folder.is_dir():
             raise InputError(f"cannot write into {folder}: there is no such folder; make it first")
@@ -124,7 +198,7 @@ def simulate(
     label_names: Sequence[str] | None = None,
     seed: int = 0,
 ) -> Simulation:
-    """Returns a crowd with known confusions and its votes on tasks with known truth.
+    """Return a crowd with known confusions and its votes on tasks with known truth.
 
     - `votes_per_task`: a number, or (least, most) to draw from.
     - `skill`, `skill_spread`: mean and standard deviation of the probability of a right answer.

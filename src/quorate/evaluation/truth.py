@@ -1,24 +1,116 @@
-"""How good labels are: against truth, aligned by task id."""
+"""How good labels are: labels, confidence and probabilities of any source, aligned with the truth by task id."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from quorate.errors import OptionError
+from quorate.data.votes import FrameKind
+from quorate.errors import InputError, OptionError, shown
+from quorate.evaluation.confidence import Calibration, calibration
+from quorate.evaluation.sets import evaluate_sets
 from quorate.io import frames
+from quorate.io.answers import is_dict, of_dict, one_each, read_answers, text_column, texts
+from quorate.io.columns import REST
 from quorate.io.ids import label_columns
-from quorate.io.sources import Source
-from quorate.matching import places, read_labels, read_probabilities, read_truth
-from quorate.multi import MultiResult
-from quorate.reliability import Calibration, calibration
-from quorate.result import Result
-from quorate.set_evaluation import evaluate_sets
-from quorate.votes import FrameKind
+from quorate.io.sources import Source, read_frame
+from quorate.results.result import Result
+from quorate.results.sets import MultiResult
+
+BEYOND: Final = 1e-6  # how far a probability may leave 0 to 1 by rounding
+ABOUT_ONE: Final = 0.01  # how far the probabilities of a task may be from 1 together: people round them
+MARKS: Final = ("true", "false")  # as text files hold booleans
+
+
+def read_labels(source: Result | Source, task: str | None, label: str | None) -> tuple[pl.DataFrame, FrameKind]:
+    """Return (task and label as text, confidence, gold; the kind of frame they came in) of the tasks with a label.
+
+    Confidence is null where it is not known; gold is false where no column of that name says otherwise.
+    """
+    if isinstance(source, Result):
+        frame, kind = source.labels_frame(), source.votes.frame_kind
+    elif is_dict(source):
+        frame, kind = of_dict(source), "polars"
+    else:
+        frame, kind = read_frame(source, {"task": task, "label": label, "confidence": None, "gold": None})
+    known = frame["confidence"] if "confidence" in frame.columns else pl.repeat(None, len(frame), dtype=pl.Float64, eager=True)
+    given = _marks(frame["gold"]) if "gold" in frame.columns else None
+    out = texts(frame).with_columns(
+        confidence=_probability(known, frame["task"], "confidence"),
+        gold=pl.lit(False) if given is None else given,
+    )
+    return one_each(out, "labels", "label or confidence" if "confidence" in frame.columns else "label"), kind
+
+
+def read_truth(source: Source, task: str | None, label: str | None) -> pl.DataFrame:
+    """Return task and label as text, of the tasks whose truth is known."""
+    if isinstance(source, Result):
+        return one_each(texts(source.labels_frame()), "truth", "label")
+    return read_answers(source, "truth", task, label)[0]
+
+
+def read_probabilities(source: Result | Source, tasks: pl.Series) -> tuple[dict[str, int], NDArray[np.float64]]:
+    """Return (column of each label, probabilities [tasks, K]) for these tasks; lines are NaN where nothing is known."""
+    if isinstance(source, Result):
+        frame = source.probabilities_frame()
+    else:
+        frame, _ = read_frame(source, {"task": None, REST: None})
+    names = [name for name in frame.columns if name != "task"]
+    if not names:
+        raise InputError("the probabilities have no column beside the task: give one for each label")
+    frame = frame.with_columns(text_column(frame["task"], "task"))
+    if frame["task"].is_duplicated().any():
+        again = frame.filter(pl.col("task").is_duplicated())["task"][0]
+        raise InputError(f"the probabilities have task {shown(again)} twice: keep one line per task")
+    found = pl.DataFrame({"task": tasks}).join(frame, on="task", how="left", maintain_order="left")
+    if not isinstance(source, Result):
+        found = found.with_columns(_probability(found[name], found["task"], f"probability of {name!r}") for name in names)
+    matrix = found.select(pl.col(names).cast(pl.Float64).fill_null(np.nan)).to_numpy()
+    odd = np.flatnonzero(np.abs(matrix.sum(axis=1) - 1) > ABOUT_ONE)  # NaN is not odd
+    if len(odd) and not isinstance(source, Result):
+        total, whose = matrix[odd[0]].sum(), shown(found["task"][int(odd[0])])
+        raise InputError(f"the probabilities of task {whose} sum to {total:.4g}, not 1: give a column per label, and no other")
+    return {name: place for place, name in enumerate(names)}, matrix
+
+
+def places(labels: pl.Series, columns: Mapping[str, int]) -> NDArray[np.int64]:
+    """Return the column of each label, [n]; -1 for one that has none.
+
+    >>> places(pl.Series(["dog", "task", "cow"]), {"dog": 0, "label task": 1}).tolist()
+    [0, 1, -1]
+    """
+    # A label called like the column of tasks stands there as "label task" (`label_columns`).
+    known = {name: columns.get(name, columns.get(f"label {name}", -1)) for name in labels.unique()}
+    return labels.replace_strict(known, return_dtype=pl.Int64).to_numpy() if len(labels) else np.zeros(0, np.int64)
+
+
+def _probability(series: pl.Series, tasks: pl.Series, what: str) -> pl.Series:
+    """Return a column of numbers from 0 to 1; null where nothing (or NaN) is given."""
+    if series.dtype == pl.String:
+        series = series.str.strip_chars().replace("", None)
+    fits = series.dtype.is_numeric() or series.dtype in (pl.String, pl.Null)
+    numbers = series.cast(pl.Float64, strict=False) if fits else pl.repeat(None, len(series), dtype=pl.Float64, eager=True)
+    inside = (numbers.is_nan() | numbers.is_between(-BEYOND, 1 + BEYOND)).fill_null(False)
+    odd = (series.is_not_null() & ~inside).arg_true()
+    if len(odd):
+        at = int(odd[0])
+        raise InputError(f"the {what} of task {shown(tasks[at])} is {shown(series[at])}: give a number from 0 to 1")
+    return numbers.fill_nan(None).clip(0.0, 1.0).alias(series.name)
+
+
+def _marks(series: pl.Series) -> pl.Series | None:
+    """Return which tasks are marked; None where the column holds no marks (it may hold true labels)."""
+    if series.dtype == pl.Boolean:
+        return series.fill_null(False)
+    if series.dtype != pl.String:
+        return None
+    lower = series.str.to_lowercase()
+    return (lower == MARKS[0]).fill_null(False) if lower.drop_nulls().is_in(MARKS).all() else None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -101,23 +193,23 @@ class Evaluation:
         return self.calibration.expected_errors
 
     def per_label_frame(self) -> pl.DataFrame:
-        """Returns `per_label` as a polars frame, whatever the caller's kind."""
+        """Return `per_label` as a polars frame, whatever the caller's kind."""
         hit, support, chosen = np.diag(self.matrix), self.matrix.sum(axis=1), self.matrix.sum(axis=0)
         with np.errstate(invalid="ignore"):
             figures = {"precision": hit / chosen, "recall": hit / support, "f1": 2 * hit / (support + chosen)}
         return pl.DataFrame({"label": pl.Series(self.label_names, dtype=pl.String), **figures, "support": support})
 
     def confusion_frame(self) -> pl.DataFrame:
-        """Returns `confusion` as a polars frame, whatever the caller's kind."""
+        """Return `confusion` as a polars frame, whatever the caller's kind."""
         columns = {n: self.matrix[:, i] for i, n in enumerate(label_columns(self.label_names, "true"))}
         return pl.DataFrame({"true": pl.Series(self.label_names, dtype=pl.String), **columns})
 
     def reliability_frame(self) -> pl.DataFrame:
-        """Returns `reliability` as a polars frame, whatever the caller's kind; without columns where nothing is known."""
+        """Return `reliability` as a polars frame, whatever the caller's kind; without columns where nothing is known."""
         return pl.DataFrame(self.calibration.bins)
 
     def summary(self) -> dict[str, object]:
-        """Returns every figure as plain Python values, ready for JSON."""
+        """Return every figure as plain Python values, ready for JSON."""
         figures = ("expected_errors", "expected_calibration_error", "brier", "confidence_brier", "log_loss")
         known = self.calibration.tasks > 0
         return {
@@ -149,7 +241,7 @@ def evaluate(
     multi: bool = False,
     probabilities: Result | Source | None = None,
 ) -> Any:
-    """Returns how well labels meet the truth. Either is a Result, a frame, a file or a dict task -> label.
+    """Return how well labels meet the truth. Either is a Result, a frame, a file or a dict task -> label.
 
     Tasks are matched by id, never by position; ids and labels are compared as text, so 1 meets "1". With `multi`
     labels are sets, and a `SetEvaluation` comes back: exact sets, (task, option) pairs, F1, Jaccard. `task`, `label`,
@@ -192,7 +284,7 @@ def evaluate(
 
 
 def _calibration(both: pl.DataFrame, probabilities: Result | Source | None) -> Calibration:
-    """Returns the figures of confidence, on the tasks whose confidence is known."""
+    """Return the figures of confidence, on the tasks whose confidence is known."""
     right = (both["label"] == both["label_true"]).to_numpy()
     if probabilities is None or not len(both):
         confidence = both["confidence"].to_numpy()
@@ -206,7 +298,7 @@ def _calibration(both: pl.DataFrame, probabilities: Result | Source | None) -> C
 
 
 def _natural(label: str) -> tuple[int, int, str]:
-    """Orders whole numbers by value, and before other labels."""
+    """Order whole numbers by value, and before other labels."""
     digits = label.removeprefix("-")
     return (0, int(label), "") if digits.isascii() and digits.isdigit() else (1, 0, label)
 

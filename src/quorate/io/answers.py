@@ -9,17 +9,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from quorate.data.vocabulary import Vocabulary
+from quorate.data.votes import FrameKind, Gold
 from quorate.errors import InputError, listed, shown
-from quorate.gold import Gold
 from quorate.io.ids import matched, prepared, series_of, vocabulary
-from quorate.io.read import read_frame
-from quorate.io.sources import Source
-from quorate.vocabulary import Vocabulary
-from quorate.votes import FrameKind
+from quorate.io.sources import Source, read_frame
 
 
 def read_answers(source: Source, what: str, task: str | None = None, label: str | None = None) -> tuple[pl.DataFrame, FrameKind]:
-    """Returns (frame of task and label as text, the kind of frame it came in); tasks without a label are left out.
+    """Return (frame of task and label as text, the kind of frame it came in); tasks without a label are left out.
 
     A dict task -> label is taken, too. A task with two labels is an error.
     """
@@ -34,27 +32,27 @@ def read_answers(source: Source, what: str, task: str | None = None, label: str 
 
 
 def is_dict(source: object) -> TypeGuard[Mapping[object, object]]:
-    """Returns whether this is a dict task -> label, and no dict of columns."""
+    """Return whether this is a dict task -> label, and no dict of columns."""
     return isinstance(source, Mapping) and not any(isinstance(v, Iterable) and not isinstance(v, str) for v in source.values())
 
 
 def of_dict(source: Mapping[object, object]) -> pl.DataFrame:
-    """Returns a dict task -> label as a frame."""
+    """Return a dict task -> label as a frame."""
     return pl.DataFrame({"task": series_of(list(source), "task"), "label": series_of(list(source.values()), "label")})
 
 
 def texts(frame: pl.DataFrame) -> pl.DataFrame:
-    """Returns the tasks and labels of a frame as text: ids are compared as such."""
+    """Return the tasks and labels of a frame as text: ids are compared as such."""
     return frame.select(text_column(frame["task"], "task"), text_column(frame["label"], "label"))
 
 
 def text_column(series: pl.Series, name: str) -> pl.Series:
-    """Returns a column of ids as text."""
+    """Return a column of ids as text."""
     return prepared(series, name).cast(pl.String).alias(name)
 
 
 def one_each(frame: pl.DataFrame, what: str, thing: str) -> pl.DataFrame:
-    """Returns the lines that have a label, repeated ones once; two that differ are an error."""
+    """Return the lines that have a label, repeated ones once; two that differ are an error."""
     frame = frame.drop_nulls("label").unique(maintain_order=True)
     twice = frame["task"].is_duplicated()
     if twice.any():
@@ -83,7 +81,7 @@ def read_gold(source: Source | Gold, labels: Vocabulary) -> Gold:
 
 
 def gold_codes(gold: Gold, tasks: Vocabulary) -> NDArray[np.int32]:
-    """Returns the label of each of these tasks, [tasks]; -1 where gold does not tell."""
+    """Return the label of each of these tasks, [tasks]; -1 where gold does not tell."""
     if tasks.is_hashed:  # these may be too many for a table in memory
         place = tasks.codes(gold.tasks.ids())
         out = np.full(len(tasks), -1, np.int32)

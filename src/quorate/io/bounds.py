@@ -14,11 +14,10 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.bounds import require_below, require_offsets, require_texts
+from quorate.data.bounds import require_below, require_offsets, require_texts
 from quorate.errors import InputError, listed, shown
 
 Types = Mapping[str, type | tuple[type, ...]]  # the types that each value of a mapping may be of
-
 LARGEST = 2.0**62  # no count of votes comes near this; sums of far more than there can be rows stay finite
 
 

@@ -36,7 +36,7 @@ REST: Final = "*"  # as a role: every column that serves no other, under its own
 
 
 def find(columns: Sequence[str], wanted: Mapping[str, str | None], where: str) -> dict[str, str]:
-    """Returns the column of each wanted role; one that is absent or ambiguous is an error that lists the columns.
+    """Return the column of each wanted role; one that is absent or ambiguous is an error that lists the columns.
 
     >>> find(["question_id", "annotator", "answer"], {"task": None, "worker": None, "label": None}, "votes.csv")
     {'task': 'question_id', 'worker': 'annotator', 'label': 'answer'}
@@ -80,5 +80,5 @@ def _option(role: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """Returns a column's name without case, punctuation and a trailing "id"."""
+    """Return a column's name without case, punctuation and a trailing "id"."""
     return re.sub(r"id$", "", re.sub(r"[^a-z0-9]", "", str(name).lower()))

@@ -32,7 +32,7 @@ MOST_DIMENSIONS: Final = 2
 
 
 def save(path: Path, kind: str, version: int, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Writes a container; the same content gives the same bytes."""
+    """Write a container; the same content gives the same bytes."""
     check_folder(path)
     entries, blocks, offset = [], [], 0
     for name, array in arrays.items():
@@ -59,7 +59,7 @@ def save(path: Path, kind: str, version: int, meta: Mapping[str, Any], arrays: M
 
 
 def is_container(path: Path) -> bool:
-    """Returns whether a file begins as a container does."""
+    """Return whether a file begins as a container does."""
     try:
         with path.open("rb") as file:
             return file.read(len(MAGIC)) == MAGIC

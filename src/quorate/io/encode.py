@@ -1,4 +1,4 @@
-"""Encoding: batches of votes become codes, codes become `Votes`."""
+"""Encoding: batches of votes become codes, codes become the arrays of `Votes`, sorted by task and row."""
 
 from __future__ import annotations
 
@@ -6,20 +6,98 @@ import os
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from quorate.bounds import freeze
-from quorate.errors import InputError, MissingLabels, listed, shown
-from quorate.io.assemble import assemble, assemble_compiled, check_duplicates, drop_duplicates
-from quorate.io.coder import MISSING, ROLES, Coded, Coder, CompiledCoder, PolarsCoder
+from quorate.data.bounds import freeze
+from quorate.data.vocabulary import Kind, Vocabulary, text_of
+from quorate.data.votes import FrameKind, Votes
+from quorate.errors import InputError, MissingLabels, OptionError, listed, shown
+from quorate.io.dictionary import MISSING, ROLES, Coded, Coder, CompiledCoder, PolarsCoder
 from quorate.io.ids import narrowed, prepared, sort_order
 from quorate.kernels.core import compiled
-from quorate.vocabulary import Kind, Vocabulary, text_of
-from quorate.votes import FrameKind, Votes
+
+Codes = NDArray[np.uint32]
+DUPLICATES = ("all", "last", "first", "error")
+
+
+class Arrays(NamedTuple):
+    """The arrays of `Votes`; a task or a worker may have no vote."""
+
+    task_ptr: NDArray[np.int64]
+    row: NDArray[np.uint32]
+    worker_ptr: NDArray[np.int64]
+    row_label: NDArray[np.int32]
+
+
+def assemble(
+    codes: dict[str, Codes],  # role -> [votes], in input order; a MISSING label is no vote
+    n_tasks: int,
+    worker_rank: Codes,  # [workers] the place of each worker's code in the final order
+    label_rank: Codes,  # [labels] likewise
+    n_labels: int,
+) -> Arrays:
+    """Return the votes of these codes: the definition, in NumPy."""
+    given = codes["label"] != MISSING
+    task = codes["task"][given].astype(np.int64)
+    worker = worker_rank[codes["worker"][given]].astype(np.int64)
+    label = label_rank[codes["label"][given]].astype(np.int64)
+    rows, row = np.unique(worker * max(n_labels, 1) + label, return_inverse=True)
+    row_worker, row_label = np.divmod(rows, max(n_labels, 1))
+    task_ptr = np.zeros(n_tasks + 1, np.int64)
+    np.cumsum(np.bincount(task, minlength=n_tasks), out=task_ptr[1:])
+    return Arrays(
+        task_ptr,
+        row[np.lexsort((row, task))].astype(np.uint32),
+        np.searchsorted(row_worker, np.arange(len(worker_rank) + 1)).astype(np.int64),
+        row_label.astype(np.int32),
+    )
+
+
+def assemble_compiled(
+    core: ModuleType, codes: dict[str, Codes], n_tasks: int, worker_rank: Codes, label_rank: Codes, n_labels: int, threads: int
+) -> Arrays:
+    """Return what `assemble` does, by counting sort over threads; the worker's and label's codes are used up."""
+    row = codes["worker"]
+    task_ptr, n_votes, worker_ptr, row_label = core.assemble(
+        codes["task"], row, codes["label"], n_tasks, worker_rank, label_rank, n_labels, threads
+    )
+    return Arrays(task_ptr, row[:n_votes], worker_ptr, row_label)
+
+
+def check_duplicates(rule: str) -> None:
+    """Raise unless this is a rule for repeated votes."""
+    if rule not in DUPLICATES:
+        raise OptionError(f"duplicates is {shown(rule)}: choose one of {listed(DUPLICATES)}")
+
+
+def drop_duplicates(coded: Coded, duplicates: str) -> None:
+    """Mark as MISSING the votes of a worker on a task that do not count: all but the last, or the first."""
+    given = np.flatnonzero(coded.codes["label"] != MISSING)
+    task, worker = coded.codes["task"][given], coded.codes["worker"][given]
+    pair = task.astype(np.int64) * max(len(coded.ids["worker"]), 1) + worker
+    if duplicates == "last":
+        pair, given = pair[::-1], given[::-1]
+    distinct, first = np.unique(pair, return_index=True)
+    if len(distinct) == len(pair):
+        return
+    again = np.ones(len(pair), np.bool_)
+    again[first] = False
+    if duplicates == "error":
+        vote = int(given[np.argmax(again)])
+        _refuse(coded.ids["task"], coded.ids["worker"], coded.codes["task"][vote], coded.codes["worker"][vote])
+    coded.codes["label"][given[again]] = MISSING
+
+
+def _refuse(tasks: Vocabulary, workers: Vocabulary, task: np.uint32, worker: np.uint32) -> None:
+    raise InputError(
+        f"worker {shown(workers[int(worker)])} voted more than once on task {shown(tasks[int(task)])}: "
+        "choose duplicates='all', 'last' or 'first'"
+    )
 
 
 class Encoder:
@@ -38,7 +116,7 @@ class Encoder:
         self._coder: Coder = PolarsCoder() if core is None else CompiledCoder(core, os.cpu_count() or 1)
 
     def add(self, batch: pl.DataFrame) -> None:
-        """Takes a batch with the columns task, worker and label."""
+        """Take a batch with the columns task, worker and label."""
         keep = self._coder.takes_categories
         columns = {role: prepared(batch[role], role, self._rows, keep_categories=keep) for role in ROLES}
         for role in ("task", "worker"):
@@ -49,7 +127,7 @@ class Encoder:
         self._rows += len(batch)
 
     def finish(self, frame_kind: FrameKind = "polars") -> Votes:
-        """Returns all votes taken so far; warns when some had no label."""
+        """Return all votes taken so far; warns when some had no label."""
         coded = self._coder.finish()
         missing = int(np.count_nonzero(coded.codes["label"] == MISSING))
         if self._narrow:
@@ -68,7 +146,7 @@ def votes_of(
     abstentions: int = 0,
     frame_kind: FrameKind = "polars",
 ) -> Votes:
-    """Returns the votes of these codes (which are used up), over the declared labels or those that occur."""
+    """Return the votes of these codes (which are used up), over the declared labels or those that occur."""
     if duplicates != "all":
         drop_duplicates(coded, duplicates)
     # Workers and labels are sorted, so that rows mean the same whatever the order of the votes.
@@ -101,7 +179,7 @@ def votes_of(
 
 
 def over_labels(votes: Votes, labels: Vocabulary, what: str, *, closed: bool = True) -> Votes:
-    """Returns votes over labels that `what` (a saved model, a history) is over; these must hold all labels of the votes.
+    """Return votes over labels that `what` (a saved model, a history) is over; these must hold all labels of the votes.
 
     Unless `closed`, votes whose labels hold all of the others stay as they are.
     """
@@ -130,7 +208,7 @@ def over_labels(votes: Votes, labels: Vocabulary, what: str, *, closed: bool = T
 
 
 def _relabelled(votes: Any, labels: Vocabulary, what: str) -> Any:
-    """Returns encoded votes over more labels; their rows stay as they are, so the order of their labels must."""
+    """Return encoded votes over more labels; their rows stay as they are, so the order of their labels must."""
     place = labels.codes(votes.labels.texts())
     if (np.diff(place) < 0).any():
         raise InputError(
@@ -142,7 +220,7 @@ def _relabelled(votes: Any, labels: Vocabulary, what: str) -> Any:
 
 
 def _of_kind(labels: Vocabulary, kind: Kind) -> Vocabulary:
-    """Returns labels as the caller of other votes writes them; as text where they cannot be."""
+    """Return labels as the caller of other votes writes them; as text where they cannot be."""
     texts = labels.texts()
     if labels.kind == kind:
         return labels
@@ -152,7 +230,7 @@ def _of_kind(labels: Vocabulary, kind: Kind) -> Vocabulary:
 
 
 def _declared_rank(coded: Coded, declared: Vocabulary) -> NDArray[np.uint32]:
-    """Returns the place of each label seen among the declared ones; one that is not is an error with its row."""
+    """Return the place of each label seen among the declared ones; one that is not is an error with its row."""
     rank = declared.codes(coded.ids["label"].ids())
     if (rank < 0).any():
         stranger = np.zeros(len(rank) + 1, np.bool_)
@@ -164,7 +242,7 @@ def _declared_rank(coded: Coded, declared: Vocabulary) -> NDArray[np.uint32]:
 
 
 def _voted(ids: Vocabulary, ptr: NDArray[np.int64]) -> tuple[Vocabulary, Vocabulary, NDArray[np.int64]]:
-    """Returns the ids that have something, those that have nothing, and where the things of the former begin."""
+    """Return the ids that have something, those that have nothing, and where the things of the former begin."""
     has = ptr[1:] > ptr[:-1]
     if has.all():
         return ids, ids.take(np.zeros(0, np.int64)), ptr
@@ -172,7 +250,7 @@ def _voted(ids: Vocabulary, ptr: NDArray[np.int64]) -> tuple[Vocabulary, Vocabul
 
 
 def _rank(order: NDArray[np.integer]) -> NDArray[np.uint32]:
-    """Returns the place of each code in this order, [n]."""
+    """Return the place of each code in this order, [n]."""
     rank = np.empty(len(order), np.uint32)
     rank[order] = np.arange(len(order), dtype=np.uint32)
     return rank

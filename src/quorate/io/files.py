@@ -74,7 +74,7 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
 
 
 def format_of(path: Path) -> Format:
-    """Returns the format that a path's suffix names; .gz or .zst may stand behind a text format's.
+    """Return the format that a path's suffix names; .gz or .zst may stand behind a text format's.
 
     >>> format_of(Path("votes.jsonl.gz")).reader
     'lines'
@@ -124,7 +124,7 @@ def descriptor(path: Path) -> int | None:
 def batches(
     path: Path | Spool, wanted: Wanted, form: Format | None = None, name: str | None = None, *, skip: int = 0
 ) -> Iterator[pl.DataFrame]:
-    """Yields the wanted columns of a file, named by their role, in file order, but for the first `skip` rows.
+    """Yield the wanted columns of a file, named by their role, in file order, but for the first `skip` rows.
 
     `name` is the file's in messages.
     """
@@ -173,7 +173,7 @@ def batches(
 
 
 def sniffed(path: Path, name: str) -> Format:
-    """Returns the format of a file without a telling name (standard input), from its first bytes."""
+    """Return the format of a file without a telling name (standard input), from its first bytes."""
     try:
         start = _start(path)
     except (OSError, EOFError, zlib.error) as error:
@@ -316,20 +316,20 @@ def _scan(path: Path, form: Format) -> pl.LazyFrame:
 
 
 def _refuse_repeats(header: list[str], form: Format, name: str) -> None:
-    """Raises when a column stands twice in a text file; the reader has renamed the second one."""
+    """Raise when a column stands twice in a text file; the reader has renamed the second one."""
     again = [c.partition("_duplicated_")[0] for c in header if "_duplicated_" in c]
     if form.is_text and any(c in header for c in again):
         raise InputError(f"{name}: the column {again[0]!r} stands twice in the header: rename one of them")
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:
-    """Returns what changes when a file does: size, time of change, identity."""
+    """Return what changes when a file does: size, time of change, identity."""
     status = path.stat()
     return status.st_size, status.st_mtime_ns, status.st_ino
 
 
 def _place(path: Path, form: Format, error: Exception) -> str:
-    """Returns what is wrong in one line, with the line number where a text file is to blame."""
+    """Return what is wrong in one line, with the line number where a text file is to blame."""
     plain = " ".join(str(error).split())[:300]
     if form.reader in ("parquet", "arrow") or path.suffix.lower() == ".zst":
         return plain
@@ -341,7 +341,7 @@ def _place(path: Path, form: Format, error: Exception) -> str:
 
 
 def _bad_line(raw: Iterable[bytes], form: Format) -> str | None:
-    """Returns what is wrong with the first line that is not UTF-8 or has another number of fields than the header."""
+    """Return what is wrong with the first line that is not UTF-8 or has another number of fields than the header."""
     number = 0
 
     def lines() -> Iterator[str]:

@@ -8,12 +8,12 @@ from typing import Any
 
 import polars as pl
 
+from quorate.data.votes import FrameKind
 from quorate.io.ids import series_of
-from quorate.votes import FrameKind
 
 
 def kind_of(source: object) -> FrameKind | None:
-    """Returns which kind of frame this is, or None when it is none."""
+    """Return which kind of frame this is, or None when it is none."""
     frame = _wrapped(source)
     if frame is None:
         return None
@@ -23,18 +23,18 @@ def kind_of(source: object) -> FrameKind | None:
 
 
 def columns_of(frame: Any) -> list[str]:
-    """Returns the names of a frame's columns."""
+    """Return the names of a frame's columns."""
     return list(_wrapped(frame).columns)
 
 
 def select(frame: Any, columns: Mapping[str, str]) -> pl.DataFrame:
-    """Returns these columns of any frame as polars, named by their role."""
+    """Return these columns of any frame as polars, named by their role."""
     wrapped = _wrapped(frame)
     return pl.DataFrame({role: _series(wrapped.get_column(name), role) for role, name in columns.items()})
 
 
 def _wrapped(source: object) -> Any:
-    """Returns any eager frame behind one interface, None for anything else; narwhals loads with the first of them."""
+    """Return any eager frame behind one interface, None for anything else; narwhals loads with the first of them."""
     import narwhals as nw
 
     wrapped: Any = nw.from_native(source, eager_only=True, pass_through=True)
@@ -57,7 +57,7 @@ def _series(column: Any, what: str) -> pl.Series:
 
 
 def native(frame: pl.DataFrame, kind: FrameKind) -> Any:
-    """Returns a polars frame as the caller's own kind."""
+    """Return a polars frame as the caller's own kind."""
     if kind == "polars":
         return frame
     if kind == "pyarrow":

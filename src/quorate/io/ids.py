@@ -9,10 +9,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from quorate.data.vocabulary import LARGEST, Vocabulary, common_kind, text_of
+from quorate.data.votes import Votes
 from quorate.errors import InputError, shown
 from quorate.kernels.core import compiled
-from quorate.vocabulary import LARGEST, Vocabulary, common_kind, text_of
-from quorate.votes import Votes
 
 EXACT: Final = 2**53  # beyond this, numbers with a decimal point skip whole numbers
 CHUNK: Final = 1 << 20  # texts handled at once, so that copies stay small
@@ -20,7 +20,7 @@ DTYPE: Final = {"string": pl.String(), "integer": pl.Int64(), "boolean": pl.Bool
 
 
 def series_of(values: object, what: str, first_row: int = 0) -> pl.Series:
-    """Returns Python values, an array or any column as a series; mixed types are refused, naming the row.
+    """Return Python values, an array or any column as a series; mixed types are refused, naming the row.
 
     >>> series_of(["a", None], "label").to_list()
     ['a', None]
@@ -48,7 +48,7 @@ def series_of(values: object, what: str, first_row: int = 0) -> pl.Series:
 
 
 def options_of(values: Iterable[object]) -> list[str]:
-    """Returns the texts of a set of options; a missing one is none.
+    """Return the texts of a set of options; a missing one is none.
 
     >>> options_of([1.0, "x", None, True])
     ['1', 'x', 'true']
@@ -58,7 +58,7 @@ def options_of(values: Iterable[object]) -> list[str]:
 
 
 def label_columns(names: Iterable[str], *taken: str) -> list[str]:
-    """Returns labels as names of columns, kept apart from the columns that are there already, and from each other.
+    """Return labels as names of columns, kept apart from the columns that are there already, and from each other.
 
     >>> label_columns(["x", "task", "label task"], "task")
     ['x', 'label task', 'label label task']
@@ -72,7 +72,7 @@ def label_columns(names: Iterable[str], *taken: str) -> list[str]:
 
 
 def frame_of(votes: Votes) -> pl.DataFrame:
-    """Returns votes as a frame of task, worker and label, in task order."""
+    """Return votes as a frame of task, worker and label, in task order."""
     task = np.repeat(np.arange(votes.n_tasks), np.diff(votes.task_ptr))
     return pl.DataFrame(
         {
@@ -84,7 +84,7 @@ def frame_of(votes: Votes) -> pl.DataFrame:
 
 
 def prepared(series: pl.Series, what: str, first_row: int = 0, *, keep_categories: bool = False) -> pl.Series:
-    """Returns the series as String, Int64 or Boolean; whole numbers stored as floats become numbers again."""
+    """Return the series as String, Int64 or Boolean; whole numbers stored as floats become numbers again."""
     dtype = series.dtype
     if dtype in (pl.String, pl.Int64, pl.Boolean) or (keep_categories and dtype in (pl.Categorical, pl.Enum)):
         return series
@@ -103,7 +103,7 @@ def prepared(series: pl.Series, what: str, first_row: int = 0, *, keep_categorie
 
 
 def vocabulary(series: pl.Series) -> Vocabulary:
-    """Returns the vocabulary of a prepared series of distinct ids, without a Python object per id."""
+    """Return the vocabulary of a prepared series of distinct ids, without a Python object per id."""
     if series.dtype == pl.String:
         offsets = np.zeros(len(series) + 1, np.int64)
         np.cumsum(series.str.len_bytes().to_numpy(), out=offsets[1:])
@@ -114,7 +114,7 @@ def vocabulary(series: pl.Series) -> Vocabulary:
 
 
 def column(ids: Vocabulary, codes: NDArray[np.integer] | None = None) -> pl.Series:
-    """Returns the ids with these codes (all without) as a series; code -1 is missing."""
+    """Return the ids with these codes (all without) as a series; code -1 is missing."""
     whole = text_series(*ids.text_buffers()) if ids.kind == "string" else pl.Series(ids.values)
     if codes is None:
         return whole
@@ -123,7 +123,7 @@ def column(ids: Vocabulary, codes: NDArray[np.integer] | None = None) -> pl.Seri
 
 
 def matched(ids: Vocabulary, among: Vocabulary) -> NDArray[np.int64]:
-    """Returns the code of each id among others, compared by text, [ids]; -1 where it is none of them.
+    """Return the code of each id among others, compared by text, [ids]; -1 where it is none of them.
 
     >>> matched(Vocabulary.of([7, 8]), Vocabulary.of(["x", "7"])).tolist()
     [1, -1]
@@ -139,12 +139,12 @@ def _as_text(ids: Vocabulary) -> pl.Series:
 
 
 def sort_order(ids: Vocabulary) -> NDArray[np.uint32]:
-    """Returns the codes in the order of their ids: numbers by value, texts by their bytes."""
+    """Return the codes in the order of their ids: numbers by value, texts by their bytes."""
     return column(ids).arg_sort().to_numpy()
 
 
 def narrowed(ids: Vocabulary) -> Vocabulary:
-    """Returns texts as whole numbers when that loses nothing ("7", but not "007").
+    """Return texts as whole numbers when that loses nothing ("7", but not "007").
 
     >>> narrowed(Vocabulary.of(["7", "12"])).ids(), narrowed(Vocabulary.of(["7", "012"])).ids()
     ([7, 12], ['7', '012'])
@@ -162,7 +162,7 @@ def narrowed(ids: Vocabulary) -> Vocabulary:
 
 
 def text_series(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> pl.Series:
-    """Returns the texts in two flat arrays as a series, without a Python object per text.
+    """Return the texts in two flat arrays as a series, without a Python object per text.
 
     >>> text_series(np.array([0, 1, 1, 3]), np.frombuffer(b"abc", np.uint8)).to_list()
     ['a', '', 'bc']
@@ -174,7 +174,7 @@ def text_series(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> pl.Serie
 
 
 def split_series(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> pl.Series:
-    """Returns what `text_series` does without the compiled core: texts joined by a character none has, and split again."""
+    """Return what `text_series` does without the compiled core: texts joined by a character none has, and split again."""
     seen = np.bincount(data, minlength=128)
     free = next((c for c in range(1, 128) if not seen[c]), None)
     if free is None:  # every ASCII character occurs: no separator is left
@@ -203,7 +203,7 @@ def _whole(series: pl.Series, what: str, first_row: int) -> pl.Series:
 
 
 def _plain(value: Any) -> object:
-    """Returns a scalar of NumPy as Python's, a string of any subclass as str, and NaN or NA as None."""
+    """Return a scalar of NumPy as Python's, a string of any subclass as str, and NaN or NA as None."""
     if value is None or type(value) in (str, int, bool):
         return value
     if isinstance(value, np.generic):

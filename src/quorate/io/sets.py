@@ -12,17 +12,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from quorate.data.vocabulary import Vocabulary
+from quorate.data.votes import FrameKind, Votes
 from quorate.errors import InputError, MissingLabels, listed, shown
-from quorate.io.assemble import check_duplicates, drop_duplicates
-from quorate.io.coder import MISSING, Coded
 from quorate.io.columns import find
-from quorate.io.dictionary import Dictionary
-from quorate.io.encode import votes_of
+from quorate.io.dictionary import MISSING, Coded, Dictionary
+from quorate.io.encode import check_duplicates, drop_duplicates, votes_of
 from quorate.io.files import Wanted
 from quorate.io.ids import column, narrowed, options_of, prepared, vocabulary
 from quorate.io.sources import Source, concat, open_table
-from quorate.vocabulary import Vocabulary
-from quorate.votes import FrameKind, Votes
 
 SEPARATOR: Final = "|"  # between the options of a set written as text
 LISTED: Final = (pl.String, pl.Boolean, pl.Categorical, pl.Enum, pl.Null)  # what lists of options may hold
@@ -47,7 +45,7 @@ class SetVotes:
         return f"SetVotes({self.n_votes} sets, {sizes})"
 
     def of_option(self, option: int) -> Votes:
-        """Returns the yes-or-no votes on one option alone, over the same tasks and workers."""
+        """Return the yes-or-no votes on one option alone, over the same tasks and workers."""
         k, b = len(self.options), self.binary
         length = np.diff(b.task_ptr).reshape(-1, k)[:, option]
         starts = b.task_ptr[:-1].reshape(-1, k)[:, option]
@@ -71,7 +69,7 @@ def read_sets(
     labels: Iterable[object] | None = None,
     duplicates: str = "all",
 ) -> SetVotes:
-    """Returns votes whose labels are sets: list columns, JSON lists, or text joined by `|`.
+    """Return votes whose labels are sets: list columns, JSON lists, or text joined by `|`.
 
     An empty set is a vote for none of the options, a missing value an abstention; in text files, where the two look
     alike, an empty cell is the empty set.
@@ -99,7 +97,7 @@ def read_sets(
 
 
 def gold_of_options(source: Source, options: Vocabulary) -> pl.DataFrame:
-    """Returns gold sets as gold of the (task, option) questions: task and label, yes or no."""
+    """Return gold sets as gold of the (task, option) questions: task and label, yes or no."""
     wanted: Wanted = {"task": None, "gold label": None}
     if isinstance(source, Mapping) and not _has_columns(source, wanted):
         source = {"task": list(source), "label": list(source.values())}
@@ -127,7 +125,7 @@ def gold_of_options(source: Source, options: Vocabulary) -> pl.DataFrame:
 
 
 def _has_columns(source: Mapping[Any, object], wanted: Wanted) -> bool:
-    """Returns whether a dict is one of columns with these roles, and none of task -> set."""
+    """Return whether a dict is one of columns with these roles, and none of task -> set."""
     try:
         find(list(source), wanted, "the dict")
     except InputError:
@@ -136,7 +134,7 @@ def _has_columns(source: Mapping[Any, object], wanted: Wanted) -> bool:
 
 
 def sets_of(values: pl.Series, empty_is_set: bool, first_row: int = 0) -> pl.Series:
-    """Returns a column of sets as lists of texts; what holds no sets is an error that names the row."""
+    """Return a column of sets as lists of texts; what holds no sets is an error that names the row."""
     if isinstance(values.dtype, pl.List):
         inner = values.dtype.inner
         if inner not in LISTED and not inner.is_integer():
@@ -193,7 +191,7 @@ def _options(sets: pl.Series, declared: Iterable[object] | None) -> Vocabulary:
 
 
 def _expand(given: pl.DataFrame, options: Vocabulary, duplicates: str, narrow: Mapping[str, bool]) -> SetVotes:
-    """Returns each set as a yes or no to every option: Q tasks with K options are Q K tasks with two."""
+    """Return each set as a yes or no to every option: Q tasks with K options are Q K tasks with two."""
     codes: dict[str, NDArray[np.uint32]] = {}
     ids: dict[str, Vocabulary] = {}
     for role in ("task", "worker"):

@@ -1,4 +1,4 @@
-"""Any source of a table: files, patterns, standard input, frames, Arrow, iterators of batches, tuples, dicts."""
+"""Any source of votes: files, patterns, standard input, frames, Arrow, iterators of batches, tuples, dicts, encoded folders."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from typing import Any, Final, TypeAlias, cast
 
 import polars as pl
 
-from quorate.errors import InputError, listed, shown
+from quorate.data.votes import FrameKind, Votes
+from quorate.errors import InputError, OptionError, listed, shown
 from quorate.io import files, frames
 from quorate.io.columns import OPTIONAL, REST, find
+from quorate.io.encode import Encoder
 from quorate.io.files import Wanted
+from quorate.io.folder.manifest import is_encoded
 from quorate.io.ids import frame_of, series_of
-from quorate.votes import FrameKind, Votes
 
 # A path or several, a pattern, "-", a frame, anything Arrow, an iterator of batches, tuples, or a dict of columns.
 Source: TypeAlias = str | os.PathLike[str] | Mapping[str, object] | Iterable[object] | Any
-
 ACCEPTED: Final = (
     "a path, a pattern or '-' for standard input, a frame of pandas, polars or pyarrow, anything with the Arrow "
     "interface, an iterator of record batches, tuples, or a dict of columns"
@@ -40,7 +41,7 @@ class Table:
 
 
 def open_table(source: Source, wanted: Wanted) -> Table:
-    """Returns a source opened for reading the wanted roles; nothing is read but what is needed to know its kind."""
+    """Return a source opened for reading the wanted roles; nothing is read but what is needed to know its kind."""
     names = _names(source)
     if names is not None:
         return _open_files(names, wanted)
@@ -68,7 +69,7 @@ def open_table(source: Source, wanted: Wanted) -> Table:
 
 
 def paths_of(source: Source) -> list[Path] | None:
-    """Returns the files that a source names, in reading order; None for anything else.
+    """Return the files that a source names, in reading order; None for anything else.
 
     Standard input and pipes are no files here: they can be read once only.
     """
@@ -106,7 +107,7 @@ def _open_files(names: list[str], wanted: Wanted) -> Table:
 
 
 def _matches(name: str) -> list[Path]:
-    """Returns the files a name or a pattern stands for, in the order of their names."""
+    """Return the files a name or a pattern stands for, in the order of their names."""
     if not glob.has_magic(name) or Path(name).exists():
         return [Path(name)]
     found = [Path(p) for p in sorted(glob.glob(name, recursive=True)) if Path(p).is_file()]
@@ -116,7 +117,7 @@ def _matches(name: str) -> list[Path]:
 
 
 def _open_stdin(wanted: Wanted) -> Table:
-    """Returns standard input, kept on disk meanwhile: a pipe cannot be read twice, and need not fit in memory."""
+    """Return standard input, kept on disk meanwhile: a pipe cannot be read twice, and need not fit in memory."""
     if sys.stdin is None:
         raise InputError("standard input is closed: pipe votes into it, or name a file")
     try:
@@ -141,7 +142,7 @@ def _opened(path: Path) -> tuple[Path | files.Spool, files.Format]:
 
 
 def concat(batches: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Returns the batches of a source as one frame; parts of different types are an error."""
+    """Return the batches of a source as one frame; parts of different types are an error."""
     try:
         return pl.concat(list(batches))
     except pl.exceptions.PolarsError as error:
@@ -165,7 +166,7 @@ def _from_frames(source: Iterable[Any], wanted: Wanted, where: str) -> Iterator[
 
 
 def _open_items(items: Iterator[Any], wanted: Wanted) -> Table:
-    """Returns the table of an iterator: of record batches or frames, or of tuples."""
+    """Return the table of an iterator: of record batches or frames, or of tuples."""
     end = object()
     first: Any = next(items, end)
     roles = tuple(role for role in wanted if role not in OPTIONAL)
@@ -198,7 +199,7 @@ def _frame(columns: list[list[object]], roles: tuple[str, ...], first_row: int) 
 
 
 def _kind_of_producer(source: object) -> FrameKind:
-    """Returns the kind of frame that fits a producer of Arrow data: pyarrow's own for its batches, else polars."""
+    """Return the kind of frame that fits a producer of Arrow data: pyarrow's own for its batches, else polars."""
     return "pyarrow" if type(source).__module__.partition(".")[0] == "pyarrow" else "polars"
 
 
@@ -206,3 +207,70 @@ def is_spark_frame(source: object) -> bool:
     """Return whether this is a Spark frame, without loading Spark to find out."""
     kind = type(source)
     return kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")
+
+
+def read(
+    source: Source,
+    *,
+    task: str | None = None,
+    worker: str | None = None,
+    label: str | None = None,
+    labels: Iterable[object] | None = None,
+    duplicates: str = "all",
+) -> Votes:
+    """Return the votes of files, a frame, Arrow data, tuples (task, worker, label), a dict of columns or an encoded folder.
+
+    `task`, `worker` and `label` name the columns where their usual names do not tell; `labels` declares the
+    label set and its order; `duplicates` says which of a worker's votes on one task count (all, last, first,
+    or error). Sources are read batch by batch: memory stays near that of the encoded votes.
+
+    >>> import quorate as qr
+    >>> qr.read({"question": [1, 1, 2], "annotator": ["ann", "bob", "ann"], "answer": ["yes", "no", "yes"]})
+    Votes(3 votes, 2 tasks, 2 workers, 2 labels, 2 rows)
+    """
+    folder = encoded_folder(source)
+    if folder is not None:
+        refuse_options("encode", task, worker, label, labels, duplicates=duplicates)
+        from quorate.io.folder.opened import open_encoded
+
+        return open_encoded(folder, hold=True)
+    table = open_table(source, {"task": task, "worker": worker, "label": label})
+    encoder = Encoder(labels=labels, duplicates=duplicates, narrow=table.is_text)
+    for batch in table.batches:
+        encoder.add(batch)
+    return encoder.finish(table.frame_kind)
+
+
+def as_votes(
+    source: Votes | Source,
+    *,
+    task: str | None = None,
+    worker: str | None = None,
+    label: str | None = None,
+    labels: Iterable[object] | None = None,
+    duplicates: str = "all",
+) -> Votes:
+    """Return votes as they are, and anything else read; options of reading make no sense for the former."""
+    if isinstance(source, Votes):
+        refuse_options("read", task, worker, label, labels, duplicates=duplicates)
+        return source
+    return read(source, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates)
+
+
+def encoded_folder(source: object) -> Path | None:
+    """Return the folder of encoded votes that this names, or None."""
+    if not isinstance(source, str | os.PathLike) or not is_encoded(Path(source)):
+        return None
+    return Path(source)
+
+
+def refuse_options(by: str, *given: object, duplicates: str = "all") -> None:
+    """Raise when options of reading are given for votes that are read already."""
+    if any(option is not None for option in given) or duplicates != "all":
+        raise OptionError(f"these votes are read already: give task, worker, label, labels and duplicates to {by}()")
+
+
+def read_frame(source: Source, wanted: Wanted) -> tuple[pl.DataFrame, FrameKind]:
+    """Return the wanted columns of any source as one frame, and the caller's kind of frame."""
+    table = open_table(source, wanted)
+    return concat(table.batches), table.frame_kind

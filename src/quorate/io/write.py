@@ -19,17 +19,16 @@ from itertools import chain, combinations
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-try:
-    import fcntl
-except ImportError:  # Windows has no such locks
-    fcntl = None  # type: ignore[assignment]
-
 import polars as pl
 from polars.io.plugins import register_io_source
 
 from quorate.errors import InputError, QuorateError, listed
 from quorate.io.files import descriptor, is_stream
 
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks
+    fcntl = None  # type: ignore[assignment]
 WRITERS: Final[Mapping[str, Callable[[pl.DataFrame, Path], object]]] = {
     ".csv": lambda frame, path: frame.write_csv(path),
     ".tsv": lambda frame, path: frame.write_csv(path, separator="\t"),
@@ -46,14 +45,12 @@ SINKS: Final[Mapping[str, Callable[[pl.LazyFrame, Path], object]]] = {
     ".parquet": lambda frame, path: frame.sink_parquet(path),
     ".pq": lambda frame, path: frame.sink_parquet(path),
 }
-
-
 Place = str | os.PathLike[str] | int  # a path, or an open descriptor
 WRITERS_AT_ONCE: Final = 8  # writers of one target that take a name each; more of them take names that nobody reuses
 
 
 def check_target(path: Path) -> None:
-    """Raises when a frame cannot be written there, so that it is known before long work."""
+    """Raise when a frame cannot be written there, so that it is known before long work."""
     check_suffix(path)
     check_folder(path)
 
@@ -122,7 +119,7 @@ def lies_in(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> boo
 
 
 def check_suffix(path: Path) -> None:
-    """Raises when a path's suffix names no format that can be written."""
+    """Raise when a path's suffix names no format that can be written."""
     if _form(path) not in WRITERS:
         raise InputError(f"cannot write {path}: the suffix {path.suffix!r} names no known format; known are {listed(WRITERS)}")
 
@@ -133,7 +130,7 @@ def _form(path: Path) -> str:
 
 
 def check_folder(path: Path) -> None:
-    """Raises when no file can be written at this path."""
+    """Raise when no file can be written at this path."""
     try:
         is_folder = path.is_dir()
         real = path if is_stream(path) else _resolved(path)
@@ -155,7 +152,7 @@ def _resolved(path: Path) -> Path:
 
 
 def check_parent(path: Path) -> None:
-    """Raises when nothing can be made at this path, because of the folder it would lie in."""
+    """Raise when nothing can be made at this path, because of the folder it would lie in."""
     if not path.parent.is_dir():
         raise InputError(f"cannot write {path}: the folder {path.parent} does not exist; make it first")
     if not os.access(path.parent, os.W_OK):
@@ -163,13 +160,13 @@ def check_parent(path: Path) -> None:
 
 
 def write_frame(frame: pl.DataFrame, path: Path) -> None:
-    """Writes a frame in the format its suffix names; a failure or Ctrl-C leaves what was there before."""
+    """Write a frame in the format its suffix names; a failure or Ctrl-C leaves what was there before."""
     check_target(path)
     write_aside(path, lambda aside: WRITERS[_form(path)](frame, aside))
 
 
 def write_batches(batches: Iterable[pl.DataFrame], path: Path, progress: Callable[[int], object] | None = None) -> None:
-    """Writes frames one after the other into one file, in the memory of a few of them."""
+    """Write frames one after the other into one file, in the memory of a few of them."""
     check_target(path)
 
     def write(aside: Path) -> None:
@@ -193,7 +190,7 @@ def _reported(batches: Iterable[pl.DataFrame], progress: Callable[[int], object]
 
 
 def write_stream(frames: pl.DataFrame | Iterable[pl.DataFrame], stream: BinaryIO) -> None:
-    """Writes frames one after the other as CSV to a stream, piece by piece; a reader that has left raises BrokenPipeError."""
+    """Write frames one after the other as CSV to a stream, piece by piece; a reader that has left raises BrokenPipeError."""
     for number, frame in enumerate([frames] if isinstance(frames, pl.DataFrame) else frames):
         if not number:
             stream.write(frame.clear().write_csv().encode())
@@ -203,7 +200,7 @@ def write_stream(frames: pl.DataFrame | Iterable[pl.DataFrame], stream: BinaryIO
 
 
 def write_aside(path: Path, write: Callable[[Path], object]) -> None:
-    """Calls `write` with a path beside the target, then renames it onto the target.
+    """Call `write` with a path beside the target, then renames it onto the target.
 
     A link stays, and what it points to is replaced. A pipe, a device or an open descriptor is written into.
     """

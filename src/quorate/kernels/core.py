@@ -13,7 +13,7 @@ from quorate.errors import NotCompiled, QuorateError
 
 @cache
 def compiled() -> ModuleType | None:
-    """Returns the compiled core, or None (with one warning) where it could not be built."""
+    """Return the compiled core, or None (with one warning) where it could not be built."""
     try:
         return import_module("quorate._core")
     except ImportError as error:
@@ -27,7 +27,7 @@ def compiled() -> ModuleType | None:
 
 
 def required() -> Any:
-    """Returns the compiled core; raises where it could not be built."""
+    """Return the compiled core; raises where it could not be built."""
     core = compiled()
     if core is None:
         raise QuorateError("the compiled core was not built: choose engine='reference', or reinstall with a C++17 compiler")

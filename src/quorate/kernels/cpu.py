@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.data.exact import LOG_UNIT
 from quorate.errors import InputError
-from quorate.exact import LOG_UNIT
 from quorate.kernels.core import required as _core
 from quorate.kernels.reference import Floats, Sums, check_codes
 
@@ -22,7 +22,7 @@ def em_pass(
     classification: bool = True,
     **out: Any,
 ) -> Sums:
-    """Returns what `reference.em_pass` does."""
+    """Return what `reference.em_pass` does."""
     core = _core()
     if not checked:
         task_ptr, row, table, *_ = votes_and_model
@@ -35,7 +35,7 @@ def em_pass(
 
 
 def majority(*votes: Any, soft: bool, checked: bool = False, **out: Any) -> None:
-    """Does what `reference.majority` does."""
+    """Do what `reference.majority` does."""
     core = _core()
     if not checked:
         task_ptr, row, row_label, _, label_hash = votes
@@ -45,7 +45,7 @@ def majority(*votes: Any, soft: bool, checked: bool = False, **out: Any) -> None
 
 
 def confusion_table(counts: Any, worker_ptr: NDArray[np.int64], smoothing: float, threads: int = 1) -> tuple[Floats, Floats]:
-    """Returns what `reference.confusion_table` does."""
+    """Return what `reference.confusion_table` does."""
     table = np.empty(counts.shape)
     totals = np.empty((len(worker_ptr) - 1, counts.shape[1]))
     _core().confusion_table(counts, worker_ptr, smoothing, table, totals, threads=threads)
@@ -53,19 +53,19 @@ def confusion_table(counts: Any, worker_ptr: NDArray[np.int64], smoothing: float
 
 
 def restore_counts(counts: Floats, rest: Floats | None = None, unit: float = LOG_UNIT, threads: int = 1) -> None:
-    """Does what `reference.restore_counts` does."""
+    """Do what `reference.restore_counts` does."""
     _core().restore_counts(counts.reshape(-1), None if rest is None else rest.reshape(-1), unit, threads)
 
 
 def votes_per_row(row: NDArray[np.uint32], rows: int, threads: int = 1) -> NDArray[np.int64]:
-    """Returns what `reference.votes_per_row` does."""
+    """Return what `reference.votes_per_row` does."""
     counts = np.zeros(rows, np.int64)
     _core().votes_per_row(row, counts, threads)
     return counts
 
 
 def check_votes(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], rows: int, threads: int = 1) -> None:
-    """Raises where `reference.check_votes` does."""
+    """Raise where `reference.check_votes` does."""
     try:
         _core().check_votes(task_ptr, row, rows, threads)
     except ValueError as error:
@@ -73,26 +73,26 @@ def check_votes(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], rows: int,
 
 
 def classification(counts: Any, class_counts: Any, table: Floats, log_prior: Floats, threads: int = 1) -> float:
-    """Returns what `reference.classification` does."""
+    """Return what `reference.classification` does."""
     found: float = _core().classification(counts, class_counts, table, log_prior, threads)
     return found
 
 
 def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8], threads: int = 1) -> NDArray[np.uint64]:
-    """Returns what `reference.hash_texts` does."""
+    """Return what `reference.hash_texts` does."""
     hashes = np.empty(len(offsets) - 1, np.uint64)
     _core().hash_texts(offsets, data, hashes, threads)
     return hashes
 
 
 def hash_integers(values: NDArray[np.int64], threads: int = 1) -> NDArray[np.uint64]:
-    """Returns what `reference.hash_integers` does."""
+    """Return what `reference.hash_integers` does."""
     hashes = np.empty(len(values), np.uint64)
     _core().hash_integers(values, hashes, threads)
     return hashes
 
 
 def tie_keys(task_hash: NDArray[np.uint64], seed: int, threads: int = 1) -> NDArray[np.uint64]:
-    """Returns what `reference.tie_keys` does, in the place of the hashes."""
+    """Return what `reference.tie_keys` does, in the place of the hashes."""
     _core().tie_keys(task_hash, int(seed) % 2**64, threads)
     return task_hash

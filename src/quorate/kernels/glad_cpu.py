@@ -13,7 +13,7 @@ from quorate.kernels.reference import Sums, check_codes
 
 
 def expect(*votes_and_model: Any, checked: bool = False, **out: Any) -> Sums:
-    """Returns what `glad_reference.expect` does."""
+    """Return what `glad_reference.expect` does."""
     if not checked:
         task_ptr, row, row_worker, row_label, ability, _, log_prior, *_ = votes_and_model
         check_votes(task_ptr, row, len(row_worker), out.get("threads", 1))
@@ -24,7 +24,7 @@ def expect(*votes_and_model: Any, checked: bool = False, **out: Any) -> Sums:
 
 
 def gradient(*votes_and_model: Any, checked: bool = False, **out: Any) -> float:
-    """Returns what `glad_reference.gradient` does."""
+    """Return what `glad_reference.gradient` does."""
     if not checked:
         task_ptr, row, row_worker, ability, *_ = votes_and_model
         check_votes(task_ptr, row, len(row_worker), out.get("threads", 1))

@@ -40,7 +40,7 @@ def expect(
     tie: NDArray[np.bool_] | None = None,  # OUT [tasks]
     posterior: Floats | None = None,  # OUT [tasks, K]
 ) -> Sums:
-    """Returns the sums of one E-step: everything the M-step needs of it is the probability that each vote is right."""
+    """Return the sums of one E-step: everything the M-step needs of it is the probability that each vote is right."""
     if not checked:
         check_votes(task_ptr, row, len(row_worker))
         check_codes("row_worker", row_worker, len(ability))
@@ -88,7 +88,7 @@ def gradient(
     worker_curvature: Floats,  # OUT [workers] added to
     task_curvature: Floats,  # OUT [tasks]
 ) -> float:
-    """Returns the expected log-likelihood of the votes, the sum of right * log s + (1 - right) * log((1 - s) / (K - 1)).
+    """Return the expected log-likelihood of the votes, the sum of right * log s + (1 - right) * log((1 - s) / (K - 1)).
 
     The curvatures are those of the quadratic that touches softplus at x and lies above it everywhere (Jaakkola and
     Jordan 2000), with w = (s - 1/2) / x: they tell how far a step may go, and unlike s (1 - s) never fade to nothing.
@@ -112,6 +112,6 @@ def gradient(
 
 
 def _softplus(x: Floats) -> Floats:
-    """Returns log(1 + exp(x)), without overflow."""
+    """Return log(1 + exp(x)), without overflow."""
     out: Floats = np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
     return out

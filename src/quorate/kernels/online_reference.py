@@ -1,29 +1,120 @@
-"""The definition of the online state, in plain Python: the oracle of the compiled one, and the fallback without it.
-
-Shares of tasks in the counts are whole multiples of 2^-32, so that what was put in can be taken out to the last bit.
-Numbers are Python's floats, and every operation is done in the order in which `csrc/online/state.cpp` does it: both
-have the same bits, and the same events give the same file with and without the compiled core.
-"""
+"""The numbers of the online state: shares in whole units, scores in logarithms."""
 
 from __future__ import annotations
 
 import functools
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quorate.kernels import reference
-from quorate.kernels.online_numbers import NEVER, ONE, Units, limit, log, share_of, shifted
-from quorate.kernels.online_tables import TABLES, Change, Texts, pack, unpack
 
+ONE: Final = 1 << 32  # units
+NEVER: Final = -math.inf
+Units = tuple[int, ...]  # [K]
+Texts = tuple[NDArray[np.int64], NDArray[np.uint8]]  # offsets [n + 1], bytes
+# What is known by code or by text. Values are never changed in place, keys are never removed, and new ones come at the
+# end: the order of a table is that of the codes.
+TABLES: Final = ("task", "worker", "votes", "share", "key", "row", "pair", "count", "total", "pooled", "fact")
 TOGETHER: Final = 8  # votes whose probabilities are multiplied before the logarithm is taken
-
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def to_units(probabilities: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return probabilities, [n, K], as units that sum to one exactly: the largest takes what rounding leaves."""
+    units = np.rint(probabilities * ONE).astype(np.int64)
+    largest = probabilities.argmax(axis=1)
+    units[np.arange(len(units)), largest] += ONE - units.sum(axis=1)
+    return units
+
+
+def share_of(probabilities: list[float]) -> Units:
+    """Return what `to_units` does, for one task."""
+    units = [round(p * float(ONE)) for p in probabilities]
+    units[probabilities.index(max(probabilities))] += ONE - sum(units)
+    return tuple(units)
+
+
+def limit(prior: list[float], lines: list[list[float]]) -> list[float]:
+    """Return the scores of a task that every label excludes, in the limit of smoothing to 0, [K].
+
+    The labels with the fewest impossible votes keep the finite part of their score; a prior of 0 excludes a label.
+    """
+    misses, finite = [], []
+    for c, start in enumerate(prior):
+        score, impossible = start, 0
+        for line in lines:
+            impossible += line[c] == NEVER
+            score += 0.0 if line[c] == NEVER else line[c]
+        misses.append(math.inf if start == NEVER else impossible)
+        finite.append(score)
+    fewest = min(misses)
+    return [score if missed == fewest else NEVER for score, missed in zip(finite, misses, strict=True)]
+
+
+def log(x: float) -> float:
+    """Return the logarithm, minus infinity for 0."""
+    return math.log(x) if x > 0.0 else NEVER
+
+
+def shifted(line: Units, share: Units, sign: int) -> Units:
+    """Return a line of counts after a share was put in (1) or taken out (-1)."""
+    return tuple(a + sign * b for a, b in zip(line, share, strict=True))
+
+
+class Change:
+    """The tables as they will be: what is put is kept aside, and read before the tables themselves."""
+
+    def __init__(self, tables: dict[str, dict[Any, Any]]) -> None:
+        self._tables = tables
+        self._sizes = {name: len(table) for name, table in tables.items()}
+        self.parts: dict[str, dict[Any, Any]] = {name: {} for name in tables}
+
+    def get(self, name: str, key: Any) -> Any:
+        """Return the value of a key, None where there is none."""
+        part = self.parts[name]
+        return part[key] if key in part else self._tables[name].get(key)
+
+    def put(self, name: str, key: Any, value: Any) -> None:
+        """Set the value of a key."""
+        part = self.parts[name]
+        self._sizes[name] += key not in part and key not in self._tables[name]
+        part[key] = value
+
+    def size(self, name: str) -> int:
+        """Return how many keys a table has."""
+        return self._sizes[name]
+
+    def code(self, name: str, text: str) -> int:
+        """Return the code of a text; a new one gets the next."""
+        code: int | None = self.get(name, text)
+        if code is None:
+            code = self.size(name)
+            self.put(name, text, code)
+        return code
+
+    def merged(self) -> dict[str, dict[Any, Any]]:
+        """Return the tables with the change in them."""
+        return {name: {**table, **self.parts[name]} if self.parts[name] else table for name, table in self._tables.items()}
+
+
+def pack(ids: Iterable[str]) -> Texts:
+    """Return texts as offsets, [n + 1], and bytes."""
+    encoded = [text.encode() for text in ids]
+    offsets = np.zeros(len(encoded) + 1, np.int64)
+    np.cumsum([len(text) for text in encoded], out=offsets[1:])
+    return offsets, np.frombuffer(b"".join(encoded), np.uint8)
+
+
+def unpack(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> list[str]:
+    """Return the texts that `pack` has packed."""
+    whole, cuts = data.tobytes(), offsets.tolist()
+    return [whole[a:b].decode() for a, b in zip(cuts, cuts[1:], strict=False)]
 
 
 def _alone(method: Callable[Concatenate[Online, P], R]) -> Callable[Concatenate[Online, P], R]:

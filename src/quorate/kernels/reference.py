@@ -3,7 +3,7 @@
 Everything is in logarithms (30,000 votes on one task must not underflow) and in float64. A task's score starts
 at the log prior, and its votes are added one after the other in their stored order.
 
-Sums that feed the next pass are exact (see `quorate.exact`): soft shares are counted in whole units, *coarse* or, with a
+Sums that feed the next pass are exact (see `quorate.data.exact`): soft shares are counted in whole units, *coarse* or, with a
 second sum (`rest`), *fine*; `restore_counts` brings the sums back to scale.
 """
 
@@ -15,12 +15,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.data.exact import COARSE, LOG_UNIT, coarse, fine, from_coarse, from_fine, sums_of, unit_below, whole
 from quorate.errors import InputError
-from quorate.exact import COARSE, LOG_UNIT, coarse, fine, from_coarse, from_fine, sums_of, unit_below, whole
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.float64] | NDArray[np.int64]
-
 TIE = 1e-9  # scores this close (relative to the best, absolute below 1) are tied
 SAME = 1e-11  # scores this close are one score: they differ by what the rounding of a table can do
 CLASS_UNIT = COARSE * 2.0**-16  # of coarse class counts; what it leaves is added apart
@@ -60,7 +59,7 @@ def em_pass(
     rest: Floats | None = None,  # OUT [rows, K] added to: the second sums of fine counts
     class_rest: Floats | None = None,  # OUT [K] added to: what coarse class counts leave, or second sums
 ) -> Sums:
-    """Returns the sums of one E-step (the paper's equations 1, 2 and 11) with the recount that feeds the M-step."""
+    """Return the sums of one E-step (the paper's equations 1, 2 and 11) with the recount that feeds the M-step."""
     if not checked:
         check_votes(task_ptr, row, len(table))
     scores, impossible = task_scores(task_ptr, row, table, log_prior)
@@ -141,7 +140,7 @@ def majority(
 
 
 def task_scores(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], table: Floats, log_prior: Floats) -> tuple[Floats, int]:
-    """Returns log p_c + sum of log pi over each task's votes, [tasks, K], and the number of impossible tasks.
+    """Return log p_c + sum of log pi over each task's votes, [tasks, K], and the number of impossible tasks.
 
     A task is impossible when every label has probability 0. Then the limit of smoothing to 0 decides: the
     labels with the fewest impossible votes, and among them the finite part.
@@ -162,7 +161,7 @@ def task_scores(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], table: Flo
 def pick(
     scores: Floats, task_key: NDArray[np.uint64], label_hash: NDArray[np.uint64], favour: Floats | None = None
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Returns the winner of each task, [tasks], and whether it had to be picked among tied labels, [tasks].
+    """Return the winner of each task, [tasks], and whether it had to be picked among tied labels, [tasks].
 
     The winner of a tie is the tied label with the largest hash of (seed, task id, label): fair on average, and
     the same in every pass, row order and engine.
@@ -192,7 +191,7 @@ def recount_hard(
     class_counts: Counts,
     times: float = 1,
 ) -> None:
-    """Adds one per vote to counts[row, label of its task] and one per task to class_counts[label], `times` over."""
+    """Add one per vote to counts[row, label of its task] and one per task to class_counts[label], `times` over."""
     rows, k = counts.shape
     label = np.repeat(labels.astype(np.int64), np.diff(task_ptr))
     cell = row[task_ptr[0] : task_ptr[-1]].astype(np.int64) * k + label
@@ -203,7 +202,7 @@ def recount_hard(
 def recount_soft(
     task_ptr: NDArray[np.int64], row: NDArray[np.uint32], posterior: Floats, counts: Counts, class_counts: Counts
 ) -> None:
-    """Adds the posterior of its task to counts[row] for every vote, and every posterior to class_counts."""
+    """Add the posterior of its task to counts[row] for every vote, and every posterior to class_counts."""
     rows, k = counts.shape
     some = row[task_ptr[0] : task_ptr[-1]]
     task = np.repeat(np.arange(len(posterior)), np.diff(task_ptr))
@@ -222,7 +221,7 @@ def count_shares(
     rest: Floats | None,  # OUT [rows, K] added to
     class_rest: Floats | None,  # OUT [K] added to
 ) -> None:
-    """Does what `recount_soft` does in whole units, so that the sums do not depend on any order."""
+    """Do what `recount_soft` does in whole units, so that the sums do not depend on any order."""
     none = np.zeros(len(class_counts))
     if rest is not None:
         units, left = fine(posterior, unit)
@@ -239,17 +238,17 @@ def count_shares(
 
 
 def restore_counts(counts: Floats, rest: Floats | None = None, unit: float = LOG_UNIT, threads: int = 1) -> None:
-    """Brings sums of shares back to scale: coarse ones, or fine ones with their second sums. OUT [...]."""
+    """Bring sums of shares back to scale: coarse ones, or fine ones with their second sums. OUT [...]."""
     counts[...] = from_coarse(counts, unit) if rest is None else from_fine(counts, rest, unit)
 
 
 def votes_per_row(row: NDArray[np.uint32], rows: int, threads: int = 1) -> NDArray[np.int64]:
-    """Returns how many votes each row has, [rows]."""
+    """Return how many votes each row has, [rows]."""
     return np.bincount(row, minlength=rows)
 
 
 def check_votes(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], rows: int, threads: int = 1) -> None:
-    """Raises unless a pass can go over these votes: tasks follow each other within `row`, and every row exists."""
+    """Raise unless a pass can go over these votes: tasks follow each other within `row`, and every row exists."""
     if not len(task_ptr) or task_ptr[0] < 0 or task_ptr[-1] > len(row):
         raise InputError("row does not have the shape that the other arrays ask for")
     falls = np.flatnonzero(task_ptr[1:] < task_ptr[:-1])
@@ -262,7 +261,7 @@ def check_votes(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], rows: int,
 
 
 def check_codes(name: str, codes: NDArray[np.int32], n: int) -> None:
-    """Raises unless every code is at least 0 and below n."""
+    """Raise unless every code is at least 0 and below n."""
     wrong = np.flatnonzero((codes < 0) | (codes >= n))
     if len(wrong):
         raise InputError(f"{name}[{wrong[0]}] is {codes[wrong[0]]}: give codes of at least 0 and below {n}")
@@ -274,7 +273,7 @@ def weight_shares(
     row_label: NDArray[np.int32],  # IN [rows]
     table: Floats,  # IN [rows, K] the weight of a row's votes, for the label they gave
 ) -> Floats:
-    """Returns each label's share of the positive weights that the votes of a task have, [tasks, K].
+    """Return each label's share of the positive weights that the votes of a task have, [tasks, K].
 
     Where no label has a positive weight nothing speaks for any of them: all share alike with the best.
     """
@@ -294,7 +293,7 @@ def confusion_table(
     smoothing: float,
     threads: int = 1,  # for faster twins
 ) -> tuple[Floats, Floats]:
-    """Returns log pi, [rows, K], and the votes of each worker by true label, [workers, K] (equations 3 and 9).
+    """Return log pi, [rows, K], and the votes of each worker by true label, [workers, K] (equations 3 and 9).
 
     A worker who never met true label c has pi = 0 for every answer under c, unless smoothed.
     """
@@ -314,7 +313,7 @@ def classification(
     log_prior: Floats,  # IN [K]
     threads: int = 1,  # for faster twins
 ) -> float:
-    """Returns C2 of the paper, the sum of log p(votes, chosen label), from the counts of the chosen labels alone."""
+    """Return C2 of the paper, the sum of log p(votes, chosen label), from the counts of the chosen labels alone."""
     by_vote = np.where(counts > 0, counts * np.where(np.isneginf(table), 0.0, table), 0.0).sum()
     return float(by_vote + (class_counts * np.where(class_counts > 0, log_prior, 0.0)).sum())
 
@@ -322,7 +321,7 @@ def classification(
 def select(
     task_ptr: NDArray[np.int64], row: NDArray[np.uint32], tasks: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-    """Returns (task_ptr, row) of these tasks alone, [chosen + 1] and [their votes]."""
+    """Return (task_ptr, row) of these tasks alone, [chosen + 1] and [their votes]."""
     length = np.diff(task_ptr)[tasks]
     ptr = np.zeros(len(tasks) + 1, np.int64)
     np.cumsum(length, out=ptr[1:])
@@ -331,7 +330,7 @@ def select(
 
 
 def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8], threads: int = 1) -> NDArray[np.uint64]:
-    """Returns the 64-bit FNV-1a hash of each text, [n], finished by `mix`: a stable name for an id.
+    """Return the 64-bit FNV-1a hash of each text, [n], finished by `mix`: a stable name for an id.
 
     >>> hash_texts(np.array([0, 1]), np.frombuffer(b"a", np.uint8)).tolist()
     [198367012849983736]
@@ -344,7 +343,7 @@ def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8], threads: int
 
 
 def hash_integers(values: NDArray[np.int64], threads: int = 1) -> NDArray[np.uint64]:
-    """Returns the hash of each number's decimal text, [n]."""
+    """Return the hash of each number's decimal text, [n]."""
     digits = values.astype("S20").view(np.uint8).reshape(len(values), -1)
     offsets = np.zeros(len(values) + 1, np.int64)
     np.cumsum((digits != 0).sum(axis=1), out=offsets[1:])
@@ -352,20 +351,20 @@ def hash_integers(values: NDArray[np.int64], threads: int = 1) -> NDArray[np.uin
 
 
 def tie_keys(task_hash: NDArray[np.uint64], seed: int, threads: int = 1) -> NDArray[np.uint64]:
-    """Returns the hash of (seed, task), [tasks]; `mix(key ^ label_hash)` is that of (seed, task, label)."""
+    """Return the hash of (seed, task), [tasks]; `mix(key ^ label_hash)` is that of (seed, task, label)."""
     salt = mix(np.array([int(seed) % 2**64], np.uint64))
     return mix(task_hash ^ salt)
 
 
 def mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Returns the bits of x well stirred (the finaliser of splitmix64)."""
+    """Return the bits of x well stirred (the finaliser of splitmix64)."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
 
 
 def _sum_votes(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], table: Floats, start: Floats) -> Floats:
-    """Returns start + the table's lines of each task's votes, added in stored order, [tasks, K]."""
+    """Return start + the table's lines of each task's votes, added in stored order, [tasks, K]."""
     scores = np.repeat(start[None, :], len(task_ptr) - 1, axis=0)
     for place, still in _by_position(np.diff(task_ptr)):
         scores[still] += table[row[task_ptr[still] + place]]
@@ -373,13 +372,13 @@ def _sum_votes(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], table: Floa
 
 
 def _near(scores: Floats, best: Floats, near: float) -> NDArray[np.bool_]:
-    """Returns which scores are as close to the best as that, relative to it, and absolute below 1."""
+    """Return which scores are as close to the best as that, relative to it, and absolute below 1."""
     out: NDArray[np.bool_] = scores >= best - near * np.maximum(1.0, np.abs(best))
     return out
 
 
 def _by_position(length: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Yields (place, the sequences long enough to have that place), longest sequences first."""
+    """Yield (place, the sequences long enough to have that place), longest sequences first."""
     order = np.argsort(-length, kind="stable")
     longer_than = len(length) - np.cumsum(np.bincount(length, minlength=1)) if len(length) else np.zeros(0, np.int64)
     for place, still in enumerate(longer_than.tolist()):

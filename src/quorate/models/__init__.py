@@ -1,1 +1,1 @@
-"""The models: one file a family; `registry` lists them for the command line, the checks and the docs."""
+"""The models: one file per family; `base` lists them for the command line, the checks and the docs."""

@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from quorate.beliefs import HasLearned, Priors, as_knowledge, as_learned
-from quorate.em import Progress
+from quorate.data.votes import Votes
 from quorate.engines.base import Engine
 from quorate.engines.registry import home_of, resolve
 from quorate.errors import InputError, OptionError
 from quorate.io.answers import read_answers
 from quorate.io.sources import Source
-from quorate.models.base import Model
-from quorate.models.registry import make
-from quorate.votes import Votes
+from quorate.models.base import Model, make
+from quorate.models.em import Progress
+from quorate.results.known import HasLearned, Priors, as_knowledge, as_learned
+
+if TYPE_CHECKING:
+    from quorate.io.sets import SetVotes
+    from quorate.results.sets import MultiResult
 
 MODEL_OPTIONS = ("seed", "smoothing", "strength", "tol", "max_iter", "switch", "stop", "ties")
 
@@ -54,9 +57,9 @@ def aggregate(
     calibrate: Source | bool = False,
     progress: Progress | None = None,
 ) -> Any:
-    """Returns the label of every task with its confidence, and what every worker can be trusted with.
+    """Return the label of every task with its confidence, and what every worker can be trusted with.
 
-    `source` is anything `qr.read` takes; `model` is a name (see `quorate.models.registry`) or a model with its settings.
+    `source` is anything `qr.read` takes; `model` is a name (see `quorate.models.base`) or a model with its settings.
     `multi=True` takes votes that are sets of options (lists, JSON lists, or text joined by `|`) and returns a
     `MultiResult`; `per_option=True` then fits each option apart, where one confusion per worker is pooled by default.
 
@@ -100,7 +103,6 @@ def aggregate(
     }
     if multi:
         from quorate.io.sets import SetVotes, read_sets
-        from quorate.multi import fit_sets
 
         not_here = {**known, "calibrate": None if calibrate is False else calibrate}
         given_too = [name for name, value in not_here.items() if value is not None]
@@ -121,7 +123,7 @@ def aggregate(
         return chosen.fit(votes, gold=gold, **known, **watch)
     if calibrate is True and gold is None:
         raise InputError("calibrate=True fits a temperature on gold: give gold=…, or known labels as calibrate=…")
-    from quorate.calibrating import calibrated
+    from quorate.results.calibrate import calibrated
 
     # What is fitted several times is read once: a file need not be read again, and an iterator could not be.
     gold = None if gold is None else read_answers(gold, "gold")[0]
@@ -132,3 +134,20 @@ def aggregate(
 
 
 DEFAULTS = {name: signature(aggregate).parameters[name].default for name in MODEL_OPTIONS}
+
+
+def fit_sets(
+    votes: SetVotes,
+    model: Model,
+    *,
+    per_option: bool = False,
+    gold: Source | None = None,
+    **watch: Any,
+) -> MultiResult:
+    """Return the sets a model finds: one confusion per worker pooled over options, or each option fitted apart."""
+    from quorate.io.sets import gold_of_options
+    from quorate.results.sets import MultiResult
+
+    problems = [votes.of_option(o) for o in range(len(votes.options))] if per_option and len(votes.options) else [votes.binary]
+    standards = None if gold is None else gold_of_options(gold, votes.options)
+    return MultiResult(votes, tuple(model.fit(p, gold=standards, **watch) for p in problems), model.name)

@@ -1,36 +1,46 @@
-"""What every model is: frozen settings that fit votes."""
+"""What every model is: frozen settings that fit votes; and the models by name."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
-from typing import ClassVar
+from importlib import import_module
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quorate import settings
-from quorate.beliefs import HasLearned, Priors, as_knowledge, as_learned, class_prior, pseudo_votes
-from quorate.em import FitOptions, Progress, WarmStart
+from quorate.data import options
+from quorate.data.counts import Parameters
+from quorate.data.fit import Fit
+from quorate.data.options import Choice, Number, Rules
+from quorate.data.prior import ClassPrior
+from quorate.data.votes import Panel, Votes
 from quorate.engines.base import Engine, Session
-from quorate.engines.identity import digest
 from quorate.engines.memory import NOTHING, Room, require_fit
 from quorate.engines.registry import resolve
-from quorate.errors import OptionError, listed, shown
-from quorate.fit import Fit
+from quorate.engines.session import digest
+from quorate.errors import OptionError, listed, shown, unknown
 from quorate.io.encode import over_labels
 from quorate.io.ids import matched
 from quorate.io.sources import Source
-from quorate.params import Parameters
-from quorate.prior import ClassPrior
-from quorate.result import Result
-from quorate.settings import Choice, Number, Rules
-from quorate.transfer import Learned, loosened, transfer
-from quorate.votes import Panel, Votes
+from quorate.models.em import FitOptions, Progress, WarmStart
+from quorate.results.knowledge import Learned, loosened, transfer
+from quorate.results.known import HasLearned, Priors, as_knowledge, as_learned, class_prior, pseudo_votes
+from quorate.results.result import Result
 
 COMMON: Rules = {"seed": Number(whole=True), "ties": Choice(("hash", "prior"))}
+HOMES: Final = {
+    "mv": "majority:MajorityVote",
+    "ds": "dawid_skene:DawidSkene",
+    "fds": "dawid_skene:FastDawidSkene",
+    "hybrid": "dawid_skene:Hybrid",
+    "one-coin": "one_coin:OneCoin",
+    "iwmv": "iwmv:IWMV",
+    "glad": "glad:GLAD",
+}  # adding a model adds a line here
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +71,7 @@ class Model:
     title: ClassVar[str]
     rules: ClassVar[Rules] = COMMON
     learns: ClassVar[bool] = True  # whether it estimates parameters beyond the labels
-    scoring: ClassVar[str] = "confusion"  # see quorate.transfer
+    scoring: ClassVar[str] = "confusion"  # see quorate.results.knowledge
     takes: ClassVar[frozenset[str]] = frozenset({"history", "priors", "warm_start"})  # of what callers may know, beside gold
     starts_hard: ClassVar[bool] = False  # whether the first M-step is fed with hard labels, and the first E-step is hard
     is_likelihood: ClassVar[bool] = True  # whether scores are log-probabilities
@@ -72,9 +82,9 @@ class Model:
     ties: str = "hash"
 
     def __post_init__(self) -> None:
-        settings.check(asdict(self), self.rules)
+        options.check(asdict(self), self.rules)
         for name in self.rules:  # NumPy's numbers and fractions as Python's own, which can be saved
-            object.__setattr__(self, name, settings.plain(getattr(self, name)))
+            object.__setattr__(self, name, options.plain(getattr(self, name)))
 
     @classmethod
     def options(cls) -> Mapping[str, object]:
@@ -107,7 +117,7 @@ class Model:
         codes to begin with, [tasks] whole numbers, for models that would else begin with majority vote. What callers
         know beforehand (`gold`, `history`, `priors`, `warm_start`) is described in `quorate.aggregate`.
         """
-        settings.check({"trace": trace}, {"trace": Choice(("full", "light"))})
+        options.check({"trace": trace}, {"trace": Choice(("full", "light"))})
         for name, value in (("history", history), ("priors", priors), ("warm_start", warm_start)):
             if value is not None and name not in self.takes:
                 raise OptionError(f"model {self.name!r} cannot use {name}: it takes {listed(sorted({'gold', *self.takes}))}")
@@ -157,3 +167,50 @@ class Model:
 
 def _carried(before: Learned, panel: Panel) -> Parameters:
     return transfer(before, panel).params
+
+
+class Models(Mapping[str, type[Model]]):
+    """The classes of the models by name; the module of one is loaded when it is asked for."""
+
+    def __getitem__(self, name: str) -> type[Model]:
+        module, _, model = HOMES[name].partition(":")
+        found: type[Model] = getattr(import_module(f"quorate.models.{module}"), model)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(HOMES)
+
+    def __len__(self) -> int:
+        return len(HOMES)
+
+    def __contains__(self, name: object) -> bool:
+        return name in HOMES
+
+
+MODELS: Final = Models()
+
+
+def make(model: str | Model, defaults: Mapping[str, object], given: Mapping[str, Any]) -> Model:
+    """Return the model of this name with these options; one it does not take must be left at its default.
+
+    >>> make("fds", {"tol": 1e-4}, {"tol": 0.01}).tol
+    0.01
+    """
+    if isinstance(model, Model):
+        for name, value in given.items():
+            if not _is_default(value, defaults[name]):
+                raise OptionError(
+                    f"{name} is {shown(value)}, but the model has its settings: give {name} to {type(model).__name__}"
+                )
+        return model
+    if not isinstance(model, str) or model not in MODELS:
+        raise unknown("model", model, MODELS)
+    takes = MODELS[model].options()
+    for name, value in given.items():
+        if name not in takes and not _is_default(value, defaults[name]):
+            raise OptionError(f"{name} is {shown(value)}, but model {model!r} takes only: {listed(takes)}")
+    return MODELS[model](**{name: value for name, value in given.items() if name in takes})
+
+
+def _is_default(value: object, default: object) -> bool:
+    return type(value) in (bool, int, float, str) and value == default  # of an array "equal" would be an array, too

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.data.counts import Lines
+from quorate.data.exact import LOG_UNIT, sum_of, whole
+from quorate.data.prior import ClassPrior, Prior, WorkerPrior, lay_out
+from quorate.data.votes import Panel
 from quorate.engines.base import ClassEstimate, Gather, WorkerBlock
-from quorate.exact import LOG_UNIT, sum_of, whole
 from quorate.models.base import Model
-from quorate.params import Lines
-from quorate.prior import ClassPrior, Prior, WorkerPrior, lay_out
-from quorate.votes import Panel
 
 Floats = NDArray[np.float64]
 
@@ -111,7 +111,7 @@ class ConfusionStep:
 
 
 def _add_absent(panel: Panel, table: Floats, totals: Floats, believed: WorkerPrior, smoothing: float) -> Floats:
-    """Takes pseudo-votes of labels without a row into the table (in place), and returns the votes alone, [workers, K]."""
+    """Take pseudo-votes of labels without a row into the table (in place), and returns the votes alone, [workers, K]."""
     before = totals + panel.n_labels * smoothing
     absent = believed.totals - believed.on_rows
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -123,7 +123,7 @@ def _add_absent(panel: Panel, table: Floats, totals: Floats, believed: WorkerPri
 
 
 def _penalty(panel: Panel, table: Floats, totals: Floats, prior: Prior) -> float:
-    """Returns the sum of pseudo-votes * log pi over all cells of all workers, less what no fit can change."""
+    """Return the sum of pseudo-votes * log pi over all cells of all workers, less what no fit can change."""
     believed, smoothing = prior.workers, prior.smoothing
     if believed is None and smoothing == 0.0:
         return 0.0
@@ -140,7 +140,7 @@ def _penalty(panel: Panel, table: Floats, totals: Floats, prior: Prior) -> float
 
 
 def _expected(votes: Floats, table: Floats) -> float:
-    """Returns the sum of pseudo-votes * log pi, where there are some."""
+    """Return the sum of pseudo-votes * log pi, where there are some."""
     with np.errstate(invalid="ignore"):
         plain = float(np.vdot(votes, table))
     # Where nothing is believed pi may be 0: 0 * -inf is not a number, and no part of the sum.

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from quorate import em
+from quorate.data.fit import Fit
+from quorate.data.options import MOST_VOTES, Choice, Number, Rules
 from quorate.engines import memory
 from quorate.engines.base import Session
-from quorate.fit import Fit
+from quorate.models import em
 from quorate.models.base import COMMON, Knowns, Model
 from quorate.models.confusion import Beliefs, ConfusionRecipe
 from quorate.models.population import AUTO, population
-from quorate.settings import MOST_VOTES, Choice, Number, Rules
 
 FAMILY: Rules = {
     **COMMON,
@@ -87,7 +87,7 @@ class Hybrid(DawidSkene):
     switch: float = 0.005
 
     def next_is_hard(self, was_hard: bool, change: float) -> bool:
-        """Returns whether the next E-step is hard: once the priors have settled, for good."""
+        """Return whether the next E-step is hard: once the priors have settled, for good."""
         return was_hard or change <= self.switch
 
 

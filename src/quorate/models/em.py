@@ -19,15 +19,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.data.counts import Parameters
+from quorate.data.exact import sum_of
+from quorate.data.fit import TraceRow
+from quorate.data.votes import Panel
 from quorate.engines.base import Checkpoint, ClassEstimate, PassSums, Recipe, Session, Steps
 from quorate.errors import NotConverged, QuorateError
-from quorate.exact import sum_of
-from quorate.fit import TraceRow
-from quorate.params import Parameters
-from quorate.votes import Panel
 
 log = logging.getLogger(__name__)
-
 Floats = NDArray[np.float64]
 Progress = Callable[[TraceRow], None]
 

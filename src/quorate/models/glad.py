@@ -11,7 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate import em
+from quorate.data.fit import Fit
+from quorate.data.options import Choice, Number, Rules
+from quorate.data.prior import ClassPrior
+from quorate.data.vectors import Vector, alike, pieces, summed
 from quorate.engines import memory
 from quorate.engines.base import (
     Checkpoint,
@@ -27,17 +30,13 @@ from quorate.engines.base import (
     WorkerBlock,
 )
 from quorate.errors import OptionError
-from quorate.fit import Fit
-from quorate.models.ascent import Point, climb
+from quorate.models import em
 from quorate.models.base import COMMON, Knowns, Model
 from quorate.models.confusion import ConfusionRecipe
-from quorate.prior import ClassPrior
-from quorate.settings import Choice, Number, Rules
-from quorate.transfer import other_labels
-from quorate.vectors import Vector, alike, pieces, summed
+from quorate.models.lbfgs import Point, climb
+from quorate.results.knowledge import other_labels
 
 Floats = NDArray[np.float64]
-
 MEAN = 1.0  # of the normal priors on ability and on log ease; their variance is 1
 CLOSER = 1e-3  # an M-step leaves at most this share of `tol` to gain
 
@@ -193,7 +192,7 @@ class GladSteps:
         self.model = self._model(priors, top.x)
 
     def _point(self, x: Vector) -> Point:
-        """Returns the penalised expected log-likelihood at x."""
+        """Return the penalised expected log-likelihood at x."""
         slope, curvature = alike(x), alike(x)
         with np.errstate(over="ignore"):
             value = self.passes.gradient(replace(self.model, x=x), slope, curvature, _believe)
@@ -205,7 +204,7 @@ class GladSteps:
 
 
 def _believe(x: Floats, slope: Floats, curvature: Floats, *, of_tasks: bool) -> float:
-    """Returns what the normal priors add at x, [some]; slope and curvature are added to."""
+    """Return what the normal priors add at x, [some]; slope and curvature are added to."""
     if of_tasks:
         curvature += np.abs(slope)  # the bend of exp, which ease is of x; abilities are x itself
     away = x - MEAN
@@ -215,11 +214,11 @@ def _believe(x: Floats, slope: Floats, curvature: Floats, *, of_tasks: bool) -> 
 
 
 def _log_prior(x: Vector) -> float:
-    """Returns the logarithm of the normal priors at x, less their constant."""
+    """Return the logarithm of the normal priors at x, less their constant."""
     return -0.5 * summed(lambda some: (some - MEAN) ** 2, x)
 
 
 def _difficulty(x: Vector, workers: int) -> Iterator[Floats]:
-    """Yields 1 / ease of the tasks, some after the other."""
+    """Yield 1 / ease of the tasks, some after the other."""
     for cut in pieces(len(x) - workers):
         yield 1.0 / np.exp(x[slice(workers + cut.start, workers + cut.stop)])

@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate import em
+from quorate.data.counts import Lines
+from quorate.data.fit import Fit
+from quorate.data.options import Number, Rules
 from quorate.engines import memory
 from quorate.engines.base import Session, WorkerBlock
-from quorate.fit import Fit
+from quorate.models import em
 from quorate.models.base import COMMON, Knowns, Model
 from quorate.models.confusion import ConfusionRecipe, EMRecipe
-from quorate.params import Lines
-from quorate.settings import Number, Rules
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from quorate.vectors import Vector, alike, dot, largest, put
+from quorate.data.vectors import Vector, alike, dot, largest, put
 
 MEMORY = 8  # steps remembered
 SUFFICIENT = 1e-4  # a step must bring this share of what its slope promises
@@ -39,7 +39,7 @@ class Pair(NamedTuple):
 
 
 def climb(at: Callable[[Vector], Point], start: Point, *, most_steps: int, share: float, least: float) -> Point:
-    """Returns a point at least as high as `start`, after `most_steps` steps or when there is little left to gain.
+    """Return a point at least as high as `start`, after `most_steps` steps or when there is little left to gain.
 
     Little is what is expected of the next step: at most `least`, or `share` of what all steps gained so far.
     The curvatures make steps of the right length from the first one on; L-BFGS adds how coordinates depend on each other.
@@ -76,7 +76,7 @@ def climb(at: Callable[[Vector], Point], start: Point, *, most_steps: int, share
 
 
 def _search(at: Callable[[Vector], Point], here: Point, way: Vector, rise: float) -> Point | None:
-    """Returns the first point along the way that is high enough, each try nearer than the one before."""
+    """Return the first point along the way that is high enough, each try nearer than the one before."""
     length = 1.0
     for _ in range(HALVINGS):
         x = alike(here.x)
@@ -99,12 +99,12 @@ def _pair(here: Point, found: Point) -> Pair:
 
 
 def _plain(here: Point, way: Vector) -> float:
-    """Returns the rise along OUT `way`: the slope, as far as the curvatures allow."""
+    """Return the rise along OUT `way`: the slope, as far as the curvatures allow."""
     return put(way, np.divide, here.slope, here.curvature, times=here.slope)
 
 
 def _direction(here: Point, past: deque[Pair]) -> tuple[Vector, float]:
-    """Returns the quasi-Newton direction, and the rise along it.
+    """Return the quasi-Newton direction, and the rise along it.
 
     The two loops of L-BFGS (Nocedal 1980), the curvatures as their start; each change of the direction takes the inner
     product that is needed next along with it.

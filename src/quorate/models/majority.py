@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from quorate.data.fit import Fit
 from quorate.engines import memory
 from quorate.engines.base import Session
-from quorate.fit import Fit
 from quorate.models.base import Knowns, Model
 from quorate.models.confusion import ConfusionRecipe
 

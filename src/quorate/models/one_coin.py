@@ -8,17 +8,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate import em
+from quorate.data.counts import Lines
+from quorate.data.exact import unit_below, whole
+from quorate.data.fit import Fit
+from quorate.data.options import Choice, Rules
+from quorate.data.prior import ClassPrior, Prior
 from quorate.engines.base import Session, WorkerBlock
-from quorate.exact import unit_below, whole
-from quorate.fit import Fit
+from quorate.models import em
 from quorate.models.base import Knowns, Model
 from quorate.models.confusion import ConfusionRecipe, EMRecipe
 from quorate.models.dawid_skene import FAMILY, beliefs_of
-from quorate.params import Lines
-from quorate.prior import ClassPrior, Prior
-from quorate.settings import Choice, Rules
-from quorate.transfer import coin_table, other_labels
+from quorate.results.knowledge import coin_table, other_labels
 
 Floats = NDArray[np.float64]
 
@@ -130,6 +130,6 @@ class CoinStep:
 
 
 def _believed(votes: Floats, probability: Floats) -> float:
-    """Returns the sum of pseudo-votes * log probability; no vote, no term."""
+    """Return the sum of pseudo-votes * log probability; no vote, no term."""
     with np.errstate(divide="ignore"):
         return float(np.where(votes > 0, votes * np.log(np.where(votes > 0, probability, 1.0)), 0.0).sum())

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.data.counts import given_votes
+from quorate.data.votes import Panel
 from quorate.engines.base import Gather, WorkerBlock
-from quorate.knowledge import given_votes
-from quorate.votes import Panel
 
 Floats = NDArray[np.float64]
 AUTO = "auto"
@@ -34,14 +34,14 @@ class Moments(NamedTuple):
         return Moments(*(a + b for a, b in zip(self, other, strict=True)))
 
     def mean(self) -> Floats:
-        """Returns the confusion of all workers together, [K given, K true]."""
+        """Return the confusion of all workers together, [K given, K true]."""
         total = self.votes.sum(axis=0)
         out: Floats = self.votes / np.where(total > 0, total, 1.0)
         return out
 
 
 def moments(panel: Panel, counts: NDArray[np.int64] | Floats) -> Moments:
-    """Returns the sums over the workers of a panel, from their votes by row, [rows, K]."""
+    """Return the sums over the workers of a panel, from their votes by row, [rows, K]."""
     k = panel.n_labels
     totals = np.asarray(panel.by_worker(counts), np.float64).reshape(panel.n_workers, k)
     of_row = np.repeat(totals, np.diff(panel.worker_ptr), axis=0)
@@ -71,7 +71,7 @@ def _moments(block: WorkerBlock, counts: Any) -> Moments:
 
 
 def lent(sums: Moments, strength: float | str) -> Population:
-    """Returns the votes lent to each worker, from sums over all of them."""
+    """Return the votes lent to each worker, from sums over all of them."""
     frequency = sums.votes.sum(axis=0)
     number = strength_of(sums) if isinstance(strength, str) else float(strength)
     return Population(number * sums.mean() * (frequency / max(float(frequency.sum()), 1.0)), number)

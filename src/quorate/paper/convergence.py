@@ -7,13 +7,12 @@ from typing import Any, Final
 
 import polars as pl
 
-from quorate.io.read import read
+from quorate.data.votes import Votes
+from quorate.io.sources import read
 from quorate.paper import published
-from quorate.paper.cells import Cells, Figures
-from quorate.paper.grid import conditions, fit
+from quorate.paper.grid import Cells, Figures, conditions, fit
 from quorate.paper.protocol import Questions
-from quorate.result import Result
-from quorate.votes import Votes
+from quorate.results.result import Result
 
 FAR: Final[dict[str, Any]] = {
     "tol": 1e-9,
@@ -24,7 +23,7 @@ LONG_ENOUGH = 2  # gaps that a rate needs: a hard fit may have no more
 
 
 def likelihoods(questions: Questions, cells: Cells) -> pl.DataFrame:
-    """Returns method, iteration, phase and negative log-likelihood of DS, FDS and Hybrid with all annotators."""
+    """Return method, iteration, phase and negative log-likelihood of DS, FDS and Hybrid with all annotators."""
 
     def compute() -> Figures:
         votes = read(questions.subset(questions.annotators))
@@ -40,7 +39,7 @@ def _trace(result: Result) -> list[list[object]]:
 
 
 def switches(questions: Questions, cells: Cells) -> pl.DataFrame:
-    """Returns the Hybrid's iterations before its switch and in all, at every number of annotators from 2."""
+    """Return the Hybrid's iterations before its switch and in all, at every number of annotators from 2."""
 
     def compute() -> Figures:
         rows = []
@@ -55,7 +54,7 @@ def switches(questions: Questions, cells: Cells) -> pl.DataFrame:
 
 
 def gaps(questions: Questions, cells: Cells) -> pl.DataFrame:
-    """Returns how far DS (log-likelihood) and FDS (C2, the paper's theorem) are from their limit in every iteration."""
+    """Return how far DS (log-likelihood) and FDS (C2, the paper's theorem) are from their limit in every iteration."""
 
     def compute() -> Figures:
         votes = read(questions.subset(questions.annotators))
@@ -73,7 +72,7 @@ def _gaps(votes: Votes, model: str, options: dict[str, Any]) -> list[list[object
 
 
 def rate(gap: list[float]) -> float:
-    """Returns the factor by which the gap shrinks in an iteration near the limit; NaN where there are too few gaps.
+    """Return the factor by which the gap shrinks in an iteration near the limit; NaN where there are too few gaps.
 
     The rate is the slope of log(gap) over the second half of the iterations: a straight line is linear convergence.
 
@@ -88,7 +87,7 @@ def rate(gap: list[float]) -> float:
 
 
 def rates(found: pl.DataFrame) -> pl.DataFrame:
-    """Returns a line per set and method: its rate, and the iterations with a gap."""
+    """Return a line per set and method: its rate, and the iterations with a gap."""
     rows = [
         (name, method, rate(part["gap"].to_list()), len(part))
         for (name, method), part in found.group_by("set", "method", maintain_order=True)

@@ -1,24 +1,65 @@
-"""Figure 1's grid: every method on every set at every number of annotators, over several seeds."""
+"""Figure 1's grid: every method on every set at every number of annotators. An interrupted run is resumed."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import statistics
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import quorate
-from quorate.aggregation import aggregate
+from quorate.data.votes import Votes
 from quorate.errors import NotConverged
-from quorate.evaluation import evaluate
-from quorate.io.read import read
-from quorate.models.registry import MODELS
-from quorate.paper.cells import Cells, Figures
+from quorate.evaluation.truth import evaluate
+from quorate.io.sources import read
+from quorate.io.write import write_aside
+from quorate.models.aggregation import aggregate
+from quorate.models.base import MODELS
 from quorate.paper.protocol import Questions, methods
-from quorate.result import Result
-from quorate.votes import Votes
+from quorate.results.result import Result
+
+Figures = dict[str, Any]  # what JSON can hold
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A folder of finished cells, a small JSON file each.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cells = Cells(Path(folder))
+    ...     [cells.get("a", {"seed": 1}, lambda: {"found": n})["found"] for n in range(3)]
+    [0, 0, 0]
+    """
+
+    folder: Path
+    done: Callable[[str], object] = lambda _: None  # told the name of each cell that is there
+
+    def get(self, name: str, conditions: Mapping[str, object], compute: Callable[[], Figures]) -> Figures:
+        """Return the cell of this name; computed only if it is not there, or was computed under other conditions."""
+        stamp = hashlib.sha256(json.dumps(conditions, sort_keys=True).encode()).hexdigest()
+        path = self.folder / f"{name}.json"
+        found = _kept(path, stamp)
+        if found is None:
+            found = compute()
+            self.folder.mkdir(parents=True, exist_ok=True)
+            text = json.dumps({"conditions": dict(conditions), "stamp": stamp, "figures": found})
+            write_aside(path, lambda aside: aside.write_text(text, encoding="utf-8"))
+        self.done(name)
+        return found
+
+
+def _kept(path: Path, stamp: str) -> Figures | None:
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        return dict(kept["figures"]) if kept["stamp"] == stamp else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # not there, or not ours: computed anew
 
 
 @dataclass(frozen=True)
@@ -63,7 +104,7 @@ class Plan:
 
 
 def fit(votes: Votes, model: str, seed: int = 0, **options: Any) -> Result:
-    """Returns the result of a registered model; one that runs out of iterations (as the paper's DS does) is taken as it is."""
+    """Return the result of a registered model; one that runs out of iterations (as the paper's DS does) is taken as it is."""
     if "seed" in MODELS[model].options():
         options["seed"] = seed
     with warnings.catch_warnings():
@@ -73,12 +114,12 @@ def fit(votes: Votes, model: str, seed: int = 0, **options: Any) -> Result:
 
 
 def conditions(questions: Questions, **more: object) -> dict[str, object]:
-    """Returns what a cell depends on: the data, the version, and its own settings."""
+    """Return what a cell depends on: the data, the version, and its own settings."""
     return {"data": questions.fingerprint, "version": quorate.__version__, **more}
 
 
 def run(questions: Questions, plan: Plan, cells: Cells) -> dict[tuple[str, str, int], Spot]:
-    """Returns a set's part of the grid."""
+    """Return a set's part of the grid."""
     found = {}
     for k in range(1, questions.annotators + 1):
         for model in methods(questions.name):

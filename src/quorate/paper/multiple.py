@@ -13,11 +13,11 @@ import numpy as np
 import polars as pl
 
 import quorate
-from quorate.aggregation import aggregate
 from quorate.errors import NotConverged
-from quorate.evaluation import evaluate
+from quorate.evaluation.truth import evaluate
+from quorate.models.aggregation import aggregate
 from quorate.paper import published
-from quorate.paper.cells import Cells, Figures
+from quorate.paper.grid import Cells, Figures
 
 SETS: Final = ("snow_affect_ml50", "snow_affect_ml25")
 ANNOTATORS: Final = 5
@@ -25,12 +25,12 @@ TRIALS: Final = 5  # "averaged over five subsets"
 
 
 def at_hand(folder: Path) -> list[str]:
-    """Returns the multi-label sets that the data folder has."""
+    """Return the multi-label sets that the data folder has."""
     return [name for name in SETS if (folder / name / "votes.csv").is_file() and (folder / name / "truth.csv").is_file()]
 
 
 def run(folder: Path, cells: Cells) -> pl.DataFrame:
-    """Returns set, method, accuracy per (task, option), seconds and iterations, averaged over random subsets of the votes."""
+    """Return set, method, accuracy per (task, option), seconds and iterations, averaged over random subsets of the votes."""
     rows = []
     for name in at_hand(folder):
         for model in published.FAMILY:

@@ -50,12 +50,12 @@ LOOK: Final[Any] = {
 
 
 def available() -> bool:
-    """Returns whether matplotlib is installed."""
+    """Return whether matplotlib is installed."""
     return find_spec("matplotlib") is not None
 
 
 def figure1(grid: Grid, folder: Path) -> None:
-    """Draws Figure 1: accuracy, time and iterations (rows) of every set (columns) against the number of annotators."""
+    """Draw Figure 1: accuracy, time and iterations (rows) of every set (columns) against the number of annotators."""
     sets = list(dict.fromkeys(name for name, _, _ in grid))
     methods = list(dict.fromkeys(model for _, model, _ in grid))
     with _canvas(folder / "figure1", 3, len(sets), (3.0 * len(sets) + 0.6, 9.0)) as (figure, axes):
@@ -94,7 +94,7 @@ def _curves(ax: Axes, grid: Grid, name: str, measure: published.Measure, ks: Seq
 
 
 def likelihoods(found: pl.DataFrame, folder: Path) -> None:
-    """Draws the negative log-likelihood in every iteration; the paper's values at convergence (Table 2) are dashed."""
+    """Draw the negative log-likelihood in every iteration; the paper's values at convergence (Table 2) are dashed."""
     sets = list(dict.fromkeys(found["set"]))
     with _panels(folder / "likelihood", len(sets)) as (figure, panels):
         for ax, name in zip(panels, sets, strict=False):
@@ -114,7 +114,7 @@ def likelihoods(found: pl.DataFrame, folder: Path) -> None:
 
 
 def gaps(found: pl.DataFrame, folder: Path) -> None:
-    """Draws how far each iteration is from the limit, on a logarithmic scale: a straight line is a linear rate."""
+    """Draw how far each iteration is from the limit, on a logarithmic scale: a straight line is a linear rate."""
     sets = list(dict.fromkeys(found["set"]))
     with _panels(folder / "convergence", len(sets)) as (figure, panels):
         for ax, name in zip(panels, sets, strict=False):
@@ -130,7 +130,7 @@ def gaps(found: pl.DataFrame, folder: Path) -> None:
 
 
 def scaling(found: pl.DataFrame, paper: Mapping[str, float], folder: Path) -> None:
-    """Draws the time of an iteration against each size; O(QACn) is dashed, from DS's first point on."""
+    """Draw the time of an iteration against each size; O(QACn) is dashed, from DS's first point on."""
     sizes = list(dict.fromkeys(found["size"]))
     with _panels(folder / "scaling", len(sizes), columns=4) as (figure, panels):
         for ax, size in zip(panels, sizes, strict=False):

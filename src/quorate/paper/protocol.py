@@ -31,7 +31,7 @@ class Questions:
         return self.votes["task"].n_unique()
 
     def subset(self, k: int, rule: str = "first", seed: int = 0) -> pl.DataFrame:
-        """Returns k votes of each question: the first in file order, or drawn at random (the same for every method)."""
+        """Return k votes of each question: the first in file order, or drawn at random (the same for every method)."""
         if rule == "random":
             drawn = pl.Series("drawn", np.random.default_rng(seed).random(len(self.votes)))
             return self.votes.with_columns(drawn).filter(pl.col("drawn").rank("ordinal").over("task") <= k).drop("drawn")
@@ -39,7 +39,7 @@ class Questions:
 
 
 def methods(name: str) -> list[str]:
-    """Returns the paper's methods that run on a set and that this version has.
+    """Return the paper's methods that run on a set and that this version has.
 
     >>> "glad" in methods("adult2")
     False
@@ -48,7 +48,7 @@ def methods(name: str) -> list[str]:
 
 
 def choose(sets: Iterable[str] | None) -> list[str]:
-    """Returns the names of the sets to run, in the paper's order; raises on a name that is not one.
+    """Return the names of the sets to run, in the paper's order; raises on a name that is not one.
 
     >>> choose(["sp", "bm"])
     ['bm', 'sp']
@@ -61,14 +61,14 @@ def choose(sets: Iterable[str] | None) -> list[str]:
 
 
 def require(folder: Path, names: Iterable[str]) -> None:
-    """Raises when a set is not in the folder, with the command that fetches what is missing."""
+    """Raise when a set is not in the folder, with the command that fetches what is missing."""
     missing = [n for n in names if not all((folder / n / file).is_file() for file in ("votes.csv", "truth.csv"))]
     if missing:
         raise InputError(f"{folder} lacks {', '.join(missing)}: quorate datasets get {' '.join(missing)} -o {folder}")
 
 
 def load(folder: Path, name: str) -> Questions:
-    """Returns the paper's questions of a set."""
+    """Return the paper's questions of a set."""
     require(folder, [name])
     votes, truth = (_read(folder / name / file, columns) for file, columns in FILES.items())
     k = published.annotators(name)

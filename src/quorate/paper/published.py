@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 Measure = Literal["accuracy", "seconds", "iterations"]
-
 # Our names and the paper's, in the order of its Table 1; DAiSEE's votes were never published.
 SETS: Final[Mapping[str, str]] = MappingProxyType(
     {"adult2": "Adult2", "bm": "BM", "trec2010": "TREC2010", "labelme": "LabelMe", "rte": "RTE", "sp": "SP"}
@@ -25,13 +24,13 @@ SWITCH: Final = (0.45, 0.75)  # share of the Hybrid's iterations before its swit
 
 @cache
 def figures() -> dict[str, Any]:
-    """Returns everything the paper prints, as `figures.json` holds it."""
+    """Return everything the paper prints, as `figures.json` holds it."""
     text = files("quorate.paper").joinpath("figures.json").read_text(encoding="utf-8")
     return json.loads(text)  # type: ignore[no-any-return]
 
 
 def annotators(name: str) -> int:
-    """Returns the most annotators per question that Table 1 gives a set.
+    """Return the most annotators per question that Table 1 gives a set.
 
     >>> annotators("rte")
     10
@@ -40,17 +39,17 @@ def annotators(name: str) -> int:
 
 
 def questions(name: str) -> int:
-    """Returns the number of questions that Table 1 gives a set."""
+    """Return the number of questions that Table 1 gives a set."""
     return int(figures()["table1"][SETS[name]]["questions"])
 
 
 def is_binary(name: str) -> bool:
-    """Returns whether a set has two options; the paper runs GLAD on these alone."""
+    """Return whether a set has two options; the paper runs GLAD on these alone."""
     return int(figures()["table1"][SETS[name]]["options"]) == 2
 
 
 def curve(measure: Measure, name: str, model: str) -> list[float] | None:
-    """Returns a curve of Figure 1, from one annotator on; None where the paper has none.
+    """Return a curve of Figure 1, from one annotator on; None where the paper has none.
 
     >>> curve("accuracy", "bm", "ds")
     [0.685, 0.68, 0.699, 0.698, 0.712]
@@ -60,6 +59,6 @@ def curve(measure: Measure, name: str, model: str) -> list[float] | None:
 
 
 def point(measure: Measure, name: str, model: str, k: int) -> float | None:
-    """Returns Figure 1 at k annotators; None where the paper has nothing."""
+    """Return Figure 1 at k annotators; None where the paper has nothing."""
     found = curve(measure, name, model)
     return None if found is None else found[k - 1]

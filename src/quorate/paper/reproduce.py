@@ -9,9 +9,9 @@ from pathlib import Path
 import polars as pl
 
 from quorate.errors import InputError, OptionError
-from quorate.paper import convergence, grid, multiple, plots, protocol, published, report, scaling, streaming, tables, verdict
-from quorate.paper.cells import Cells
-from quorate.paper.grid import Plan, Spot
+from quorate.paper import convergence, grid, multiple, plots, protocol, published, report, scaling, streaming, tables
+from quorate.paper import report as verdict
+from quorate.paper.grid import Cells, Plan, Spot
 
 CACHE = ".cells"  # below the folder of results
 PER_SET = 3  # cells of a set besides its part of the grid: likelihoods, switches, gaps
@@ -34,7 +34,7 @@ class Findings:
 
 
 def cells_of(sets: Iterable[str], folder: Path) -> int:
-    """Returns the number of cells of a run, for its progress."""
+    """Return the number of cells of a run, for its progress."""
     count = sum(len(values) for values in scaling.SWEEPS.values())
     for name in sets:
         count += published.annotators(name) * len(protocol.methods(name)) + PER_SET
@@ -52,7 +52,7 @@ def reproduce(
     fresh: bool = False,
     done: Callable[[str], object] | None = None,
 ) -> Findings:
-    """Runs the paper's experiments on the sets in `folder` and writes tables, plots and report.md into `out`.
+    """Run the paper's experiments on the sets in `folder` and writes tables, plots and report.md into `out`.
 
     Finished cells are kept in out/.cells, and used again unless `fresh`.
     """

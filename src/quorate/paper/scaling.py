@@ -10,10 +10,9 @@ import numpy as np
 import polars as pl
 
 import quorate
-from quorate.io.read import read
-from quorate.paper.cells import Cells, Figures
-from quorate.paper.grid import fit
-from quorate.simulation.simulate import simulate
+from quorate.evaluation.simulate import simulate
+from quorate.io.sources import read
+from quorate.paper.grid import Cells, Figures, fit
 
 BASE: Final = {"tasks": 40_000, "votes_per_task": 5, "workers": 100, "labels": 4}
 SWEEPS: Final[dict[str, Sequence[int]]] = {
@@ -28,7 +27,7 @@ ITERATIONS: Final = 12  # at most; a time is divided by the number that ran
 
 
 def run(cells: Cells, base: dict[str, int] | None = None) -> pl.DataFrame:
-    """Returns seconds per iteration of DS and FDS on simulated crowds, one size varied at a time."""
+    """Return seconds per iteration of DS and FDS on simulated crowds, one size varied at a time."""
     rows = []
     for size, values in SWEEPS.items():
         for value in values:
@@ -57,7 +56,7 @@ def _per_iteration(votes: quorate.Votes, model: str) -> float:
 
 
 def exponents(found: pl.DataFrame) -> pl.DataFrame:
-    """Returns how time per iteration grows with each size: the slope on logarithmic axes, beside the paper's O(QACn)."""
+    """Return how time per iteration grows with each size: the slope on logarithmic axes, beside the paper's O(QACn)."""
     rows = []
     for (size, method), part in found.group_by("size", "method", maintain_order=True):
         slope = np.polyfit(np.log(part["value"].to_numpy()), np.log(part["seconds"].to_numpy()), 1)[0]

@@ -9,7 +9,6 @@ from typing import Final, Literal
 from urllib.parse import quote
 
 Rule = Literal["worker_task_label", "task_label", "trec", "snow", "matrix", "lines", "worker_task_label_truth"]
-
 COMMITS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "axelabels/CDM_BIAS": "68aaa11dd12638f79bb01a2ec49012fb43c2d5ec",
@@ -43,7 +42,7 @@ class RawFile:
         return f"{self.repository}/{self.path}"
 
     def url(self, base: str | None = None) -> str:
-        """Returns where to fetch the file: from GitHub at its commit, or below a mirror's base as OWNER/NAME/PATH.
+        """Return where to fetch the file: from GitHub at its commit, or below a mirror's base as OWNER/NAME/PATH.
 
         >>> SETS["bm"].files[1].url("http://mirror/raw/")
         'http://mirror/raw/ipeirotis/Get-Another-Label/data/BarzanMozafari/evaluation.txt'

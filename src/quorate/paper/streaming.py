@@ -7,12 +7,11 @@ from typing import Final
 
 import polars as pl
 
-from quorate.evaluation import evaluate
-from quorate.io.read import read
+from quorate.evaluation.truth import evaluate
+from quorate.io.sources import read
 from quorate.online import Online
 from quorate.paper import published
-from quorate.paper.cells import Cells, Figures
-from quorate.paper.grid import conditions, fit
+from quorate.paper.grid import Cells, Figures, conditions, fit
 from quorate.paper.protocol import Questions
 
 SET: Final = "sp"
@@ -20,7 +19,7 @@ ANNOTATORS: Final = (2, 3, 4, 5)
 
 
 def run(questions: Questions, cells: Cells) -> pl.DataFrame:
-    """Returns method, annotators, accuracy over all questions, iterations of the initial fit and seconds of it all."""
+    """Return method, annotators, accuracy over all questions, iterations of the initial fit and seconds of it all."""
     rows = []
     for k in ANNOTATORS:
         for model in published.FAMILY:

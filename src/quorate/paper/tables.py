@@ -15,7 +15,7 @@ Row = dict[str, object]
 
 
 def beside(name: str, paper: float | None, ours: float | None) -> Row:
-    """Returns three columns: the paper's figure, ours, and ours less the paper's.
+    """Return three columns: the paper's figure, ours, and ours less the paper's.
 
     >>> beside("accuracy", 0.5, 0.75)
     {'accuracy paper': 0.5, 'accuracy ours': 0.75, 'accuracy difference': 0.25}
@@ -25,12 +25,12 @@ def beside(name: str, paper: float | None, ours: float | None) -> Row:
 
 
 def frame(rows: list[Row]) -> pl.DataFrame:
-    """Returns rows as a frame, however many of the first cells are empty."""
+    """Return rows as a frame, however many of the first cells are empty."""
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
 def figure1(grid: Grid) -> pl.DataFrame:
-    """Returns every point of Figure 1: accuracy (mean and standard deviation over trials), iterations, seconds."""
+    """Return every point of Figure 1: accuracy (mean and standard deviation over trials), iterations, seconds."""
     rows = []
     for (name, model, k), spot in grid.items():
         row: Row = {"set": name, "method": model, "annotators": k}
@@ -44,7 +44,7 @@ def figure1(grid: Grid) -> pl.DataFrame:
 
 
 def table1(grid: Grid) -> pl.DataFrame:
-    """Returns the speed-ups in time and iterations, averaged over the numbers of annotators from 2.
+    """Return the speed-ups in time and iterations, averaged over the numbers of annotators from 2.
 
     The paper's averages leave out one annotator, where nothing is left to decide: its own curves say so.
     """
@@ -63,7 +63,7 @@ def table1(grid: Grid) -> pl.DataFrame:
 
 
 def table2(grid: Grid) -> pl.DataFrame:
-    """Returns the negative log-likelihood at convergence with all annotators: the mean over the trials."""
+    """Return the negative log-likelihood at convergence with all annotators: the mean over the trials."""
     rows = []
     for name in dict.fromkeys(name for name, _, _ in grid):
         for model in published.FAMILY:
@@ -74,13 +74,13 @@ def table2(grid: Grid) -> pl.DataFrame:
 
 
 def table3(online: pl.DataFrame) -> pl.DataFrame:
-    """Returns accuracy, seconds and iterations of online aggregation on SP with all annotators."""
+    """Return accuracy, seconds and iterations of online aggregation on SP with all annotators."""
     last = online.filter(pl.col("annotators") == pl.col("annotators").max())
     return frame([_measured({}, row, "table3") for row in last.to_dicts()])
 
 
 def table4(grid: Grid, online: pl.DataFrame) -> pl.DataFrame:
-    """Returns FDS against online FDS on SP for 2 to 5 annotators, and online DS and Hybrid beside them."""
+    """Return FDS against online FDS on SP for 2 to 5 annotators, and online DS and Hybrid beside them."""
     paper = published.figures()["table4"]
     rows = []
     for place, k in enumerate(paper["annotators"]):
@@ -96,7 +96,7 @@ METHOD_ORDER = ("fds", "online fds", "online ds", "online hybrid")
 
 
 def table5(multiple: pl.DataFrame) -> pl.DataFrame:
-    """Returns accuracy, seconds and iterations with several correct options; the paper's are of another data set."""
+    """Return accuracy, seconds and iterations with several correct options; the paper's are of another data set."""
     return frame([_measured({"set": row["set"]}, row, "table5") for row in multiple.to_dicts()])
 
 
@@ -109,18 +109,18 @@ def _measured(head: Row, row: Row, table: str) -> Row:
 
 
 def write(found: pl.DataFrame, folder: Path, name: str) -> None:
-    """Writes a table as NAME.csv, to the last digit, and NAME.md, for people."""
+    """Write a table as NAME.csv, to the last digit, and NAME.md, for people."""
     write_frame(found, folder / f"{name}.csv")
     write_text(markdown(found), folder / f"{name}.md")
 
 
 def write_text(text: str, path: Path) -> None:
-    """Writes a text file whole or not at all."""
+    """Write a text file whole or not at all."""
     write_aside(path, lambda aside: aside.write_text(text, encoding="utf-8"))
 
 
 def markdown(found: pl.DataFrame) -> str:
-    """Returns a frame as a Markdown table, figures to the right and no more digits than people read.
+    """Return a frame as a Markdown table, figures to the right and no more digits than people read.
 
     >>> print(markdown(pl.DataFrame({"set": ["bm"], "accuracy difference": [0.01234]})))
     | set | accuracy difference |

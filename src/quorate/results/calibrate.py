@@ -10,22 +10,20 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from quorate.data.votes import Gold
 from quorate.errors import InputError
-from quorate.gold import Gold
 from quorate.io.answers import gold_codes, read_gold
 from quorate.io.sources import Source
-from quorate.result import Result
-from quorate.temperature import fit_temperature
-from quorate.tempering import posterior_pieces, tempered_fit
+from quorate.results.result import Result
+from quorate.results.temperature import fit_temperature, posterior_pieces, tempered_fit
 
 LEAST: Final = 10  # tasks below which a temperature is a guess
 FOLDS: Final = 2
-
 Refit = Callable[[Source], Result]  # the same fit, with other gold
 
 
 def calibrated(result: Result, calibrate: Source | bool, gold: pl.DataFrame | None, refit: Refit) -> Result:
-    """Returns a result at the temperature that suits known labels best.
+    """Return a result at the temperature that suits known labels best.
 
     `calibrate` gives these labels; nothing is learned from them. With True they are the gold, of which each half is
     judged by a fit that has seen only the other half: a fit that has learned from a task cannot be asked how sure it is of it.
@@ -41,7 +39,7 @@ def calibrated(result: Result, calibrate: Source | bool, gold: pl.DataFrame | No
 
 
 def _crossed(gold: pl.DataFrame, refit: Refit) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-    """Returns what fits that did not see them say of gold tasks, [gold, K], and their labels, [gold]."""
+    """Return what fits that did not see them say of gold tasks, [gold, K], and their labels, [gold]."""
     fold = gold["task"].rank("ordinal").to_numpy() % FOLDS  # by the task's text: the same in any order
     parts = []
     for hidden in range(FOLDS):
@@ -51,7 +49,7 @@ def _crossed(gold: pl.DataFrame, refit: Refit) -> tuple[NDArray[np.float64], NDA
 
 
 def _judged(result: Result, known: Gold) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-    """Returns the posterior of the tasks that are known here and no gold of the fit, [tasks, K], and their labels."""
+    """Return the posterior of the tasks that are known here and no gold of the fit, [tasks, K], and their labels."""
     codes = gold_codes(known, result.votes.tasks)
     learned_from = result.fit.task_columns.get("gold")
     if learned_from is not None:

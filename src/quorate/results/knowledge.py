@@ -1,24 +1,27 @@
-"""What was learned of workers, carried over to other votes: to predict new tasks, and to start a fit warm."""
+"""What a fit has learned of workers and labels: taken out of it, merged, and carried over to other votes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
-from quorate import settings
-from quorate.bounds import require_array
-from quorate.errors import InputError
-from quorate.exact import LOG_UNIT, sum_of, whole
-from quorate.io.ids import matched
-from quorate.knowledge import Knowledge
-from quorate.params import Parameters
-from quorate.settings import Choice, Rules
-from quorate.temperature import TEMPERATURE
-from quorate.votes import Panel
+from quorate.data import options
+from quorate.data.bounds import require_array
+from quorate.data.counts import Knowledge, Parameters
+from quorate.data.exact import LOG_UNIT, sum_of, whole
+from quorate.data.fit import Fit
+from quorate.data.options import Choice, Rules
+from quorate.data.vocabulary import Vocabulary
+from quorate.data.votes import Panel
+from quorate.errors import InputError, listed
+from quorate.io.ids import column, matched, sort_order, vocabulary
+from quorate.kernels import reference
+from quorate.results.temperature import TEMPERATURE
 
 Floats = NDArray[np.float64]
 LENT = 0.01  # votes of the mean worker that free a warm start from what was never seen
@@ -57,10 +60,10 @@ class Learned:
             array = require_array(name, getattr(self, name), np.float64, shape)
             if np.isnan(array).any():
                 raise InputError(f"{name} holds NaN: give numbers")
-        settings.check({"scoring": self.scoring, "temperature": self.temperature}, RULES)
+        options.check({"scoring": self.scoring, "temperature": self.temperature}, RULES)
 
     def confusion(self, worker: int) -> Floats:
-        """Returns pi_cl of one worker, [K true, K given]; that of the population for an unknown one (-1)."""
+        """Return pi_cl of one worker, [K true, K given]; that of the population for an unknown one (-1)."""
         known = self.knowledge
         if worker < 0:
             return known.mean_worker().T
@@ -85,7 +88,7 @@ class Transferred(NamedTuple):
 
 
 def transfer(learned: Learned, panel: Panel) -> Transferred:
-    """Returns the parameters for the votes of a panel over the same labels; unknown workers are like the population."""
+    """Return the parameters for the votes of a panel over the same labels; unknown workers are like the population."""
     known, k = learned.knowledge, panel.n_labels
     worker = matched(panel.workers, known.workers)
     skill = None if learned.skill is None else _skills(learned, worker)
@@ -102,13 +105,13 @@ def transfer(learned: Learned, panel: Panel) -> Transferred:
 
 
 def _shares(known: Knowledge) -> Floats | None:
-    """Returns the shares of the labels among the tasks, [K]; None where no task is known."""
+    """Return the shares of the labels among the tasks, [K]; None where no task is known."""
     total = sum_of(known.class_counts)
     return known.class_counts / total if total > 0 else None
 
 
 def loosened(learned: Learned, lent: float = LENT) -> Learned:
-    """Returns what was learned with a little of the mean worker lent to every worker.
+    """Return what was learned with a little of the mean worker lent to every worker.
 
     A cell that no vote has filled yet is 0, and would forbid for good what new votes may tell: expectation-maximisation
     never leaves a 0. A new fit that goes on from here gets that freedom, and no more.
@@ -127,19 +130,19 @@ def loosened(learned: Learned, lent: float = LENT) -> Learned:
 
 
 def possible_labels(panel: Panel, expected: Floats | NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Returns which labels there are, [K]: those that somebody gave, and those of which tasks are expected, [K]."""
+    """Return which labels there are, [K]: those that somebody gave, and those of which tasks are expected, [K]."""
     out: NDArray[np.bool_] = expected > 0
     out[panel.row_label] = True
     return out
 
 
 def other_labels(possible: NDArray[np.bool_]) -> int:
-    """Returns how many labels an error can fall on: those that there are, but one."""
+    """Return how many labels an error can fall on: those that there are, but one."""
     return max(int(possible.sum()) - 1, 1)
 
 
 def coin_table(panel: Panel, right: Floats, wrong: Floats, others: int) -> Floats:
-    """Returns log pi, [rows, K], where a worker is right with one probability, [workers], and errors fall on other labels alike.
+    """Return log pi, [rows, K], where a worker is right with one probability, [workers], and errors fall on other labels alike.
 
     The probability to be wrong, [workers], is given beside it: near 1 a difference would lose its digits.
     """
@@ -165,7 +168,7 @@ def _confusions(learned: Learned, panel: Panel, worker: NDArray[np.int64]) -> Fl
 
 
 def _skills(learned: Learned, worker: NDArray[np.int64]) -> Floats:
-    """Returns the weight or accuracy of each worker of other votes, [workers]; an unknown one has that of the mean vote."""
+    """Return the weight or accuracy of each worker of other votes, [workers]; an unknown one has that of the mean vote."""
     assert learned.skill is not None
     votes = learned.knowledge.by_worker(learned.knowledge.counts).sum(axis=1) if len(learned.skill) else np.zeros(0)
     total = float(votes.sum())
@@ -174,5 +177,153 @@ def _skills(learned: Learned, worker: NDArray[np.int64]) -> Floats:
 
 
 def _rows(array: Floats, place: NDArray[np.int64]) -> Floats:
-    """Returns the lines at these places, whatever for -1."""
+    """Return the lines at these places, whatever for -1."""
     return array[np.maximum(place, 0)] if len(array) else np.ones((len(place), *array.shape[1:]))
+
+
+def learned_from(
+    panel: Panel, fit: Fit, *, model: str, settings: Any, scoring: str, history: Knowledge | None = None, facts: Any = None
+) -> Learned:
+    """Return what a fit has learned, and what its history knew before it."""
+    own = Knowledge(
+        worker_ptr=panel.worker_ptr,
+        row_label=panel.row_label,
+        workers=panel.workers,
+        labels=panel.labels,
+        counts=fit.statistics.counts.astype(np.float64),
+        class_counts=fit.statistics.class_counts.astype(np.float64),
+    )
+    prior, k = fit.params.prior, panel.n_labels
+    shared = np.full((k, k), prior.smoothing) + (0.0 if prior.workers is None else prior.workers.shared)
+    mine = Learned(
+        model=model,
+        settings=settings,
+        scoring=scoring,
+        knowledge=own,
+        table=fit.params.table,
+        denominators=fit.params.denominators(),
+        shared=shared,
+        priors=fit.params.priors if fit.scored_by is None else fit.scored_by,
+        skill=fit.skill,
+        iterations=fit.trace[-1].iteration if fit.trace else 0,
+        temperature=fit.temperature,
+        facts=facts or {},
+    )
+    return mine if history is None else _with_history(mine, history)
+
+
+def _with_history(mine: Learned, history: Knowledge) -> Learned:
+    """Return what was learned, with the rows and workers that only the history knows."""
+    own = mine.knowledge
+    past = over(history, own.labels)
+    every = added(own, past)
+    place = every.row_of(matched(own.workers, every.workers)[own.row_worker()], own.row_label)
+    worker = matched(own.workers, every.workers)
+    denominators = every.by_worker(every.counts) + mine.shared.sum(axis=0)  # of workers whom only the history knows
+    denominators[worker] = mine.denominators
+    with np.errstate(divide="ignore", invalid="ignore"):
+        believed = np.log(every.counts + mine.shared[every.row_label])
+        table = believed - np.repeat(np.log(denominators), np.diff(every.worker_ptr), axis=0)
+    table[np.isnan(table)] = -np.inf
+    table[place] = mine.table
+    skill = None if mine.skill is None else _counted_skill(every, mine)
+    if skill is not None and mine.skill is not None:
+        skill[worker] = mine.skill
+    return replace(mine, knowledge=every, table=table, denominators=denominators, skill=skill)
+
+
+def merged(first: Learned, second: Learned) -> Learned:
+    """Return the knowledge of both, and the parameters that follow from it."""
+    if first.scoring != second.scoring:
+        raise InputError(f"a model of {first.model!r} and one of {second.model!r} have nothing to add: merge the same kind")
+    if set(first.knowledge.labels.texts()) != set(second.knowledge.labels.texts()):
+        raise InputError(
+            f"the models are over other labels ({listed(first.knowledge.labels.ids())}, and "
+            f"{listed(second.knowledge.labels.ids())}): merge models over the same labels"
+        )
+    every = added(first.knowledge, over(second.knowledge, first.knowledge.labels))
+    shared = first.shared
+    table, totals = reference.confusion_table(every.counts + shared[every.row_label], every.worker_ptr, 0.0)
+    denominators = every.by_worker(every.counts) + shared.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shift = np.log(totals) - np.log(denominators)
+    shift[~np.isfinite(shift)] = 0.0
+    table += np.repeat(shift, np.diff(every.worker_ptr), axis=0)
+    numbers = {
+        name: a + b
+        for name in ("votes", "tasks")
+        if isinstance(a := first.facts.get(name), int) and isinstance(b := second.facts.get(name), int)
+    }
+    return replace(
+        first,
+        knowledge=every,
+        table=table,
+        denominators=denominators,
+        priors=_merged_priors(first, second, every),
+        skill=None if first.skill is None else _counted_skill(every, first),
+        iterations=max(first.iterations, second.iterations),
+        temperature=1.0,  # how sure the merged model may be is not known
+        facts=numbers,
+    )
+
+
+def _merged_priors(first: Learned, second: Learned, every: Knowledge) -> Floats:
+    """Return the priors of two together, [K]: what both say where they are fixed, else the shares of the labels."""
+    total = float(every.class_counts.sum())
+    if first.settings.get("class_priors") != "uniform":
+        return every.class_counts / total if total else first.priors
+    other = second.priors[matched(first.knowledge.labels, second.knowledge.labels)]
+    if np.array_equal(first.priors, other):
+        return first.priors
+    possible = (first.priors > 0) | (other > 0)
+    return possible / max(int(possible.sum()), 1)
+
+
+def _counted_skill(known: Knowledge, learned: Learned) -> Floats:
+    """Return weights or accuracies from the votes that met the true label, and the pseudo-votes of every worker, [workers]."""
+    there = possible_labels(known, learned.priors)
+    right = known.by_worker(known.counts[np.arange(known.n_rows), known.row_label]) + np.diag(learned.shared)[there].sum()
+    total = known.by_worker(known.counts.sum(axis=1)) + learned.shared[np.ix_(there, there)].sum()
+    accuracy: Floats = right / np.where(total > 0, total, 1.0)
+    return known.n_labels * accuracy - 1.0 if learned.scoring == "weight" else accuracy
+
+
+def added(first: Knowledge, second: Knowledge) -> Knowledge:
+    """Return the sum of two over the same labels in the same order."""
+    k = max(first.n_labels, 1)
+    new = second.workers.take(np.flatnonzero(matched(second.workers, first.workers) < 0))
+    parts = [column(v) for v in (first.workers, new) if len(v)] or [column(first.workers)]
+    if len({part.dtype for part in parts}) > 1:  # numbers in one, texts in the other: an id is its text
+        parts = [part.cast(pl.String) for part in parts]
+    ids = vocabulary(pl.concat(parts, rechunk=True))
+    order = sort_order(ids)
+    workers = ids.take(order)
+    cells = [
+        matched(part.workers, workers)[part.row_worker()] * k + part.row_label for part in (first, second)
+    ]  # (worker, given label) pairs of both
+    rows, where = np.unique(np.concatenate(cells), return_inverse=True)
+    counts = np.zeros((len(rows), first.n_labels))
+    np.add.at(counts, where[: len(cells[0])], first.counts)
+    np.add.at(counts, where[len(cells[0]) :], second.counts)
+    row_worker, row_label = np.divmod(rows, k)
+    return Knowledge(
+        worker_ptr=np.searchsorted(row_worker, np.arange(len(workers) + 1)).astype(np.int64),
+        row_label=row_label.astype(np.int32),
+        workers=workers,
+        labels=first.labels,
+        counts=counts,
+        class_counts=first.class_counts + second.class_counts,
+    )
+
+
+def over(known: Knowledge, labels: Vocabulary) -> Knowledge:
+    """Return knowledge over other labels that hold all of its own: what was never seen has no count."""
+    place = matched(known.labels, labels)
+    if len(labels) == known.n_labels and (place == np.arange(len(labels))).all():
+        return replace(known, labels=labels)
+    order = np.lexsort((place[known.row_label], known.row_worker()))
+    counts, class_counts = np.zeros((known.n_rows, len(labels))), np.zeros(len(labels))
+    counts[:, place] = known.counts[order]
+    class_counts[place] = known.class_counts
+    row_label = place[known.row_label][order].astype(np.int32)
+    return replace(known, row_label=row_label, labels=labels, counts=counts, class_counts=class_counts)

@@ -12,19 +12,18 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import polars as pl
 
-from quorate import learning
+from quorate.data.counts import Knowledge
+from quorate.data.options import MOST_VOTES, Number
+from quorate.data.prior import ClassPrior, Others
+from quorate.data.vocabulary import Vocabulary, text_of
+from quorate.data.votes import Panel
 from quorate.errors import InputError, OptionError, listed, shown
 from quorate.io import container
 from quorate.io.frames import kind_of
 from quorate.io.ids import matched, narrowed, prepared, sort_order, vocabulary
-from quorate.io.read import read_frame
-from quorate.io.sources import Source
-from quorate.knowledge import Knowledge
-from quorate.prior import ClassPrior, Others
-from quorate.settings import MOST_VOTES, Number
-from quorate.transfer import Learned
-from quorate.vocabulary import Vocabulary, text_of
-from quorate.votes import Panel
+from quorate.io.sources import Source, read_frame
+from quorate.results import knowledge, model_file
+from quorate.results.knowledge import Learned
 
 Priors: TypeAlias = Mapping[Any, float] | Iterable[float] | str | Any
 CLOSE = 1e-6  # class priors sum to one within this
@@ -35,23 +34,23 @@ class HasLearned(Protocol):
     """A fit: a result, or a model that was saved."""
 
     def learned(self) -> Learned:
-        """Returns what it has learned."""
+        """Return what it has learned."""
         ...
 
 
 def as_learned(source: object, what: str) -> Learned:
-    """Returns what a result, a loaded model or a saved file has learned."""
+    """Return what a result, a loaded model or a saved file has learned."""
     if isinstance(source, Learned):
         return source
     if isinstance(source, HasLearned):
         return source.learned()
     if isinstance(source, str | os.PathLike):
-        return learning.load(Path(source))
+        return model_file.load(Path(source))
     raise InputError(f"{what} is {shown(source)}: give a result, a loaded model, or the path of a saved one")
 
 
 def as_knowledge(source: Source | Knowledge | Learned | HasLearned) -> Knowledge:
-    """Returns a history: as it is, of a fit, of a saved model, or a table with the columns worker, true, given and count."""
+    """Return a history: as it is, of a fit, of a saved model, or a table with the columns worker, true, given and count."""
     if isinstance(source, Knowledge):
         return source
     if isinstance(source, Learned | HasLearned) or (
@@ -91,15 +90,15 @@ def as_knowledge(source: Source | Knowledge | Learned | HasLearned) -> Knowledge
 
 
 def pseudo_votes(known: Knowledge, panel: Panel) -> Others:
-    """Returns the history of the workers at hand, in their codes."""
-    past = learning.over(known, panel.labels)
+    """Return the history of the workers at hand, in their codes."""
+    past = knowledge.over(known, panel.labels)
     worker = matched(past.workers, panel.workers)[past.row_worker()]
     mine = worker >= 0
     return Others(worker[mine], past.row_label[mine].astype(np.int64), past.counts[mine])
 
 
 def class_prior(priors: Priors, weight: float | None, labels: Vocabulary) -> ClassPrior:
-    """Returns class priors that a caller gives: by label, in label order, as a frame, or "uniform"."""
+    """Return class priors that a caller gives: by label, in label order, as a frame, or "uniform"."""
     if weight is not None:
         Number(least=0, most=MOST_VOTES).check("priors_weight", weight)
         weight = float(weight)

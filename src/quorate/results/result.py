@@ -13,25 +13,24 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from quorate import learning
+from quorate.data.counts import Knowledge
+from quorate.data.fit import Fit, TraceRow
+from quorate.data.votes import Votes, piece
 from quorate.engines.base import Engine, Session
 from quorate.engines.memory import require_probabilities
 from quorate.engines.registry import resolve
 from quorate.errors import InputError, shown
-from quorate.fit import Fit, TraceRow
 from quorate.io import frames
 from quorate.io.encode import over_labels
 from quorate.io.ids import column, label_columns
 from quorate.io.sources import Source
 from quorate.io.write import check_files
-from quorate.knowledge import Knowledge
-from quorate.learning import learned_from
-from quorate.tempering import posterior_pieces, tempered_fit
-from quorate.transfer import Learned, transfer
-from quorate.votes import Votes, piece
+from quorate.results import model_file
+from quorate.results.knowledge import Learned, learned_from, transfer
+from quorate.results.temperature import posterior_pieces, tempered_fit
 
 if TYPE_CHECKING:
-    from quorate.trust.verdicts import Assessment
+    from quorate.results.trust.verdicts import Assessment
 
 CHUNK = 1 << 20  # tasks looked at at once, so that copies stay small
 
@@ -53,7 +52,7 @@ class Result:
     session: Session
     model: str  # its name
     settings: Mapping[str, object]
-    scoring: str = "confusion"  # how votes are scored: see quorate.transfer
+    scoring: str = "confusion"  # how votes are scored: see quorate.results.knowledge
     history: Knowledge | None = None  # what was known of the workers beforehand
     gold_given: int = 0  # gold tasks, with votes or without
     used: Learned | None = None  # the model that predicted this, where it was not fitted
@@ -138,7 +137,7 @@ class Result:
         return len(self.votes.unvoted)
 
     def confusion(self, worker: object) -> Any:
-        """Returns pi_cl of one worker: a row per true label, a column per given label.
+        """Return pi_cl of one worker: a row per true label, a column per given label.
 
         >>> import quorate as qr
         >>> result = qr.aggregate([(1, "ann", "cat"), (1, "bob", "cat"), (1, "eve", "dog"), (2, "ann", "dog")], model="mv")
@@ -151,7 +150,7 @@ class Result:
         return self._native(pl.DataFrame({"true": column(self.votes.labels), **columns}))
 
     def confusion_matrix(self, worker: object) -> NDArray[np.float64]:
-        """Returns pi_cl of one worker, [K true, K given]; zeros where the worker never met the true label."""
+        """Return pi_cl of one worker, [K true, K given]; zeros where the worker never met the true label."""
         code = int(self.votes.workers.codes([worker])[0])
         if code < 0:
             raise InputError(f"worker {shown(worker)} has no votes here; there are {self.votes.n_workers} workers")
@@ -187,7 +186,7 @@ class Result:
         return [] if known is None else list(column(self.votes.workers, np.flatnonzero(~known)))
 
     def learned(self) -> Learned:
-        """Returns what was learned of workers and labels: what `save` writes."""
+        """Return what was learned of workers and labels: what `save` writes."""
         if self.used is not None:
             return self.used
         v = self.votes
@@ -201,9 +200,9 @@ class Result:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes what was learned (not the votes, nor the labels of tasks) to one file, for `quorate.load`."""
+        """Write what was learned (not the votes, nor the labels of tasks) to one file, for `quorate.load`."""
         check_files({"the model": path}, {"the votes": getattr(self.votes, "folder", None)})  # encoded votes know their folder
-        learning.save(Path(path), self.learned())
+        model_file.save(Path(path), self.learned())
 
     def predict(
         self,
@@ -216,7 +215,7 @@ class Result:
         label: str | None = None,
         duplicates: str = "all",
     ) -> Result:
-        """Returns the labels of other tasks under what was learned here; nothing is learned from their votes.
+        """Return the labels of other tasks under what was learned here; nothing is learned from their votes.
 
         Workers without a vote here are taken for the mean worker, and named by `unknown_workers`.
 
@@ -231,16 +230,16 @@ class Result:
         return predicted(self.learned(), known, place)
 
     def labels_frame(self) -> pl.DataFrame:
-        """Returns `labels` as a polars frame, whatever the caller's kind."""
+        """Return `labels` as a polars frame, whatever the caller's kind."""
         return _joined(self.label_batches())
 
     def probabilities_frame(self) -> pl.DataFrame:
-        """Returns `probabilities` as a polars frame, whatever the caller's kind; too little memory is foreseen and said."""
+        """Return `probabilities` as a polars frame, whatever the caller's kind; too little memory is foreseen and said."""
         require_probabilities(self.votes)
         return _joined(self.probability_batches())
 
     def label_batches(self) -> Iterator[pl.DataFrame]:
-        """Yields `labels` as polars frames, one after the other: all at once, unless the votes lie on disk."""
+        """Yield `labels` as polars frames, one after the other: all at once, unless the votes lie on disk."""
         outcome, votes, told = self.fit.outcome, self.votes, self.fit.task_columns
         labels, frame = column(votes.labels), None
         for cut, tasks, sizes in votes.task_parts():
@@ -264,7 +263,7 @@ class Result:
             yield pl.DataFrame({"task": ids}).select(**nothing)
 
     def probability_batches(self) -> Iterator[pl.DataFrame]:
-        """Yields `probabilities` as polars frames, one after the other: all at once, unless the votes lie on disk."""
+        """Yield `probabilities` as polars frames, one after the other: all at once, unless the votes lie on disk."""
         names = label_columns(self.votes.labels.texts(), "task")
         pieces = posterior_pieces(self.fit, self.session)
         rest = np.zeros((0, len(names)))
@@ -279,7 +278,7 @@ class Result:
         next(pieces, None)  # lets them close what they have opened
 
     def workers_frame(self, *, trust: bool = True) -> pl.DataFrame:
-        """Returns `workers` as a polars frame, whatever the caller's kind; without `trust` what costs no pass alone."""
+        """Return `workers` as a polars frame, whatever the caller's kind; without `trust` what costs no pass alone."""
         votes = self._by_worker(self.votes.votes_per_row())
         return pl.DataFrame(
             {
@@ -293,7 +292,7 @@ class Result:
         )
 
     def _cuts(self) -> list[slice]:
-        """Returns the tasks as slices that are looked at at once: all of them, where they are in memory."""
+        """Return the tasks as slices that are looked at at once: all of them, where they are in memory."""
         n, size = self.votes.n_tasks, CHUNK if self.is_on_disk else max(self.votes.n_tasks, 1)
         return [slice(start, start + size) for start in range(0, n, size)]
 
@@ -304,12 +303,12 @@ class Result:
 
     @cached_property
     def _assessment(self) -> Assessment:
-        from quorate.trust.verdicts import assess
+        from quorate.results.trust.verdicts import assess
 
         return assess(self.votes, self.fit.outcome.labels, self.session.gold())
 
     def _trust_columns(self) -> dict[str, Any]:
-        from quorate.trust.verdicts import VERDICTS
+        from quorate.results.trust.verdicts import VERDICTS
 
         found = self._assessment
         return {
@@ -322,7 +321,7 @@ class Result:
         }
 
     def _agreeing(self) -> NDArray[np.int64]:
-        """Returns the votes of each row that equal the label of their task, [rows]."""
+        """Return the votes of each row that equal the label of their task, [rows]."""
         v, out = self.votes, np.zeros(self.votes.n_rows, np.int64)
         for part, whole_ptr, whole_row in v.parts():
             labels = piece(self.fit.outcome.labels, part)
@@ -347,7 +346,7 @@ def _joined(frames: Iterator[pl.DataFrame]) -> pl.DataFrame:
 
 
 def predicted(learned: Learned, votes: Votes, engine: str | Engine = "auto", threads: int | None = None) -> Result:
-    """Returns the labels of votes under a model that was learned on others."""
+    """Return the labels of votes under a model that was learned on others."""
     votes = over_labels(votes, learned.knowledge.labels, "model")
     given = learned.settings
     session = resolve(engine, threads).load(votes, seed=cast(int, given["seed"]), ties=cast(str, given["ties"]))

@@ -11,16 +11,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from quorate import learning
-from quorate.beliefs import HasLearned, as_learned
+from quorate.data.votes import Votes
 from quorate.engines.base import Engine
 from quorate.engines.registry import resolve
 from quorate.errors import InputError, shown
 from quorate.io.ids import column, label_columns
 from quorate.io.sources import Source
-from quorate.result import Result, predicted
-from quorate.transfer import Learned
-from quorate.votes import Votes
+from quorate.results import knowledge, model_file
+from quorate.results.knowledge import Learned
+from quorate.results.known import HasLearned, as_learned
+from quorate.results.result import Result, predicted
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -78,14 +78,14 @@ class FittedModel:
         return pl.DataFrame({"label": column(self.content.knowledge.labels), "prior": self.content.priors})
 
     def confusion(self, worker: object = None) -> pl.DataFrame:
-        """Returns pi_cl of one worker, or of the population: a row per true label, a column per given label."""
+        """Return pi_cl of one worker, or of the population: a row per true label, a column per given label."""
         labels = self.content.knowledge.labels
         matrix = self.confusion_matrix(worker)
         columns = {name: matrix[:, given] for given, name in enumerate(label_columns(labels.texts(), "true"))}
         return pl.DataFrame({"true": column(labels), **columns})
 
     def confusion_matrix(self, worker: object = None) -> NDArray[np.float64]:
-        """Returns pi_cl of one worker, or of the population, [K true, K given]."""
+        """Return pi_cl of one worker, or of the population, [K true, K given]."""
         if worker is None:
             return self.content.confusion(-1)
         code = int(self.content.knowledge.workers.codes([worker])[0])
@@ -104,27 +104,27 @@ class FittedModel:
         label: str | None = None,
         duplicates: str = "all",
     ) -> Result:
-        """Returns the labels of votes under what was learned; unknown workers are taken for the mean one, and named."""
+        """Return the labels of votes under what was learned; unknown workers are taken for the mean one, and named."""
         place = resolve(engine, threads, source=votes)
         known = place.read(votes, task=task, worker=worker, label=label, duplicates=duplicates)
         return predicted(self.content, known, place)
 
     def learned(self) -> Learned:
-        """Returns what was learned, in codes."""
+        """Return what was learned, in codes."""
         return self.content
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the model to one file, whole or not at all; the same model gives the same bytes."""
-        learning.save(Path(path), self.content)
+        """Write the model to one file, whole or not at all; the same model gives the same bytes."""
+        model_file.save(Path(path), self.content)
 
 
 def load(path: str | os.PathLike[str]) -> FittedModel:
-    """Returns the model that `result.save` or `quorate aggregate --save` wrote; `FittedModel` has an example."""
-    return FittedModel(learning.load(Path(path)))
+    """Return the model that `result.save` or `quorate aggregate --save` wrote; `FittedModel` has an example."""
+    return FittedModel(model_file.load(Path(path)))
 
 
 def merge(first: HasLearned | str | os.PathLike[str], second: HasLearned | str | os.PathLike[str], *more: Any) -> FittedModel:
-    """Returns a model that knows what all of these know: results, loaded models or files, over the same labels.
+    """Return a model that knows what all of these know: results, loaded models or files, over the same labels.
 
     >>> import quorate as qr
     >>> monday, tuesday = (qr.aggregate(qr.simulate(tasks=100, workers=8, seed=s).votes) for s in (1, 2))
@@ -133,5 +133,5 @@ def merge(first: HasLearned | str | os.PathLike[str], second: HasLearned | str |
     """
     whole = as_learned(first, "the first model")
     for other in (second, *more):
-        whole = learning.merged(whole, as_learned(other, "a model to merge"))
+        whole = knowledge.merged(whole, as_learned(other, "a model to merge"))
     return FittedModel(whole)

@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 from quorate.errors import InputError, listed, shown
 from quorate.io import frames
 from quorate.io.ids import column, label_columns
-from quorate.io.sets import SetVotes, gold_of_options
-from quorate.io.sources import Source
-from quorate.models.base import Model
-from quorate.result import Result
+from quorate.io.sets import SetVotes
+from quorate.results.result import Result
 
 YES = 1  # the code of "yes"
 
@@ -70,7 +68,7 @@ class MultiResult:
         return self._native(self.workers_frame())
 
     def confusion(self, worker: object, option: object = None) -> Any:
-        """Returns the 2 x 2 confusion of a worker (for one option where each was fitted apart): rows true, columns said."""
+        """Return the 2 x 2 confusion of a worker (for one option where each was fitted apart): rows true, columns said."""
         if len(self.results) == 1:
             return self.results[0].confusion(worker)
         code = int(self.votes.options.codes([option])[0])
@@ -79,7 +77,7 @@ class MultiResult:
         return self.results[code].confusion(worker)
 
     def labels_frame(self) -> pl.DataFrame:
-        """Returns `labels` as a polars frame, whatever the caller's kind."""
+        """Return `labels` as a polars frame, whatever the caller's kind."""
         names = self.votes.options.texts()
         chosen, tie = self._matrix("labels") == YES, self._matrix("tie")
         sets = pl.Series([[names[o] for o in np.flatnonzero(line)] for line in chosen], dtype=pl.List(pl.String))
@@ -100,7 +98,7 @@ class MultiResult:
         return pl.concat([voted, left], how="diagonal")
 
     def probabilities_frame(self) -> pl.DataFrame:
-        """Returns `probabilities` as a polars frame, whatever the caller's kind."""
+        """Return `probabilities` as a polars frame, whatever the caller's kind."""
         yes = [r.probabilities_frame()["yes"].to_numpy() for r in self.results]
         shape = len(self.votes.tasks), len(self.votes.options)
         matrix = yes[0].reshape(shape) if len(yes) == 1 else np.stack(yes, axis=1)
@@ -108,7 +106,7 @@ class MultiResult:
         return pl.DataFrame({"task": column(self.votes.tasks), **{n: matrix[:, o] for o, n in enumerate(names)}})
 
     def workers_frame(self) -> pl.DataFrame:
-        """Returns `workers` as a polars frame, whatever the caller's kind."""
+        """Return `workers` as a polars frame, whatever the caller's kind."""
         frame = pl.concat([r.workers_frame(trust=False) for r in self.results], how="diagonal")
         weighted = pl.col("accuracy", "agreement") * pl.col("votes")
         every = frame.group_by("worker", maintain_order=True).agg(weighted.sum() / pl.col("votes").sum(), pl.col("votes").sum())
@@ -123,24 +121,10 @@ class MultiResult:
         return {"gold": marked[:, 0]}  # a gold set tells of every option
 
     def _matrix(self, name: str) -> NDArray[Any]:
-        """Returns a figure of the outcome by task and option, [tasks, K]."""
+        """Return a figure of the outcome by task and option, [tasks, K]."""
         parts = [getattr(r.fit.outcome, name) for r in self.results]
         shape = len(self.votes.tasks), len(self.votes.options)
         return parts[0].reshape(shape) if len(parts) == 1 else np.stack(parts, axis=1)
 
     def _native(self, frame: pl.DataFrame) -> Any:
         return frames.native(frame, self.votes.frame_kind)
-
-
-def fit_sets(
-    votes: SetVotes,
-    model: Model,
-    *,
-    per_option: bool = False,
-    gold: Source | None = None,
-    **watch: Any,
-) -> MultiResult:
-    """Returns the sets a model finds: one confusion per worker pooled over options, or each option fitted apart."""
-    problems = [votes.of_option(o) for o in range(len(votes.options))] if per_option and len(votes.options) else [votes.binary]
-    standards = None if gold is None else gold_of_options(gold, votes.options)
-    return MultiResult(votes, tuple(model.fit(p, gold=standards, **watch) for p in problems), model.name)

@@ -7,23 +7,29 @@ stays 0 at every temperature, however wrong it was, and its logarithm is infinit
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.data.fit import Fit
+from quorate.data.options import Number
+from quorate.data.votes import piece
+from quorate.engines.base import Session
 from quorate.errors import InputError, shown
-from quorate.settings import Number
 
 FLOOR: Final = 1e-12  # probabilities below this count as this: the logarithm stays finite
 COLDEST, HOTTEST = 0.05, 100.0  # where temperatures are sought: labels that are all right (wrong) would ask for 0 (infinity)
 TEMPERATURE: Final = Number(least=1e-6, most=1e6)  # where p^(1/T) neither overflows nor loses the order of labels
 STEPS: Final = 200  # far more than Newton with bisection takes
 EXACT: Final = 1e-12  # relative change of 1/T that ends the search
+Floats = NDArray[np.float64]
 
 
 def log_loss(posterior: NDArray[np.float64], truth: NDArray[np.integer]) -> float:
-    """Returns the mean of -log of the true labels' probabilities, which below `FLOOR` count as `FLOOR`.
+    """Return the mean of -log of the true labels' probabilities, which below `FLOOR` count as `FLOOR`.
 
     posterior [n, K]; truth [n] codes, -1 for a label that has no column (its probability is 0).
 
@@ -38,7 +44,7 @@ def log_loss(posterior: NDArray[np.float64], truth: NDArray[np.integer]) -> floa
 
 
 def tempered(posterior: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
-    """Returns p^(1/T), normalised in every line, [n, K]; T = 1 changes nothing, not even zeros.
+    """Return p^(1/T), normalised in every line, [n, K]; T = 1 changes nothing, not even zeros.
 
     >>> tempered(np.array([[0.9, 0.1]]), 2.0).round(3)
     array([[0.75, 0.25]])
@@ -51,7 +57,7 @@ def tempered(posterior: NDArray[np.float64], temperature: float) -> NDArray[np.f
 
 
 def fit_temperature(posterior: NDArray[np.float64], truth: NDArray[np.integer]) -> float:
-    """Returns the temperature between 0.05 and 100 with the smallest log loss; 1.0 where none is better than 1.
+    """Return the temperature between 0.05 and 100 with the smallest log loss; 1.0 where none is better than 1.
 
     posterior [n, K]; truth [n] codes below K. The log loss is convex in 1/T: its slope is the mean over tasks of the
     expected log-probability less that of the true label, which rises with 1/T, and Newton's method finds where it
@@ -112,3 +118,42 @@ def _check(posterior: NDArray[np.float64], truth: NDArray[np.integer] | None = N
     if odd.any():
         at = int(np.argmax(odd))
         raise InputError(f"code {at + 1} of truth is {truth[at]}: give codes from {least} to {lines[1] - 1}")
+
+
+def posterior_pieces(fit: Fit, session: Session) -> Iterator[tuple[slice, Floats]]:
+    """Yield (some tasks, their T_qc, [tasks, K]) of a fit, in task order; all at once where they are in memory."""
+    found = session.posterior() if fit.posterior is None else fit.posterior()
+    at = 0
+    for part in (found,) if isinstance(found, np.ndarray) else found:
+        yield slice(at, at + len(part)), part
+        at += len(part)
+
+
+def posterior_of(fit: Fit, session: Session) -> Floats:
+    """Return T_qc of a fit, [tasks, K]."""
+    pieces = [part for _, part in posterior_pieces(fit, session)]
+    return pieces[0] if len(pieces) == 1 else np.concatenate([np.zeros((0, len(fit.params.priors))), *pieces])
+
+
+def tempered_fit(fit: Fit, session: Session, temperature: float) -> Fit:
+    """Return a fit whose posteriors are raised to 1 / temperature; gold stays certain."""
+    if temperature == 1.0:
+        return fit
+    given, labels = fit.task_columns.get("gold"), fit.outcome.labels
+
+    def posterior() -> Iterator[Floats]:
+        for cut, plain in posterior_pieces(fit, session):
+            out = tempered(plain, temperature)
+            if given is not None:
+                certain = given[cut]
+                out[certain] = plain[certain]
+            yield out
+
+    def confidence() -> Iterator[Floats]:
+        at = 0
+        for part in posterior():
+            yield part[np.arange(len(part)), piece(labels, slice(at, at + len(part)))]
+            at += len(part)
+
+    outcome = replace(fit.outcome, confidence=session.keep(confidence()))
+    return replace(fit, outcome=outcome, posterior=posterior, temperature=temperature)

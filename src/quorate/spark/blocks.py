@@ -15,22 +15,22 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from quorate.data.exact import from_coarse
+from quorate.data.prior import Others
+from quorate.data.vocabulary import Vocabulary
+from quorate.data.votes import Panel
 from quorate.engines.base import Recipe, WorkerBlock
 from quorate.engines.shard import hashes
-from quorate.exact import from_coarse
 from quorate.io.ids import matched, sort_order, vocabulary
 from quorate.kernels import cpu, reference
 from quorate.kernels.core import compiled
-from quorate.prior import Others
 from quorate.spark.executor import Ends
-from quorate.vocabulary import Vocabulary
-from quorate.votes import Panel
 
 Floats = NDArray[np.float64]
 
 
 def block_of(workers: Vocabulary, blocks: int) -> NDArray[np.int64]:
-    """Returns the block of each worker, [workers]."""
+    """Return the block of each worker, [workers]."""
     kernels = reference if compiled() is None else cpu
     return (hashes(kernels, workers) % np.uint64(blocks)).astype(np.int64)
 
@@ -45,7 +45,7 @@ class Block(Panel):
 
     @classmethod
     def nobody(cls, labels: Vocabulary) -> Block:
-        """Returns a block without workers."""
+        """Return a block without workers."""
         nothing = np.zeros(0, np.int64)
         return cls(
             worker_ptr=np.zeros(1, np.int64),
@@ -57,7 +57,7 @@ class Block(Panel):
         )
 
     def votes_per_row(self) -> NDArray[np.int64]:
-        """Returns how many votes each row holds, [rows]."""
+        """Return how many votes each row holds, [rows]."""
         return self.per_row
 
     def workers_here(self) -> WorkerBlock:
@@ -73,7 +73,7 @@ class Named(NamedTuple):
     workers: Vocabulary
 
     def panel(self) -> Panel:
-        """Returns the block with the ids of its workers."""
+        """Return the block with the ids of its workers."""
         return replace(self.block, workers=self.workers)
 
 
@@ -85,7 +85,7 @@ class Ask(NamedTuple):
 
 
 def number(asks: Iterable[Ask], labels: Vocabulary) -> Named:
-    """Returns the block of the rows that parts ask for, sorted by worker, then label, whatever order parts come in."""
+    """Return the block of the rows that parts ask for, sorted by worker, then label, whatever order parts come in."""
     asked = [ask for ask in sorted(asks, key=lambda ask: ask.part) if len(ask.rows)]
     if not asked:
         nobody = Block.nobody(labels)
@@ -142,7 +142,7 @@ class BlockSummary(NamedTuple):
     digests: tuple[tuple[int, bytes], ...] = ()  # of the counts, by block
 
     def plus(self, other: BlockSummary) -> BlockSummary:
-        """Returns the sum of both."""
+        """Return the sum of both."""
         return BlockSummary(
             self.classes + other.classes,
             self.ends + other.ends,
@@ -173,7 +173,7 @@ class Receive:
     unit: float | None = None  # of soft counts, which are then brought back to scale
 
     def __call__(self, number: int, block: Block, before: State | None, mail: list[Count | Post]) -> State:
-        """Returns the state after a pass."""
+        """Return the state after a pass."""
         kind = np.int64 if self.hard else np.float64
         counts: NDArray[Any] = np.zeros((block.n_rows, self.width), kind)
         if self.delta and before is not None:
@@ -213,7 +213,7 @@ class Tabulate:
 
 
 def _of_votes(counts: NDArray[Any], table: Floats) -> float:
-    """Returns the part of C2 that votes have, without that of the priors."""
+    """Return the part of C2 that votes have, without that of the priors."""
     kernels: Any = reference if compiled() is None else cpu
     none = np.zeros(counts.shape[1], counts.dtype)
     return float(kernels.classification(counts, none, table, np.zeros(counts.shape[1])))

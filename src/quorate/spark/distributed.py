@@ -1,7 +1,7 @@
 """Passes on Spark whose rows stay on the executors: blocks of workers and parts of tasks that send messages to each other.
 
 A pass is one job. Blocks send lines of the table to the parts that asked for them; parts pass over their votes and send
-counts back; blocks add these up and take the M-step. The driver sees sums over all tasks and all workers, and runs `em.py`.
+counts back; blocks add these up and take the M-step. The driver sees sums over all tasks and workers, and runs `models/em.py`.
 """
 
 from __future__ import annotations
@@ -15,37 +15,26 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.data.counts import Lines, Parameters, Statistics
+from quorate.data.prior import Others
+from quorate.data.vocabulary import Vocabulary, text_of
+from quorate.data.votes import Panel
 from quorate.engines.base import Checkpoint, Estimate, PassSums, Recipe, WorkerBlock
 from quorate.engines.shard import Units, class_totals
 from quorate.errors import OptionError
 from quorate.io.ids import label_columns
 from quorate.kernels import reference
-from quorate.params import Lines, Parameters
-from quorate.prior import Others
 from quorate.spark import session as spark
-from quorate.spark.answers import END, OWN, Tagged, tell_confusion, tell_tasks, tell_workers
 from quorate.spark.blocks import Block, BlockSummary, Named, Receive, State, Tabulate, block_of
 from quorate.spark.executor import Ends, Setting
 from quorate.spark.layout import FAR, NO_START, WHAT, FarOutcome, Size
-from quorate.spark.messages import (
-    Begin,
-    Decide,
-    Pass,
-    at_block,
-    blocks_in,
-    from_block,
-    from_part,
-)
+from quorate.spark.messages import Begin, Decide, Pass, at_block, blocks_in, from_block, from_part
 from quorate.spark.result import DistributedResult
-from quorate.spark.routes import Routes
+from quorate.spark.routes import END, OWN, Routes, Tagged, tell_confusion, tell_tasks, tell_workers
 from quorate.spark.session import Frame, alike, place, plain_errors, quoted
 from quorate.spark.votes import SQL_KIND, WideVotes
-from quorate.statistics import Statistics
-from quorate.vocabulary import Vocabulary, text_of
-from quorate.votes import Panel
 
 SWEEP = 8  # passes after which Java looks for what nobody holds any more: the messages of earlier passes are on its disks
-
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 Rdd = Any  # pyspark is optional, so its types are not named
@@ -238,13 +227,13 @@ class DistributedSession:
         raise TypeError(FAR)
 
     def labels(self) -> Frame:
-        """Returns a Spark frame of task, label, confidence, votes, tie, under what the fit ended with."""
+        """Return a Spark frame of task, label, confidence, votes, tie, under what the fit ended with."""
         schema = f"task {SQL_KIND[self._votes.task_kind]}, label {SQL_KIND[self._votes.labels.kind]}"
         schema += ", confidence double, votes bigint, tie boolean" + (", gold boolean" if self._setting.with_gold else "")
         return self._by_task(None, schema)
 
     def probabilities(self) -> Frame:
-        """Returns a Spark frame of task and a column per label, under what the fit ended with."""
+        """Return a Spark frame of task and a column per label, under what the fit ended with."""
         names = label_columns(self._votes.labels.texts(), "task")
         schema = [f"task {SQL_KIND[self._votes.task_kind]}", *(f"{quoted(name)} double" for name in names)]
         return self._by_task(names, ", ".join(schema))
@@ -271,7 +260,7 @@ class DistributedSession:
         return found[0] if found else None
 
     def release(self) -> None:
-        """Gives back what the executors keep; frames that were not written down cannot be made afterwards."""
+        """Give back what the executors keep; frames that were not written down cannot be made afterwards."""
         for state in self._states:
             spark.drop(state)
         self._states.clear()
@@ -333,7 +322,7 @@ class DistributedSession:
         return state
 
     def _with_mail(self, parts: Rdd, state: Rdd) -> Rdd:
-        """Returns the parts, each with the lines of the table and the labels that blocks send it."""
+        """Return the parts, each with the lines of the table and the labels that blocks send it."""
         if state is None:
             return parts
         sent = self._routes.blocks.union(state).mapPartitions(from_block)

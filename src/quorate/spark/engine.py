@@ -12,34 +12,31 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from quorate.data.options import Choice, Number
+from quorate.data.prior import Others
+from quorate.data.votes import Gold, Panel, Votes
 from quorate.engines.base import Checkpoint, PassSums
 from quorate.engines.memory import cells_fit, most_pairs, require_cells
 from quorate.engines.session import WorkerState
 from quorate.engines.shard import Rules, Units, cuts
 from quorate.errors import OptionError
-from quorate.gold import Gold
 from quorate.io.answers import gold_codes, read_gold
 from quorate.io.ids import label_columns
-from quorate.io.read import as_votes
-from quorate.io.sources import is_spark_frame
+from quorate.io.sources import as_votes, is_spark_frame
 from quorate.kernels import cpu, reference
 from quorate.kernels.core import compiled
 from quorate.kernels.reference import Sums
-from quorate.prior import Others
-from quorate.settings import Choice, Number
 from quorate.spark import files as spark_files
 from quorate.spark import session as spark
 from quorate.spark import votes as spark_votes
 from quorate.spark.distributed import DistributedSession
 from quorate.spark.executor import Counted, Ends, Kept, Scores, Setting, Start, Step, Verdict, run
-from quorate.spark.gold import FarGold, beside
-from quorate.spark.gold import read_gold as far_gold
 from quorate.spark.layout import FAR, NO_START, WHAT, FarOutcome, Size, partitions_for, size_of
 from quorate.spark.packing import LINE, SCHEMA, Packing, Part, lines
 from quorate.spark.result import SparkResult
 from quorate.spark.session import Frame, arrow_batches, plain_errors, quoted
-from quorate.spark.votes import SQL_KIND, SparkVotes, WideVotes
-from quorate.votes import Panel, Votes
+from quorate.spark.votes import SQL_KIND, FarGold, SparkVotes, WideVotes, beside
+from quorate.spark.votes import read_gold as far_gold
 
 TREE = 1 << 23  # cells of all partitions' counts together, beyond which they are summed in a tree
 
@@ -61,7 +58,7 @@ class SparkEngine:
                 Number(least=1, whole=True).check(name, value)
 
     def read(self, source: object, **options: Any) -> Votes | SparkVotes:
-        """Returns votes where they lie: a Spark frame's, those of paths and URIs on Spark, others in memory."""
+        """Return votes where they lie: a Spark frame's, those of paths and URIs on Spark, others in memory."""
         if isinstance(source, SparkVotes):
             return spark_votes.widened(source) if self.rows == "executors" else source
         names = [source] if isinstance(source, str | os.PathLike) else source
@@ -198,20 +195,20 @@ class SparkSession(WorkerState):
         raise TypeError(FAR)
 
     def labels(self) -> Frame:
-        """Returns a Spark frame of task, label, confidence, votes, tie, under what the fit ended with."""
+        """Return a Spark frame of task, label, confidence, votes, tie, under what the fit ended with."""
         kind = SQL_KIND[self._votes.labels.kind]
         schema = f"task {self._task_kind}, label {kind}, confidence double, votes bigint, tie boolean"
         schema += ", gold boolean" if self._settings.with_gold else ""
         return spark.map_arrow(self._packed.select("part", "ids"), partial(_labels, self._verdict), schema)
 
     def probabilities(self) -> Frame:
-        """Returns a Spark frame of task and a column per label, under what the fit ended with."""
+        """Return a Spark frame of task and a column per label, under what the fit ended with."""
         names = label_columns(self._votes.labels.texts(), "task")
         schema = ", ".join([f"task {self._task_kind}", *(f"{quoted(name)} double" for name in names)])
         return spark.map_arrow(self._packed.select("part", "ids"), partial(_probabilities, self._verdict, names), schema)
 
     def release(self) -> None:
-        """Gives back what the executors keep; frames that were not written down cannot be made afterwards."""
+        """Give back what the executors keep; frames that were not written down cannot be made afterwards."""
         for kept in ("_parts", "_packed"):
             if kept in self.__dict__:
                 self.__dict__[kept].unpersist()
@@ -243,7 +240,7 @@ class SparkSession(WorkerState):
         )
 
     def _sum(self, work: Any) -> Counted:
-        """Returns what the parts of all partitions add up to."""
+        """Return what the parts of all partitions add up to."""
         cells = self._votes.n_rows * self._votes.n_labels
         with plain_errors(WHAT):
             counts = self._parts.mapPartitions(partial(run, work))

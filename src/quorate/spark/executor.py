@@ -14,14 +14,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from quorate.data.counts import Parameters
+from quorate.data.exact import from_coarse
+from quorate.data.vocabulary import Vocabulary
 from quorate.engines.shard import Rules, Shard, Tally, Units, cuts
-from quorate.exact import from_coarse
 from quorate.io.ids import column
 from quorate.kernels import cpu, reference
 from quorate.kernels.core import compiled
-from quorate.params import Parameters
 from quorate.spark.packing import Part, ids_of
-from quorate.vocabulary import Vocabulary
 
 PIECE = 1 << 18  # votes passed over at once by the reference, so that K numbers per vote stay little
 CELLS = 1 << 22  # numbers at once where tasks are told of one by one
@@ -36,11 +36,11 @@ class Scores(NamedTuple):
     uses_prior: bool
 
     def on(self, rows: NDArray[np.uint32]) -> Parameters:
-        """Returns the lines of these rows, in this order."""
+        """Return the lines of these rows, in this order."""
         return self._replace(table=self.table[rows]).whole()
 
     def whole(self) -> Parameters:
-        """Returns all lines."""
+        """Return all lines."""
         return Parameters(self.priors, self.table, np.zeros((0, len(self.priors))), uses_prior=self.uses_prior)
 
 
@@ -57,7 +57,7 @@ class Setting:
     units: Units  # of soft shares: the same in all parts, whose sums are then the same in any order
 
     def shards(self, part: Part, most: int = 1 << 62) -> tuple[Rules, list[tuple[slice, Shard]]]:
-        """Returns the rules over a part's own rows, and its votes in shards of about `most` votes, each with its tasks."""
+        """Return the rules over a part's own rows, and its votes in shards of about `most` votes, each with its tasks."""
         kernels = reference if compiled() is None else cpu
         rules = Rules.of(kernels, 1, self.row_label[part.rows], self.labels, self.ties, lambda: self.units)
         key = kernels.tie_keys(part.task_hash.copy(), self.seed)
@@ -78,7 +78,7 @@ class Counted(NamedTuple):
     sums: NDArray[np.float64]  # [Ends]
 
     def plus(self, other: Counted) -> Counted:
-        """Returns the sum of both."""
+        """Return the sum of both."""
         if len(self.rows) == len(other.rows) and np.array_equal(self.rows, other.rows):
             return Counted(self.rows, self.lines + other.lines, self.classes + other.classes, self.sums + other.sums)
         rows = np.union1d(self.rows, other.rows)
@@ -89,13 +89,13 @@ class Counted(NamedTuple):
 
     @classmethod
     def nothing(cls, labels: int) -> Counted:
-        """Returns the sum of no parts."""
+        """Return the sum of no parts."""
         return cls(
             np.zeros(0, np.uint32), np.zeros((0, labels), np.int64), np.zeros(labels, np.int64), np.zeros(len(Ends._fields))
         )
 
     def add_to(self, tally: Tally) -> Tally:
-        """Returns a tally over all rows, added to."""
+        """Return a tally over all rows, added to."""
         tally[0][self.rows] += self.lines
         tally[1][:] += self.classes
         return tally
@@ -119,7 +119,7 @@ class Start:
     hard: bool
 
     def __call__(self, part: Part) -> Counted:
-        """Returns the counts of a part."""
+        """Return the counts of a part."""
         setting: Setting = self.setting.value
         rules, shards = setting.shards(part)
         tally = rules.empty(hard=self.hard)
@@ -143,7 +143,7 @@ class Step:
     likelihood: bool
 
     def __call__(self, part: Part) -> Counted:
-        """Returns the counts of a part."""
+        """Return the counts of a part."""
         setting: Setting = self.setting.value
         rules, shards = setting.shards(part)
         tally = rules.empty(hard=self.hard)
@@ -171,7 +171,7 @@ class Verdict:
     scores: Kept = None  # not by heads
 
     def __call__(self, part: Part) -> Counted:
-        """Returns the counts of a part's labels; for EM the right and the agreeing votes of each row in their place."""
+        """Return the counts of a part's labels; for EM the right and the agreeing votes of each row in their place."""
         setting: Setting = self.setting.value
         rules, shards = setting.shards(part, CELLS // max(len(setting.labels), 1))
         tally, agreeing = rules.empty(hard=self.by != "scores"), np.zeros(len(part.rows), np.int64)
@@ -188,7 +188,7 @@ class Verdict:
         return counted_of(part, (np.stack([right, agreeing], axis=1), tally[1]), Ends(*ends))
 
     def labels(self, part: Part, ids: bytes) -> Iterator[pl.DataFrame]:
-        """Yields task, label, confidence, votes, tie (and gold) of a part's tasks; those without votes come last."""
+        """Yield task, label, confidence, votes, tie (and gold) of a part's tasks; those without votes come last."""
         setting: Setting = self.setting.value
         rules, shards = setting.shards(part, CELLS // max(len(setting.labels), 1))
         tasks, gold, length = ids_of(ids), part.gold >= 0, np.diff(part.task_ptr)
@@ -203,7 +203,7 @@ class Verdict:
         yield pl.DataFrame({"task": left, **told, **({"gold": unknown} if setting.with_gold else {})})
 
     def probabilities(self, part: Part, ids: bytes, names: list[str]) -> Iterator[pl.DataFrame]:
-        """Yields task and a column per label of a part's tasks."""
+        """Yield task and a column per label of a part's tasks."""
         setting: Setting = self.setting.value
         params = None if self.scores is None else self.scores.value.on(part.rows)
         tasks = ids_of(ids)
@@ -220,7 +220,7 @@ class Verdict:
     def _decided(
         self, setting: Setting, part: Part, shards: list[tuple[slice, Shard]], tally: Tally
     ) -> Iterator[tuple[slice, Shard, NDArray[np.float64], NDArray[np.bool_], float]]:
-        """Yields (tasks, their shard, confidence, tie, log-likelihood), shard by shard, counting into the tally."""
+        """Yield (tasks, their shard, confidence, tie, log-likelihood), shard by shard, counting into the tally."""
         params = None if self.scores is None else self.scores.value.on(part.rows)
         for piece, shard in shards:
             sure, tie, likelihood = np.empty(shard.n_tasks), np.empty(shard.n_tasks, np.bool_), float("nan")
@@ -234,7 +234,7 @@ class Verdict:
 
 
 def run(work: Callable[[Part], Counted], parts: Iterator[bytes]) -> Iterator[Counted]:
-    """Yields what the parts of a partition add up to, if it has any."""
+    """Yield what the parts of a partition add up to, if it has any."""
     total = None
     for data in parts:
         counted = work(Part.unpack(data))
@@ -244,7 +244,7 @@ def run(work: Callable[[Part], Counted], parts: Iterator[bytes]) -> Iterator[Cou
 
 
 def counted_of(part: Part, tally: Tally, ends: Ends) -> Counted:
-    """Returns a tally over the own rows as lines of the panel's, without those that are nothing but zeros."""
+    """Return a tally over the own rows as lines of the panel's, without those that are nothing but zeros."""
     lines, classes = tally
     some = lines.any(axis=1)
     if some.all():

@@ -1,8 +1,9 @@
-"""Tables that Spark reads and writes: paths, URIs and patterns, their format told by the suffix."""
+"""Tables and folders that Spark reads and writes: paths, URIs and patterns, batch by batch for streams."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import glob
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any, Final
@@ -25,10 +26,17 @@ SHAPES: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = MappingProxyType(
     }
 )
 PACKED: Final = (".gz", ".zst", ".bz2")
+Sink = Callable[[Frame, int], object]  # takes decisions (task, label, confidence, votes, tie, batch_id) and the batch's id
+# A torn line of CSV is an error, and so are other columns, or columns in another order. One of JSON is a row without a task.
+STRICT: Final[Mapping[str, Mapping[str, str]]] = {
+    "csv": {"mode": "FAILFAST", "enforceSchema": "false", "columnPruning": "false"},
+    "json": {"primitivesAsString": "true"},
+}
+EVER: Final = "100000d"  # by default Spark overlooks a file that is a week older than the newest
 
 
 def scan(names: Sequence[str], master: str | None = None) -> tuple[Frame, bool]:
-    """Returns the table that lies at these paths, URIs or patterns, and whether it is text (CSV), whose ids are all texts."""
+    """Return the table that lies at these paths, URIs or patterns, and whether it is text (CSV), whose ids are all texts."""
     spark = session(master)
     shapes = {_shape(name, spark) for name in names}
     if len(shapes) > 1:
@@ -45,7 +53,7 @@ def scan(names: Sequence[str], master: str | None = None) -> tuple[Frame, bool]:
 
 
 def check_target(name: str, spark: Any) -> None:
-    """Raises when a frame cannot be written there, so that it is known before long work."""
+    """Raise when a frame cannot be written there, so that it is known before long work."""
     suffix = PurePosixPath(name.rstrip("/")).suffix.lower()
     if suffix not in SHAPES:
         raise InputError(f"cannot write {name}: the suffix {suffix!r} names no known format; known are {listed(SHAPES)}")
@@ -56,14 +64,14 @@ def check_target(name: str, spark: Any) -> None:
 
 
 def save(frame: Frame, name: str) -> None:
-    """Writes a Spark frame as a folder of files, in the format its suffix names; what exists is never overwritten."""
+    """Write a Spark frame as a folder of files, in the format its suffix names; what exists is never overwritten."""
     form, options = SHAPES[PurePosixPath(name.rstrip("/")).suffix.lower()]
     with plain_errors(f"cannot write {name}"):
         frame.write.format(form).options(**options).mode("errorifexists").save(name)
 
 
 def _shape(name: str, spark: Any) -> str:
-    """Returns the suffix that tells a name's format: its own, or that of the files in the folder."""
+    """Return the suffix that tells a name's format: its own, or that of the files in the folder."""
     suffix = _suffix(name)
     if suffix in SHAPES:
         return suffix
@@ -85,7 +93,41 @@ def _suffix(name: str) -> str:
 
 
 def _hadoop(name: str, spark: Any) -> tuple[Any, Any]:
-    """Returns a path and its file system, as Hadoop knows them."""
+    """Return a path and its file system, as Hadoop knows them."""
     context = spark.sparkContext
     path = context._jvm.org.apache.hadoop.fs.Path(name)
     return path, path.getFileSystem(context._jsc.hadoopConfiguration())
+
+
+def watch(source: str, *, form: str | None = None, files: int | None = None, master: str | None = None) -> Frame:
+    """Return the votes in the files of a folder or pattern as a stream, with those to come; at most `files` a batch."""
+    path = PurePosixPath(source)
+    suffix = f".{form}" if form else path.suffix.lower()
+    if suffix not in SHAPES:
+        raise InputError(f"{source}: its suffix tells no format; name one with --format: {listed(s[1:] for s in SHAPES)}")
+    kind, options = SHAPES[suffix]
+    options = {**options, **STRICT.get(kind, {})}
+    if glob.has_magic(path.name):
+        source, options["pathGlobFilter"] = source[: -len(path.name)] or ".", path.name
+    spark = session(master)
+    with plain_errors(f"cannot read {source}"):
+        first = spark.read.format("binaryFile").options(**options).load(source).select("path").first()
+        if first is None:
+            raise InputError(f"cannot read {source}: no file is there yet; the first one tells the columns")
+        schema = spark.read.format(kind).options(**options).load(first.path).schema
+        reader = spark.readStream.format(kind).options(**options).option("maxFileAge", EVER).schema(schema)
+        return (reader.option("maxFilesPerTrigger", files) if files else reader).load(source)
+
+
+def into_folder(target: str) -> Sink:
+    """Return the sink that writes each batch into `target/batch_id=N`, over what a killed write left there."""
+    suffix = PurePosixPath(target).suffix.lower()
+    if suffix not in SHAPES:
+        raise InputError(f"cannot write {target}: the suffix {suffix!r} names no known format; known are {listed(SHAPES)}")
+    form, options = SHAPES[suffix]
+
+    def write(decisions: Frame, number: int) -> None:
+        rows = decisions.drop("batch_id")  # the folder's name tells it, and readers take it from there
+        rows.write.format(form).options(**options).mode("overwrite").save(f"{target.rstrip('/')}/batch_id={number}")
+
+    return write

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.data.fit import Outcome
 from quorate.errors import InputError, QuorateError
-from quorate.fit import Outcome
 from quorate.spark.packing import CHANGED, COUNTED
 from quorate.spark.session import Frame, plain_errors
 
@@ -39,13 +39,13 @@ class Size(NamedTuple):
 
 
 def partitions_for(votes: int, context: Any, many: int = MANY) -> int:
-    """Returns how many parts so many votes are divided into."""
+    """Return how many parts so many votes are divided into."""
     cores: int = context.defaultParallelism
     return max(1, min(cores, votes // FEW), votes // many)
 
 
 def size_of(packed: Frame, votes: int, release: Callable[[], None]) -> Size:
-    """Returns how much has been laid out; what a partition found wrong is said here, and so is another number of votes."""
+    """Return how much has been laid out; what a partition found wrong is said here, and so is another number of votes."""
     with plain_errors(WHAT):
         told = packed.select(*COUNTED, "problem").collect()
     for row in told:

@@ -14,14 +14,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from quorate.gold import Gold
+from quorate.data.votes import Gold, Votes
 from quorate.io.answers import gold_codes
 from quorate.io.ids import column, sort_order
 from quorate.spark.blocks import Asked, Block, Count, Post, Receive, State, Tabulate, block_of
 from quorate.spark.executor import Counted, Ends, Scores, Setting, Verdict, counted_of
 from quorate.spark.packing import LINE, SCHEMA, Packing, Part, line
 from quorate.spark.session import ipc
-from quorate.votes import Votes
 
 WIDE_SCHEMA = f"{SCHEMA}, slices binary, asks binary"
 
@@ -68,13 +67,13 @@ class WidePart(NamedTuple):
     slices: NDArray[np.int64]  # [blocks + 1] where the rows of each block begin
 
     def laid(self, setting: Setting) -> tuple[Setting, Part]:
-        """Returns what passes share over the own rows, and the part, its own rows being all there are."""
+        """Return what passes share over the own rows, and the part, its own rows being all there are."""
         part = Part.unpack(self.data)
         rows = np.arange(len(part.rows), dtype=np.uint32)
         return replace(setting, row_label=part.rows.astype(np.int32)), part._replace(rows=rows)
 
     def joined(self, lines: Iterable[Asked], labels: int) -> NDArray[np.float64]:
-        """Returns the table over the own rows, [own rows, K], of the lines that blocks have sent."""
+        """Return the table over the own rows, [own rows, K], of the lines that blocks have sent."""
         table = np.zeros((int(self.slices[-1]), labels))
         for block, some in lines:
             table[self.slices[block] : self.slices[block + 1]] = some
@@ -103,7 +102,7 @@ class Begin:
     hard: bool
 
     def __call__(self, at: Tasks) -> tuple[Counted, NDArray[np.int32]]:
-        """Returns the counts of a part, and the winners, [tasks]."""
+        """Return the counts of a part, and the winners, [tasks]."""
         rules, shards = at.setting.shards(at.part)
         tally, labels = rules.empty(hard=self.hard), np.zeros(len(at.part.task_hash), np.int32)
         for piece, shard in shards:
@@ -124,7 +123,7 @@ class Pass:
     likelihood: bool
 
     def __call__(self, at: Tasks) -> tuple[Counted, NDArray[np.int32]]:
-        """Returns the counts of a part, and its labels, [tasks]."""
+        """Return the counts of a part, and its labels, [tasks]."""
         assert at.table is not None
         rules, shards = at.setting.shards(at.part)
         tally, labels = rules.empty(hard=self.hard), np.zeros(len(at.part.task_hash), np.int32)
@@ -148,18 +147,18 @@ class Decide:
     uses_prior: bool
 
     def verdict(self, at: Tasks) -> Verdict:
-        """Returns the verdict on the tasks of a part."""
+        """Return the verdict on the tasks of a part."""
         by_heads = self.by == "heads" or at.table is None
         scores = None if by_heads else Here(Scores(self.priors, np.asarray(at.table), self.uses_prior))
         return Verdict(Here(at.setting), self.by, scores)
 
     def __call__(self, at: Tasks) -> tuple[Counted, None]:
-        """Returns the counts of a part's labels; for EM the right and the agreeing votes of each row in their place."""
+        """Return the counts of a part's labels; for EM the right and the agreeing votes of each row in their place."""
         return self.verdict(at)(at.part), None
 
 
 def from_part(setting: Setting, work: Any, items: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
-    """Yields (block, mail) of a partition: what its part has counted of the rows of each block, and its labels."""
+    """Yield (block, mail) of a partition: what its part has counted of the rows of each block, and its labels."""
     for number, wide, at in tasks_of(setting, items):
         counted, labels = work(at)
         places = np.searchsorted(counted.rows, wide.slices)
@@ -172,7 +171,7 @@ def from_part(setting: Setting, work: Any, items: Iterable[tuple[int, Any]]) -> 
 
 
 def tasks_of(setting: Setting, items: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, WidePart, Tasks]]:
-    """Yields (its number, the part, its votes with what has come for them), if a partition has a part."""
+    """Yield (its number, the part, its votes with what has come for them), if a partition has a part."""
     wide: WidePart | None = None
     number, lines, labels = 0, list[Asked](), None
     for key, item in items:
@@ -190,7 +189,7 @@ def tasks_of(setting: Setting, items: Iterable[tuple[int, Any]]) -> Iterator[tup
 
 
 def from_block(items: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
-    """Yields (part, mail) of a partition: the lines of the table that each part asked for, and the labels kept for it."""
+    """Yield (part, mail) of a partition: the lines of the table that each part asked for, and the labels kept for it."""
     for number, block, state, _ in blocks_in(items):
         if state is None:
             continue
@@ -201,13 +200,13 @@ def from_block(items: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
 
 
 def at_block(receive: Receive | Tabulate, items: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, State]]:
-    """Yields (block, its state after a pass), if a partition has a block."""
+    """Yield (block, its state after a pass), if a partition has a block."""
     for number, block, before, mail in blocks_in(items):
         yield number, receive(number, block, before, mail)
 
 
 def blocks_in(items: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Block, State | None, list[Count | Post]]]:
-    """Yields (its number, the block, its state, its mail), if a partition has a block."""
+    """Yield (its number, the block, its state, its mail), if a partition has a block."""
     block: Block | None = None
     number, state, mail = 0, None, []
     for key, item in items:

@@ -16,17 +16,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from quorate.data.vocabulary import Vocabulary
+from quorate.data.votes import Gold, Panel, Votes
 from quorate.engines.shard import NO_GOLD, hashes
 from quorate.errors import InputError, MissingLabels, QuorateError, listed, shown
-from quorate.gold import Gold
 from quorate.io.answers import gold_codes
 from quorate.io.encode import Encoder
 from quorate.io.ids import column, matched, sort_order, vocabulary
 from quorate.kernels import cpu, reference
 from quorate.kernels.core import compiled
 from quorate.spark.session import arrow_batches, ipc
-from quorate.vocabulary import Vocabulary
-from quorate.votes import Panel, Votes
 
 CHANGED: Final = "the source gave other votes when it was read again: write it down first, or cache it"
 COUNTED: Final = ("tasks", "votes", "unvoted", "gold")
@@ -43,7 +42,7 @@ class Part(NamedTuple):
     gold: NDArray[np.int32]  # [tasks] given labels, below 0 where there is none; or empty
 
     def pack(self) -> bytes:
-        """Returns the arrays as bytes, each at a multiple of 8."""
+        """Return the arrays as bytes, each at a multiple of 8."""
         blocks = [np.array([len(array) for array in self], np.int64).tobytes()]
         for array in self:
             blocks.append(array.tobytes())
@@ -52,7 +51,7 @@ class Part(NamedTuple):
 
     @classmethod
     def unpack(cls, data: bytes) -> Part:
-        """Returns what `pack` made of a part, without copying it."""
+        """Return what `pack` made of a part, without copying it."""
         kinds = (np.int64, np.uint32, np.uint32, np.uint64, np.int32)
         lengths = np.frombuffer(data, np.int64, len(kinds))
         arrays, at = [], lengths.nbytes
@@ -71,7 +70,7 @@ class Packing:
     with_gold: bool  # whether a column gold has a code in lines that are no vote
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Yields one record batch with one line: the part."""
+        """Yield one record batch with one line: the part."""
         try:
             packed = self._packed(batches)
         except QuorateError as error:  # told as data: from an executor's exception nobody could read one line
@@ -101,7 +100,7 @@ class Packing:
         return self._line(votes, self._standards(pl.concat(gold)) if gold else None)
 
     def _standards(self, gold: pl.DataFrame) -> Gold:
-        """Returns the gold of a partition's tasks; two labels of one task are an error."""
+        """Return the gold of a partition's tasks; two labels of one task are an error."""
         gold = gold.unique(maintain_order=True)
         twice = gold.filter(pl.col("task").is_duplicated())
         if len(twice):
@@ -120,7 +119,7 @@ class Packing:
         return line(votes.tasks, votes.task_ptr, votes.row, rows.astype(np.uint32), votes.unvoted, codes)
 
     def no_gold(self, tasks: int) -> NDArray[np.int32] | None:
-        """Returns the gold of tasks that have none, [tasks]; None where no gold was given."""
+        """Return the gold of tasks that have none, [tasks]; None where no gold was given."""
         return np.full(tasks, NO_GOLD, np.int32) if self.with_gold else None
 
 
@@ -132,7 +131,7 @@ LINE: Final = {
 
 
 def lines(votes: Votes, pieces: list[slice], gold: NDArray[np.int32] | None) -> Iterator[dict[str, Any]]:
-    """Yields votes in memory as lines of `SCHEMA`, one for each slice of tasks; the last has the tasks without votes."""
+    """Yield votes in memory as lines of `SCHEMA`, one for each slice of tasks; the last has the tasks without votes."""
     nobody = votes.tasks.take(np.zeros(0, np.int64))
     for piece in pieces:
         ptr = votes.task_ptr[piece.start : piece.stop + 1]
@@ -150,7 +149,7 @@ def line(
     unvoted: Vocabulary,
     gold: NDArray[np.int32] | None,  # [tasks]
 ) -> dict[str, Any]:
-    """Returns the votes of some tasks as a line of `SCHEMA`."""
+    """Return the votes of some tasks as a line of `SCHEMA`."""
     order = sort_order(tasks).astype(np.int64)
     tasks, unvoted = tasks.take(order), unvoted.take(sort_order(unvoted))
     given = np.zeros(0, np.int32) if gold is None else gold[order]
@@ -167,7 +166,7 @@ def line(
 
 
 def ids_of(data: bytes) -> pl.Series:
-    """Returns the ids of a part: of its tasks, then of those that nobody voted on."""
+    """Return the ids of a part: of its tasks, then of those that nobody voted on."""
     return pl.read_ipc(data)["task"]
 
 

@@ -10,10 +10,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from quorate.errors import InputError, QuorateError, shown
-from quorate.result import Result
+from quorate.results.knowledge import Learned
+from quorate.results.result import Result
 from quorate.spark import session as spark
 from quorate.spark.layout import FarOutcome
-from quorate.transfer import Learned
 
 
 class SparkResult(Result):
@@ -62,15 +62,15 @@ class SparkResult(Result):
         return int(self.session.size.unvoted)
 
     def labels_frame(self) -> pl.DataFrame:
-        """Returns `labels` as a polars frame, gathered on the driver."""
+        """Return `labels` as a polars frame, gathered on the driver."""
         return spark.gather(self.labels)
 
     def probabilities_frame(self) -> pl.DataFrame:
-        """Returns `probabilities` as a polars frame, gathered on the driver."""
+        """Return `probabilities` as a polars frame, gathered on the driver."""
         return spark.gather(self.probabilities)
 
     def release(self) -> None:
-        """Gives back what the executors keep of the votes; labels not yet written are lost with it."""
+        """Give back what the executors keep of the votes; labels not yet written are lost with it."""
         self.session.release()
 
     @property

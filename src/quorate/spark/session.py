@@ -36,28 +36,28 @@ def _installed() -> Iterator[None]:
 
 @contextmanager
 def _no_word_on_pandas() -> Iterator[None]:
-    """Keeps pyspark from warning of the version of pandas, which nothing here uses."""
+    """Keep pyspark from warning of the version of pandas, which nothing here uses."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
         yield
 
 
 def functions() -> Any:
-    """Returns the module of Spark's functions on columns."""
+    """Return the module of Spark's functions on columns."""
     with _installed():
         from pyspark.sql import functions as found
     return found
 
 
 def storage(level: str) -> Any:
-    """Returns where Spark keeps what is persisted."""
+    """Return where Spark keeps what is persisted."""
     with _installed():
         from pyspark import StorageLevel
     return getattr(StorageLevel, level)
 
 
 def session(master: str | None = None) -> Any:
-    """Returns the running Spark session, or a new one: at `master`, or where the environment says (spark-submit).
+    """Return the running Spark session, or a new one: at `master`, or where the environment says (spark-submit).
 
     A session on this machine alone listens on no other than the loopback address, and shows no web page.
     """
@@ -82,13 +82,13 @@ def session(master: str | None = None) -> Any:
 
 
 def map_arrow(frame: Frame, function: Callable[[Iterator[Any]], Iterator[Any]], schema: str) -> Frame:
-    """Returns the frame that a function makes of the record batches of each partition."""
+    """Return the frame that a function makes of the record batches of each partition."""
     with _no_word_on_pandas():
         return frame.mapInArrow(function, schema)
 
 
 def gather(frame: Frame) -> pl.DataFrame:
-    """Returns a Spark frame as polars, here: for what is known to be small."""
+    """Return a Spark frame as polars, here: for what is known to be small."""
     # By position: Spark would take a name with dots for the path to a field.
     plain = frame.toDF(*(f"c{n}" for n in range(len(frame.columns))))
     parts = map_arrow(plain, _to_bytes, "part binary").collect()
@@ -97,28 +97,28 @@ def gather(frame: Frame) -> pl.DataFrame:
 
 
 def empty_like(frame: Frame) -> pl.DataFrame:
-    """Returns a polars frame with the columns of a Spark frame, and nothing in them."""
+    """Return a polars frame with the columns of a Spark frame, and nothing in them."""
     return pl.DataFrame(schema={field.name: DTYPE.get(field.dataType.typeName(), pl.Null()) for field in frame.schema.fields})
 
 
 def spread(frame: pl.DataFrame, spark: Any) -> Frame:
-    """Returns a polars frame as a Spark frame."""
+    """Return a polars frame as a Spark frame."""
     schema = ", ".join(f"{quoted(name)} {SQL_TYPE[dtype]}" for name, dtype in frame.schema.items())
     return frame_of(spark.sparkContext.parallelize([ipc(frame)], 1), schema, spark)
 
 
 def frame_of(parts: Any, schema: str, spark: Any) -> Frame:
-    """Returns the Spark frame whose parts are the bytes of Arrow files, in an RDD."""
+    """Return the Spark frame whose parts are the bytes of Arrow files, in an RDD."""
     return map_arrow(spark.createDataFrame(parts.map(_line), "part binary"), _from_bytes, schema)
 
 
 def place(key: Any) -> int:
-    """Returns the partition of a key that is one; RDDs placed by this very function lie beside each other."""
+    """Return the partition of a key that is one; RDDs placed by this very function lie beside each other."""
     return int(key)
 
 
 def alike(rdd: Any, other: Any) -> Any:
-    """Returns an RDD whose records are written as those of another, so that a union of both copies neither."""
+    """Return an RDD whose records are written as those of another, so that a union of both copies neither."""
     return rdd._reserialize(other._jrdd_deserializer)
 
 
@@ -139,7 +139,7 @@ def keep(rdd: Any) -> None:
 
 
 def drop(rdd: Any) -> None:
-    """Gives back what `keep` has kept."""
+    """Give back what `keep` has kept."""
     rdd.unpersist()
     file = rdd.getCheckpointFile()
     if file is not None and rdd.ctx.getCheckpointDir() is not None:
@@ -148,20 +148,20 @@ def drop(rdd: Any) -> None:
 
 
 def ipc(frame: pl.DataFrame, *, packed: bool = False) -> bytes:
-    """Returns a frame as the bytes of an Arrow file."""
+    """Return a frame as the bytes of an Arrow file."""
     out = io.BytesIO()
     frame.write_ipc(out, compression="zstd" if packed else "uncompressed", compat_level=pl.CompatLevel.oldest())
     return out.getvalue()
 
 
 def arrow_batches(frame: pl.DataFrame) -> list[Any]:
-    """Returns a frame as the record batches that Spark takes from a function."""
+    """Return a frame as the record batches that Spark takes from a function."""
     batches: list[Any] = frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
     return batches
 
 
 def quoted(name: str) -> str:
-    """Returns a column's name as SQL takes it.
+    """Return a column's name as SQL takes it.
 
     >>> quoted("a.b`c")
     '`a.b``c`'
@@ -171,7 +171,7 @@ def quoted(name: str) -> str:
 
 @contextmanager
 def plain_errors(what: str) -> Iterator[None]:
-    """Turns an error of Spark into one line that begins with `what`."""
+    """Turn an error of Spark into one line that begins with `what`."""
     try:
         yield
     except QuorateError:
@@ -203,7 +203,7 @@ def _plain(error: Exception, what: str) -> QuorateError:
 
 
 def _reason(error: Exception) -> str:
-    """Returns what an error says of itself, in one line: the last line of Python's, the innermost cause of Java's."""
+    """Return what an error says of itself, in one line: the last line of Python's, the innermost cause of Java's."""
     text, java = str(error), getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     if "Traceback (most recent call last)" in text:
         lines = [line for line in text.splitlines() if re.match(r"\w[\w.]*(Error|Exception)?: ", line)]

@@ -1,4 +1,12 @@
-"""A Spark Structured Streaming job that keeps labels up to date: every vote counted once, whatever happens to the job."""
+"""A Spark Structured Streaming job that keeps labels up to date: every vote is counted once, also after a crash.
+
+    DIR/state.quorate             the pointer: the last finished batch, and what was counted
+    DIR/online-000000041.quorate  the Online after it, as `Online.save` writes it
+    DIR/online-000000040.quorate  the one before
+    DIR/checkpoint/               Spark's own: which votes belong to which batch
+
+A batch is finished when the pointer is renamed into place, and not before.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +17,196 @@ import re
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
-from quorate import settings
+import polars as pl
+
+from quorate.data import options
+from quorate.data.options import Choice, Number, Rules
+from quorate.data.vocabulary import text_of
 from quorate.errors import InputError, QuorateError, listed, shown
+from quorate.io import container
+from quorate.io.bounds import Bounds, Types
 from quorate.io.columns import find
+from quorate.io.ids import prepared
 from quorate.io.sources import is_spark_frame
 from quorate.online import Online
-from quorate.settings import Choice, Number, Rules
-from quorate.spark.folders import Sink, into_folder
+from quorate.spark.files import Sink, into_folder
 from quorate.spark.session import Frame, gather, plain_errors, quoted, spread
-from quorate.spark.stream_batch import ROLES, decide, sound
-from quorate.spark.stream_state import Progress, StateFolder, check_turn
 
+ROLES: Final = ("task", "worker", "label")
+log = logging.getLogger(__name__)
+VERSION: Final = 1
+META: Final[Types] = {"batch": int, "query": (str, type(None)), "votes": int, "abstentions": int, "skipped": int}
 RULES: Final[Rules] = {"bad": Choice(("fail", "skip")), "refit_every": Number(least=0, whole=True)}
 TYPES: Final = ("string", "varchar", "char", "byte", "short", "integer", "long")
 
-log = logging.getLogger(__name__)
+
+def sound(rows: pl.DataFrame, online: Online, batch: int, *, skip: bool) -> tuple[pl.DataFrame, int]:
+    """Return the rows that can be votes, and how many were left out; unless `skip`, a bad one is an error.
+
+    >>> rows = pl.DataFrame({"task": ["t1", "t1"], "worker": ["ann", "bob"], "label": ["cat", "cow"]})
+    >>> votes, left_out = sound(rows, Online(labels=["cat", "dog"]), 7, skip=True)
+    >>> votes.rows(), left_out
+    ([('t1', 'ann', 'cat')], 1)
+    """
+    rows = rows.select(prepared(rows[role], role) for role in ROLES)
+    declared = [text_of(label) for label in online.settings["labels"]]
+    undeclared = ~pl.col("label").cast(pl.String).is_in(declared)
+    is_bad = pl.any_horizontal(pl.col("task").is_null(), pl.col("worker").is_null(), undeclared.fill_null(value=False))
+    bad = rows.filter(is_bad)
+    if not len(bad):
+        return rows, 0
+    what = _complaint(bad.row(0), declared)
+    if not skip:
+        raise InputError(f"batch {batch}: {what}; bad='skip' leaves such rows out")
+    log.warning("batch %d: %d bad rows are left out; the first: %s", batch, len(bad), what)
+    return rows.filter(~is_bad), len(bad)
+
+
+def decide(votes: pl.DataFrame, online: Online, batch: int, *, refit: bool) -> pl.DataFrame:
+    """Return today's label of the tasks that got votes, and of those whose label a refit has changed.
+
+    >>> votes = pl.DataFrame({"task": ["t1", "t1"], "worker": ["ann", "bob"], "label": ["cat", "cat"]})
+    >>> decide(votes, Online(labels=["cat", "dog"]), 7, refit=False).select("task", "label", "votes", "batch_id").rows()
+    [('t1', 'cat', 2, 7)]
+    """
+    online.learn_many(votes)
+    now = online.labels()
+    task = _as_type(now["task"], votes["task"].dtype)
+    wanted = task.is_in(votes["task"].implode())
+    if refit and len(now):
+        # Sums of probabilities depend on the threads in their last bits; whole numbers do not.
+        online.refit(threads=None if online.settings["model"] == "fds" else 1)
+        before, now = now, online.labels()
+        wanted |= now["label"].ne_missing(before["label"])
+    return now.with_columns(task, pl.lit(batch, pl.Int64).alias("batch_id")).filter(wanted)
+
+
+def _complaint(row: tuple[object, ...], declared: list[str]) -> str:
+    task, worker, label = row
+    if task is None or worker is None:
+        role = "task" if task is None else "worker"
+        return f"a vote has no {role} (task {shown(task)}, worker {shown(worker)}, label {shown(label)})"
+    vote = f"label {shown(label)} of worker {shown(worker)} on task {shown(task)}"
+    return f"{vote} is not among the declared labels: {listed(declared)}"
+
+
+def _as_type(tasks: pl.Series, dtype: pl.DataType) -> pl.Series:
+    """Return the ids of all tasks in the type that the stream has them in, whatever they came as before."""
+    try:
+        return tasks.cast(dtype)
+    except pl.exceptions.InvalidOperationError as error:
+        raise InputError(
+            "the stream's tasks are whole numbers, but some known before are text: cast the column to string"
+        ) from error
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a stream has taken so far."""
+
+    batch: int = -1  # the last finished one
+    query: str | None = None  # Spark's id of the job, the same after every restart
+    votes: int = 0
+    abstentions: int = 0  # votes without a label
+    skipped: int = 0  # bad rows left out
+
+
+class StateFolder:
+    """The folder of one stream.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as name:
+    ...     folder = StateFolder(name)
+    ...     begun, online = folder.begin(Online(labels=["cat", "dog"]))
+    ...     online.learn("t1", "ann", "cat")
+    ...     folder.finish(begun, Progress(batch=0, votes=1), online)
+    ...     folder.progress().batch, folder.online()
+    (0, Online(fds: 1 tasks, 1 workers, 2 labels))
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        if "://" in os.fspath(path):
+            raise InputError(
+                f"the state cannot be kept at {os.fspath(path)}: name a folder on a disk that the driver always sees"
+            )
+        self.path = Path(path).absolute()
+        self.pointer, self.checkpoint = self.path / "state.quorate", self.path / "checkpoint"
+
+    def begin(self, online: Online) -> tuple[Progress, Online]:
+        """Return how far the stream has come, and its Online; in a new folder it begins with the one given."""
+        if not self.pointer.exists():
+            if self.checkpoint.exists():
+                raise InputError(
+                    f"{self.path} has a checkpoint but no {self.pointer.name}: restore it, or begin in an empty folder"
+                )
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise InputError(f"cannot keep the state in {self.path}: {error.strerror}") from error
+            self._write(Progress(), online)
+        progress = self.progress()
+        known = Online.load(self._file(progress.batch))
+        for name, value in known.settings.items():
+            if value != online.settings[name]:
+                old, new = (listed(v) if isinstance(v, list) else v for v in (value, online.settings[name]))
+                raise InputError(
+                    f"the stream in {self.path} has {name} {old}, not {new}: go on as it began, or in an empty folder"
+                )
+        return progress, known
+
+    def progress(self) -> Progress:
+        """Return how far the stream has come."""
+        meta, _ = container.load(self.pointer, "stream", VERSION, META, {})
+        bounds = Bounds(self.pointer)
+        strangers = [name for name in meta if name not in META]
+        bounds.need(not strangers, f"its meta has {listed(map(shown, strangers), 3)}, which nothing uses")
+        for name, value in meta.items():
+            bounds.need(not isinstance(value, int) or value >= (-1 if name == "batch" else 0), f"it has {name} {shown(value)}")
+        return Progress(**meta)
+
+    def online(self) -> Online:
+        """Return the Online after the last finished batch, as a copy of its own."""
+        return Online.load(self._file(self.progress().batch))
+
+    def finish(self, before: Progress, after: Progress, online: Online) -> None:
+        """Write that a batch is finished, whole or not at all; the state before it is kept, older ones are removed."""
+        if self.progress() != before:
+            raise QuorateError(f"another job writes to {self.path}: stop one of the two, and start the other again")
+        self._write(after, online)
+        kept = {self._file(before.batch), self._file(after.batch)}
+        for path in (*self.path.glob("online-*.quorate"), *self.path.glob(".quorate-*")):  # the latter: of a killed write
+            if path not in kept:
+                path.unlink(missing_ok=True)
+
+    def _write(self, progress: Progress, online: Online) -> None:
+        online.save(self._file(progress.batch))
+        container.save(self.pointer, "stream", VERSION, asdict(progress), {})
+
+    def _file(self, batch: int) -> Path:
+        return self.path / f"online-{'begin' if batch < 0 else f'{batch:09d}'}.quorate"
+
+
+def check_turn(progress: Progress, batch: int, query: str | None, folder: Path) -> bool:
+    """Return whether a batch is still to be taken; one that fits neither as the next nor as the last is an error.
+
+    >>> check_turn(Progress(batch=4), 5, None, Path("state")), check_turn(Progress(batch=4), 4, None, Path("state"))
+    (True, False)
+    """
+    if progress.query not in (None, query):
+        raise InputError(
+            f"{folder} belongs to the query {progress.query}, not to {query}: its checkpoint was removed or replaced; "
+            "restore it, or begin in an empty folder"
+        )
+    if batch not in (progress.batch, progress.batch + 1):
+        raise InputError(
+            f"Spark gives batch {batch}, but the state in {folder} ends with batch {shown(progress.batch)}: checkpoint and "
+            "state are not of one moment; restore both together"
+        )
+    return batch == progress.batch + 1
 
 
 class SparkStream:
@@ -59,7 +239,7 @@ class SparkStream:
         bad: str = "fail",
         refit_every: int = 0,
     ) -> None:
-        settings.check({"bad": bad, "refit_every": refit_every}, RULES)
+        options.check({"bad": bad, "refit_every": refit_every}, RULES)
         if not isinstance(online, Online):
             raise InputError(f"cannot go on from {shown(online)}: give a quorate.Online")
         self._given, self._folder = online, StateFolder(state)
@@ -77,15 +257,15 @@ class SparkStream:
         return self._folder.progress()
 
     def online(self) -> Online:
-        """Returns the Online after the last finished batch; it is the caller's own, the job keeps another."""
+        """Return the Online after the last finished batch; it is the caller's own, the job keeps another."""
         return self._folder.online()
 
     def start(self, votes: Frame, *, name: str | None = None, **trigger: Any) -> Any:
-        """Returns the running StreamingQuery over a streaming frame; `trigger` is Spark's (`availableNow=True`, …)."""
+        """Return the running StreamingQuery over a streaming frame; `trigger` is Spark's (`availableNow=True`, …)."""
         return self._start(votes, name, trigger)[0]
 
     def run(self, votes: Frame, *, name: str | None = None, **trigger: Any) -> Progress:
-        """Returns how far the stream came when it ended; without a trigger it takes what is there now, and ends."""
+        """Return how far the stream came when it ended; without a trigger it takes what is there now, and ends."""
         query, job = self._start(votes, name, trigger or {"availableNow": True})
         try:
             with plain_errors("the stream stopped"):
@@ -110,7 +290,7 @@ class SparkStream:
             return (writer.queryName(name) if name else writer).start(), job
 
     def _picked(self, votes: Frame) -> Frame:
-        """Returns the columns that are used: a role each, then those that give the order."""
+        """Return the columns that are used: a role each, then those that give the order."""
         if not is_spark_frame(votes) or not votes.isStreaming:
             raise InputError(f"votes is {shown(votes)}: give a streaming frame (spark.readStream…)")
         if type(votes).__module__.startswith("pyspark.sql.connect"):
@@ -141,7 +321,7 @@ class _Job:
         self.error: Exception | None = None
 
     def close(self) -> None:
-        """Lets go of what is large: Spark's gateway keeps every function it was ever given."""
+        """Let go of what is large: Spark's gateway keeps every function it was ever given."""
         atexit.unregister(self.close)
         self.error = None
         del self._online
@@ -156,7 +336,7 @@ class _Job:
         raise twin  # the gateway keeps errors, too: not one that holds on to all that its traceback has seen
 
     def _take(self, batch: Frame, number: int) -> None:
-        """Learns a batch, gives its decisions away, and only then says that it is finished.
+        """Learn a batch, gives its decisions away, and only then says that it is finished.
 
         Killed before the last step, the job forgets the batch: it is taken again from the same votes in the same
         order, and the same decisions are given away under the same id. Killed after it, the batch is not taken again.
@@ -190,7 +370,7 @@ class _Job:
 
 @contextmanager
 def _told(what: str) -> Iterator[None]:
-    """Turns an error of Spark into one line that ends with what first went wrong, which Java tells last."""
+    """Turn an error of Spark into one line that ends with what first went wrong, which Java tells last."""
     try:
         with plain_errors(what):
             yield

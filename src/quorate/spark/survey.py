@@ -39,7 +39,7 @@ class Survey(NamedTuple):
         return int(self.labels.drop_nulls("label")["rows"].sum())
 
     def pairs(self) -> pl.DataFrame:
-        """Returns worker, label and votes of every row, gathered."""
+        """Return worker, label and votes of every row, gathered."""
         seen = gather(self.frame) if self.some is None else self.some
         return seen.drop_nulls("label").select(PAIR)
 
@@ -69,7 +69,7 @@ class _Send:
 
 
 def survey(prepared: Frame, narrow: bool, most: int = ANY) -> Survey:
-    """Returns the survey of a frame of the three columns and their odd values; pairs come along unless more than `most`."""
+    """Return the survey of a frame of the three columns and their odd values; pairs come along unless more than `most`."""
     f = functions()
     whole = f.lit(False)
     if narrow:
@@ -97,7 +97,7 @@ def _run(send: _Send, batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def _by_label(pairs: pl.DataFrame) -> pl.DataFrame:
-    """Returns the sums over the pairs of each label."""
+    """Return the sums over the pairs of each label."""
     return pairs.group_by("label").agg(
         pl.len().cast(pl.Int64).alias("rows"),
         pl.col("votes").sum(),
@@ -122,6 +122,6 @@ def _added(sums: list[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _are_whole(ids: pl.Series) -> bool:
-    """Returns whether the texts are whole numbers; none of them are not."""
+    """Return whether the texts are whole numbers; none of them are not."""
     texts = ids.drop_nulls().unique()
     return ids.dtype == pl.String and (not len(texts) or narrowed(vocabulary(texts)).kind == "integer")

@@ -1,28 +1,34 @@
-"""Votes in a Spark frame: who votes with which labels is gathered here, tasks stay where they are."""
+"""Votes and gold in Spark frames: who votes with which labels is gathered here, tasks stay where they are."""
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from quorate.data.vocabulary import Kind, Vocabulary
+from quorate.data.votes import FrameKind, Panel
 from quorate.errors import InputError, MissingLabels, OptionError, listed, shown
-from quorate.io.assemble import check_duplicates
+from quorate.io import answers
 from quorate.io.columns import find
-from quorate.io.ids import DTYPE, EXACT, matched, narrowed, sort_order, vocabulary
-from quorate.spark.session import Frame, functions, plain_errors
-from quorate.spark.survey import ANY, ROLES, Survey, survey
-from quorate.vocabulary import Kind, Vocabulary
-from quorate.votes import FrameKind, Panel
+from quorate.io.encode import check_duplicates
+from quorate.io.ids import DTYPE, EXACT, column, matched, narrowed, sort_order, vocabulary
+from quorate.io.sources import Source, is_spark_frame
+from quorate.spark.files import scan
+from quorate.spark.session import Frame, functions, plain_errors, spread
+from quorate.spark.survey import ANY, PLAIN_NUMBER, ROLES, Survey, survey
 
 TEXTS: Final = ("string", "varchar", "char", "void")
 WHOLE: Final = ("byte", "short", "integer", "long")
 SQL_KIND: Final[Mapping[Kind, str]] = {"string": "string", "integer": "bigint", "boolean": "boolean"}
+ROLE = "gold label"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -52,13 +58,13 @@ class SparkVotes(Panel):
         raise AttributeError(f"SparkVotes has no attribute {name!r}")
 
     def over(self, labels: Vocabulary) -> SparkVotes:
-        """Returns the same votes over labels that hold all of theirs."""
+        """Return the same votes over labels that hold all of theirs."""
         label = matched(self.labels, labels)[self.row_label]
         order = np.lexsort((label, self.row_worker()))
         return replace(self, labels=labels, row_label=label[order].astype(np.int32), per_row=self.per_row[order])
 
     def votes_per_row(self) -> NDArray[np.int64]:
-        """Returns how many votes each row holds, [rows]."""
+        """Return how many votes each row holds, [rows]."""
         return self.per_row
 
 
@@ -91,14 +97,14 @@ class WideVotes(SparkVotes):
         return np.asarray(self.given > 0)
 
     def over(self, labels: Vocabulary) -> WideVotes:
-        """Returns the same votes over labels that hold all of theirs."""
+        """Return the same votes over labels that hold all of theirs."""
         given = np.zeros(len(labels), np.int64)
         given[matched(self.labels, labels)] = self.given
         return replace(self, labels=labels, given=given)
 
 
 def widened(votes: SparkVotes) -> WideVotes:
-    """Returns votes whose workers are known here as votes whose workers are not."""
+    """Return votes whose workers are known here as votes whose workers are not."""
     if isinstance(votes, WideVotes):
         return votes
     given = np.bincount(votes.row_label, votes.per_row, minlength=votes.n_labels).astype(np.int64)
@@ -118,7 +124,7 @@ def read(
     most: int = ANY,
     fits: Callable[[int, int], bool] | None = None,
 ) -> SparkVotes:
-    """Returns the votes of a Spark frame, numbered as `quorate.read` numbers them; one pass over the frame.
+    """Return the votes of a Spark frame, numbered as `quorate.read` numbers them; one pass over the frame.
 
     `narrow` says that the source is text (CSV), where a column of whole numbers is meant as such. Where so many rows over
     so many labels do not fit here, as `fits` tells, workers stay on the executors; `most` is how many pairs may come at once.
@@ -160,7 +166,7 @@ def read(
 
 
 def _prepared(frame: Frame, columns: Mapping[str, str]) -> Frame:
-    """Returns the three columns as text, whole numbers or booleans, each with the values that are none of these."""
+    """Return the three columns as text, whole numbers or booleans, each with the values that are none of these."""
     # By position: a name may hold dots, or differ from another in its case alone.
     plain = frame.toDF(*(f"c{n}" for n in range(len(frame.columns))))
     out = []
@@ -172,7 +178,7 @@ def _prepared(frame: Frame, columns: Mapping[str, str]) -> Frame:
 
 
 def ids_and_odd(given: Any, kind: str, role: str) -> tuple[Any, Any]:
-    """Returns a column of a Spark type as text, whole numbers or booleans, and the numbers that are not whole."""
+    """Return a column of a Spark type as text, whole numbers or booleans, and the numbers that are not whole."""
     f = functions()
     odd = f.lit(None).cast("double")
     if kind in WHOLE:
@@ -203,7 +209,7 @@ def _refuse(seen: pl.DataFrame) -> None:
 
 
 def _kind(seen: Survey, prepared: Frame, role: str, narrow: bool) -> Kind:
-    """Returns what the ids of a role are, whole numbers written as text being numbers where the source is text."""
+    """Return what the ids of a role are, whole numbers written as text being numbers where the source is text."""
     kinds: dict[str, Kind] = {"long": "integer", "boolean": "boolean", "string": "string"}
     kind = kinds[prepared.schema[role].dataType.typeName()]
     if not narrow or kind != "string":
@@ -216,7 +222,7 @@ def _kind(seen: Survey, prepared: Frame, role: str, narrow: bool) -> Kind:
 
 
 def _labels(seen: Survey, declared: Vocabulary | None, kind: Kind) -> tuple[Vocabulary, Vocabulary]:
-    """Returns the labels as the survey lists them, and all labels in their order: the declared one, or that of their ids."""
+    """Return the labels as the survey lists them, and all labels in their order: the declared one, or that of their ids."""
     found = _ids(seen.labels["label"].drop_nulls(), kind)
     if declared is None:
         return found, found.take(sort_order(found))
@@ -232,7 +238,7 @@ def _ids(series: pl.Series, kind: Kind) -> Vocabulary:
 
 
 def _numbered(pairs: pl.DataFrame, labels: Vocabulary, kinds: Mapping[str, Kind], **rest: Any) -> SparkVotes:
-    """Returns the panel of these pairs: rows sorted by worker, then label."""
+    """Return the panel of these pairs: rows sorted by worker, then label."""
     worker, label = (_ids(pairs[role], kinds[role]) for role in ("worker", "label"))
     workers = _ids(pairs["worker"].unique(), kinds["worker"])
     workers = workers.take(sort_order(workers))
@@ -259,3 +265,73 @@ def _wide(labels: Vocabulary, given: NDArray[np.int64], rows: int, worker_kind: 
         row_count=rows,
         **rest,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class FarGold:
+    """Tasks as text, each with the code of its label (`gold`), in a Spark frame."""
+
+    frame: Frame
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+
+def read_gold(source: Source, votes: SparkVotes) -> FarGold:
+    """Return gold (a Spark frame, a path or URI, or what `quorate.aggregate` takes) in codes; an unknown label is an error."""
+    path = os.fspath(source) if isinstance(source, str | os.PathLike) else None
+    if path is not None and not Path(path).exists():  # not a file of the driver: Spark may know it
+        source = scan([path])[0]
+    spark = votes.frame.sparkSession
+    if not is_spark_frame(source):
+        gold = answers.read_gold(source, votes.labels)
+        told = pl.DataFrame({"task": column(gold.tasks), "gold": pl.Series(gold.labels, dtype=pl.Int64)})
+        return FarGold(spread(told, spark), len(gold))
+    with plain_errors("cannot read the gold"):
+        return _coded(_texts(source), votes.labels, spark)
+
+
+def beside(votes: SparkVotes, gold: FarGold) -> Frame:
+    """Return task, worker, label and gold: a line for every vote, and one without worker and label for every gold task."""
+    f = functions()
+    nothing = [f.lit(None).cast(votes.frame.schema[role].dataType).alias(role) for role in ("worker", "label")]
+    cast = votes.frame.withColumn("gold", f.lit(None).cast("bigint"))
+    text, kind = f.col("task"), votes.task_kind
+    told = gold.frame
+    if kind == "integer":
+        told = told.where(text.rlike(PLAIN_NUMBER)).withColumn("task", f.expr("try_cast(task as bigint)"))
+    elif kind == "boolean":
+        told = told.where(text.isin("true", "false")).withColumn("task", text == "true")
+    return cast.union(told.select(f.col("task").cast(SQL_KIND[kind]), *nothing, f.col("gold")))
+
+
+def _texts(source: Frame) -> Frame:
+    """Return task and label as text, of the lines that have both."""
+    columns = find(source.columns, {"task": None, ROLE: None}, "the gold")
+    f = functions()
+    plain = source.toDF(*(f"c{n}" for n in range(len(source.columns))))
+    out = []
+    for role, name in columns.items():
+        place = source.columns.index(name)
+        ids, odd = ids_and_odd(plain[f"c{place}"], source.schema.fields[place].dataType.typeName(), role)
+        out += [ids.cast("string").alias("task" if role == "task" else "label"), odd.alias(f"odd {role}")]
+    ready = plain.select(out)
+    strange = ready.agg(*(f.max(f.col(f"`odd {role}`")) for role in columns)).first()
+    for role, value in zip(columns, strange, strict=True):
+        if value is not None:
+            raise InputError(f"a {role} of the gold is {value}: give text or whole numbers")
+    return ready.select("task", "label").dropna()
+
+
+def _coded(told: Frame, labels: Vocabulary, spark: object) -> FarGold:
+    f = functions()
+    codes = pl.DataFrame({"label": pl.Series(labels.texts(), dtype=pl.String), "gold": pl.arange(len(labels), eager=True)})
+    joined = told.distinct().join(f.broadcast(spread(codes, spark)), "label", "left").select("task", "label", "gold")
+    stranger = joined.where(f.col("gold").isNull()).first()
+    if stranger is not None:
+        raise InputError(
+            f"gold gives task {shown(stranger[0])} the label {shown(stranger[1])}, which is not among the labels: "
+            f"{listed(labels.ids())}; declare it with labels=… when no vote has it"
+        )
+    return FarGold(joined.select("task", "gold"), joined.count())

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import quorate as qr
-from quorate.agreeing import copying
-from quorate.agreeing.reference import Reference
-from quorate.agreeing.voices import one_voice
-from quorate.agreeing.vote_pairs import VotePairs
+from quorate.evaluation.agreement import copies as copying
+from quorate.evaluation.agreement.pairs import VotePairs
+from quorate.evaluation.agreement.panel import one_voice
+from quorate.evaluation.agreement.reference import Reference
 
 
 def rings_of(crowd):

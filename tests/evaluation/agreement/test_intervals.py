@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 
 import quorate as qr
-from quorate.agreeing import atoms, pair_means, tally, vote_pairs
-from quorate.agreeing.estimate import Estimate
-from quorate.agreeing.pair_table import figures, tables
+from quorate.evaluation.agreement import pair_means
+from quorate.evaluation.agreement import pairs as tally
+from quorate.evaluation.agreement import pairs as vote_pairs
+from quorate.evaluation.agreement import sums as atoms
+from quorate.evaluation.agreement.pairs import figures, tables
+from quorate.evaluation.agreement.resample import Estimate
 
 NAMES = ("percent", "cohen", "scott", "fleiss", "alpha", "ac1", "ac2_linear", "ac2_quadratic")
 

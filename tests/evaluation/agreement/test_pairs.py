@@ -10,8 +10,10 @@ import pyarrow as pa
 import pytest
 
 import quorate as qr
-from quorate.agreeing import figures, panel, tally, vote_pairs
-from quorate.agreeing.tally import Tally
+from quorate.evaluation.agreement import figures, panel
+from quorate.evaluation.agreement import pairs as tally
+from quorate.evaluation.agreement import pairs as vote_pairs
+from quorate.evaluation.agreement.pairs import Tally
 
 
 def table(found):

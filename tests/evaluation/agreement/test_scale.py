@@ -5,8 +5,8 @@ import math
 import pytest
 
 import quorate as qr
-from quorate.agreeing.scale import scale_of
-from quorate.vocabulary import Vocabulary
+from quorate.data.vocabulary import Vocabulary
+from quorate.evaluation.agreement.scale import scale_of
 
 
 def ranks(labels):

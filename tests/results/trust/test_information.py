@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 import oracle_trust as naive
 import quorate as qr
-from quorate.trust.ballots import Ballots
-from quorate.trust.information import compare, mutual_information
-from quorate.trust.kinds import expected, kinds
-from quorate.trust.posterior import of_labels, settle, tally
+from quorate.results.trust.ballots import Ballots
+from quorate.results.trust.kinds import compare, expected, kinds, mutual_information
+from quorate.results.trust.posterior import of_labels, settle, tally
 from strategies import crowds
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import quorate as qr
-from quorate.trust.ballots import Ballots
-from quorate.trust.pairs import COPYING, MOST_USUAL, comparable, pairs
+from quorate.results.trust.ballots import Ballots
+from quorate.results.trust.copies import COPYING, MOST_USUAL, comparable, pairs
 from strategies import crowds
 
 
@@ -51,7 +51,7 @@ def test_too_many_pairs_are_not_all_looked_at(caplog):
     chance = np.where(ballots.label() == codes[ballots.task()], 0.75, 0.1).astype(np.float32)
     ballot, loss = comparable(ballots, chance)
     every = pairs(ballot, loss, 30)
-    with caplog.at_level(logging.INFO, "quorate.trust.pairs"):
+    with caplog.at_level(logging.INFO, "quorate.results.trust.copies"):
         some = pairs(ballot, loss, 30, budget=8000)
     assert "too many pairs" in caplog.text
     assert set(zip(some.first, some.second, strict=True)) <= set(zip(every.first, every.second, strict=True))
@@ -62,11 +62,11 @@ def test_too_many_pairs_are_not_all_looked_at(caplog):
 
 
 def test_crowded_tasks_are_thinned_and_it_is_said(caplog, monkeypatch):
-    monkeypatch.setattr("quorate.trust.pairs.CROWDED", 10)
+    monkeypatch.setattr("quorate.results.trust.copies.CROWDED", 10)
     rows = [(t, f"w{n:02}", "x" if n % 3 else "y") for t in range(4) for n in range(40)]
     votes = qr.read(rows)
     ballot, loss = comparable(Ballots.of(votes).once(), np.full(len(votes), 0.3, np.float32))
-    with caplog.at_level(logging.INFO, "quorate.trust.pairs"):
+    with caplog.at_level(logging.INFO, "quorate.results.trust.copies"):
         found = pairs(ballot, loss, 40, budget=100)
     assert "only their least explained answers" in caplog.text
     assert "in 2 of 4 tasks" in caplog.text

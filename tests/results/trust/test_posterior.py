@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 import oracle_trust as naive
 import quorate as qr
-from quorate.trust.ballots import Ballots
-from quorate.trust.posterior import judge_tasks, of_labels, settle, tally
+from quorate.results.trust.ballots import Ballots
+from quorate.results.trust.posterior import judge_tasks, of_labels, settle, tally
 from strategies import crowds
 
 
@@ -59,7 +59,7 @@ def test_pieces_cut_between_tasks(monkeypatch):
     whole = Ballots.of(votes)
     labels = qr.aggregate(votes).fit.outcome.labels
     expected = settle(whole, of_labels(labels, 3))
-    monkeypatch.setattr("quorate.trust.ballots.PIECE", 7)
+    monkeypatch.setattr("quorate.results.trust.ballots.PIECE", 7)
     assert len(list(whole.pieces())) > 10
     assert settle(whole, of_labels(labels, 3)) == pytest.approx(expected, abs=1e-6)
 

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import quorate as qr
-from quorate.trust.ballots import Ballots
-from quorate.trust.pairs import Ballot, Pairs
-from quorate.trust.rings import LINK, contract, partners, prove, rings, same_answers
+from quorate.results.trust.ballots import Ballots
+from quorate.results.trust.copies import LINK, Ballot, Pairs, contract, partners, prove, rings, same_answers
 
 
 def naive_contract(n, evidence):

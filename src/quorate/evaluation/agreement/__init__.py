@@ -1,1 +1,1 @@
-"""How far workers agree: coefficients with intervals, pairs of workers, and how many independent votes they amount to."""
+"""How far workers agree, with intervals, and who copies whom."""

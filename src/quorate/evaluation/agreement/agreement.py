@@ -9,25 +9,22 @@ from typing import Final
 
 import numpy as np
 
-from quorate import settings
-from quorate.agreeing import coefficients, mistakes, panel
-from quorate.agreeing.atoms import by_pattern
-from quorate.agreeing.estimate import Estimate
-from quorate.agreeing.figures import Agreement
-from quorate.agreeing.pair_means import pair_means
-from quorate.agreeing.panel import Panel
-from quorate.agreeing.reference import Reference, from_fit, from_truth
-from quorate.agreeing.resample import Drawing, estimates
-from quorate.agreeing.scale import LEVELS, Scale, scale_of
-from quorate.agreeing.summing import Floats
-from quorate.agreeing.task_sums import Sums, features, task_sums
-from quorate.agreeing.vote_pairs import VotePairs
+from quorate.data import options
+from quorate.data.options import Choice, Number, Rules
+from quorate.data.votes import Votes
 from quorate.errors import CopiedVotes, InputError
-from quorate.io.read import as_votes
-from quorate.io.sources import Source
-from quorate.result import Result
-from quorate.settings import Choice, Number, Rules
-from quorate.votes import Votes
+from quorate.evaluation.agreement import coefficients, panel
+from quorate.evaluation.agreement import copies as mistakes
+from quorate.evaluation.agreement.figures import Agreement
+from quorate.evaluation.agreement.pair_means import pair_means
+from quorate.evaluation.agreement.pairs import VotePairs
+from quorate.evaluation.agreement.panel import Panel
+from quorate.evaluation.agreement.reference import Reference, from_fit, from_truth
+from quorate.evaluation.agreement.resample import Drawing, Estimate, estimates
+from quorate.evaluation.agreement.scale import LEVELS, Scale, scale_of
+from quorate.evaluation.agreement.sums import Floats, Sums, by_pattern, features, task_sums
+from quorate.io.sources import Source, as_votes
+from quorate.results.result import Result
 
 RULES: Final[Rules] = {
     "level": Choice(LEVELS),
@@ -55,7 +52,7 @@ def agreement(
     truth_task: str | None = None,
     truth_label: str | None = None,
 ) -> Agreement:
-    """Returns how far the workers agree, with intervals, and how many independent votes they amount to.
+    """Return how far the workers agree, with intervals, and how many independent votes they amount to.
 
     - `level`: what labels are: names (nominal), an order (ordinal: that of `labels`, of numbers, or of the alphabet) or
       numbers (interval).
@@ -71,7 +68,7 @@ def agreement(
     >>> round(a.alpha, 3), round(a.effective_votes, 1), a.rings
     (0.35, 8.1, ())
     """
-    settings.check({"level": level, "resamples": resamples, "confidence": confidence, "seed": seed}, RULES)
+    options.check({"level": level, "resamples": resamples, "confidence": confidence, "seed": seed}, RULES)
     votes = as_votes(source, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates)
     scale = scale_of(votes.labels, level)
     paired = int(np.count_nonzero(np.diff(votes.task_ptr) > 1))
@@ -123,7 +120,7 @@ def _reference(
 
 
 def _task_figures(votes: Votes, scale: Scale, drawing: Drawing) -> dict[str, Estimate]:
-    """Returns the figures that depend on nothing but how many votes each label got in each task."""
+    """Return the figures that depend on nothing but how many votes each label got in each task."""
     rng = drawing.rng(1)
     atoms = by_pattern(votes, features(votes.n_labels, scale), rng)
     figures = coefficients.NOMINAL if scale.level == "nominal" else coefficients.ORDERED
@@ -142,7 +139,7 @@ def _pair_figures(vote_pairs: VotePairs, seen: Panel, drawing: Drawing) -> dict[
 
 
 def _word(found: Agreement) -> str:
-    """Returns one line on who copies whom."""
+    """Return one line on who copies whom."""
     first = found.copying_frame().row(0, named=True)
     number, rings = len(found.copies), found.rings
     return (

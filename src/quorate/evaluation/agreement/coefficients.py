@@ -10,18 +10,17 @@ from types import MappingProxyType
 
 import numpy as np
 
-from quorate.agreeing.scale import Scale
-from quorate.agreeing.summing import Floats
-from quorate.agreeing.task_sums import Sums
+from quorate.evaluation.agreement.scale import Scale
+from quorate.evaluation.agreement.sums import Floats, Sums
 
 
 def percent(sums: Sums, _: Scale) -> Floats:
-    """Returns the mean over tasks with two votes or more of the share of pairs of votes that agree."""
+    """Return the mean over tasks with two votes or more of the share of pairs of votes that agree."""
     return ratio(sums["agree"], sums["paired"])
 
 
 def fleiss(sums: Sums, scale: Scale) -> Floats:
-    """Returns Fleiss' kappa (1971), for unequal numbers of votes as Gwet (2014) generalises it.
+    """Return Fleiss' kappa (1971), for unequal numbers of votes as Gwet (2014) generalises it.
 
     Observed is `percent`; chance is the sum of p_k^2 with p_k the mean over all tasks of the label's share of votes.
     """
@@ -30,22 +29,22 @@ def fleiss(sums: Sums, scale: Scale) -> Floats:
 
 
 def ac1(sums: Sums, scale: Scale) -> Floats:
-    """Returns Gwet's AC1 (2008): chance is the sum of p_k (1 - p_k) / (K - 1), with the shares of `fleiss`."""
+    """Return Gwet's AC1 (2008): chance is the sum of p_k (1 - p_k) / (K - 1), with the shares of `fleiss`."""
     return beyond_chance(percent(sums, scale), _gwet_chance(sums, 1.0))
 
 
 def ac2_linear(sums: Sums, scale: Scale) -> Floats:
-    """Returns Gwet's AC2 with weights 1 - |v_k - v_l| / (most - least)."""
+    """Return Gwet's AC2 with weights 1 - |v_k - v_l| / (most - least)."""
     return _ac2(sums, scale, "linear", 1)
 
 
 def ac2_quadratic(sums: Sums, scale: Scale) -> Floats:
-    """Returns Gwet's AC2 with weights 1 - ((v_k - v_l) / (most - least))^2."""
+    """Return Gwet's AC2 with weights 1 - ((v_k - v_l) / (most - least))^2."""
     return _ac2(sums, scale, "quadratic", 2)
 
 
 def alpha(sums: Sums, scale: Scale) -> Floats:
-    """Returns Krippendorff's alpha (2011), 1 - observed / expected disagreement, on tasks with two votes or more."""
+    """Return Krippendorff's alpha (2011), 1 - observed / expected disagreement, on tasks with two votes or more."""
     counts = sums["labels"]  # [..., K]
     n = counts.sum(axis=-1)
     if scale.level == "nominal":
@@ -69,14 +68,14 @@ ORDERED: Mapping[str, Figure] = MappingProxyType({**NOMINAL, "ac2_linear": ac2_l
 
 
 def ratio(above: Floats, below: Floats) -> Floats:
-    """Returns above / below, NaN where below is 0."""
+    """Return above / below, NaN where below is 0."""
     above, below = np.broadcast_arrays(above, below)
     out: Floats = np.divide(above, below, out=np.full(above.shape, np.nan), where=below > 0)
     return out
 
 
 def beyond_chance(observed: Floats, chance: Floats) -> Floats:
-    """Returns (observed - chance) / (1 - chance), NaN where chance explains everything."""
+    """Return (observed - chance) / (1 - chance), NaN where chance explains everything."""
     return ratio(observed - chance, np.where(chance < 1 - 1e-12, 1 - chance, 0.0))
 
 
@@ -85,7 +84,7 @@ def _shares(sums: Sums) -> Floats:
 
 
 def _gwet_chance(sums: Sums, weight: float) -> Floats:
-    """Returns weight * sum of p_k (1 - p_k) / (K - 1); NaN with one label, where the figure means nothing."""
+    """Return weight * sum of p_k (1 - p_k) / (K - 1); NaN with one label, where the figure means nothing."""
     share = _shares(sums)
     k = share.shape[-1]
     spread = (share * (1 - share)).sum(axis=-1)
@@ -104,7 +103,7 @@ def _ac2(sums: Sums, scale: Scale, name: str, power: int) -> Floats:
 
 
 def _spread(counts: Floats, place: Floats) -> Floats:
-    """Returns the sum over ordered pairs of votes of (v_k - v_l)^2, [...]; exactly 0 where all votes are in one place."""
+    """Return the sum over ordered pairs of votes of (v_k - v_l)^2, [...]; exactly 0 where all votes are in one place."""
     n = counts.sum(axis=-1)
     spread = 2 * (n * (counts * place**2).sum(axis=-1) - (counts * place).sum(axis=-1) ** 2)
     least = np.where(counts > 0, place, np.inf).min(axis=-1, initial=np.inf)

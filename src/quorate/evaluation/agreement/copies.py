@@ -19,19 +19,20 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.agreeing.reference import Reference
-from quorate.agreeing.summing import Floats, sum_by
-from quorate.agreeing.tally import Tally
-from quorate.agreeing.vote_pairs import VotePairs
-from quorate.votes import Votes
+from quorate.data.votes import Votes
+from quorate.evaluation.agreement.coefficients import ratio
+from quorate.evaluation.agreement.pairs import Tally, VotePairs
+from quorate.evaluation.agreement.reference import Reference
+from quorate.evaluation.agreement.resample import Drawing, Estimate, estimates
+from quorate.evaluation.agreement.sums import Floats, Sums, by_task, sum_by
 
 FALSE: Final = 0.02  # the share of false finds that is let pass
 COPIED: Final = 0.6  # far beyond chance: at least this share of answers looks copied
 TRIED: Final = (0.6, 0.7, 0.8, 0.9, 0.97)  # shares c whose odds are averaged
 FINE: Final = np.append(np.arange(0.05, 0.96, 0.05), 0.97)  # shares among which the likeliest is reported
 ONE: Final = 1.0  # vote of the mean worker lent to each worker and label, so that no probability is 0
-
 Ints = NDArray[np.int64]
+CHUNK: Final = 1 << 18  # tasks looked at at once, so that copies stay small
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ class Seen:
     counts: Ints  # [cells]
 
     def same_wrong(self) -> Ints:
-        """Returns how often both gave the same wrong answer, [pairs]."""
+        """Return how often both gave the same wrong answer, [pairs]."""
         return sum_by(self.pair, self.counts * (self.label != self.said), len(self.pairs)).astype(np.int64)
 
 
@@ -66,13 +67,13 @@ class Copies:
 
 
 def nothing() -> Copies:
-    """Returns what is found where nobody copies."""
+    """Return what is found where nobody copies."""
     none, nil = np.zeros(0, np.int64), np.zeros(0)
     return Copies(none, none, none, none, nil, nil)
 
 
 def gather(vote_pairs: VotePairs, reference: Reference) -> Seen:
-    """Returns what the votes say about every pair; no worker may have two votes on a task."""
+    """Return what the votes say about every pair; no worker may have two votes on a task."""
     votes = vote_pairs.votes
     w, k = votes.n_workers, votes.n_labels
     worker, label = votes.row_worker(), votes.row_label.astype(np.int64)
@@ -91,7 +92,7 @@ def gather(vote_pairs: VotePairs, reference: Reference) -> Seen:
 
 
 def find(votes: Votes, reference: Reference, seen: Seen) -> Copies:
-    """Returns the pairs of workers, one of whom seems to copy the other."""
+    """Return the pairs of workers, one of whom seems to copy the other."""
     n = len(seen.pairs)
     surprise = _surprise(votes, reference, seen)
     differ = seen.shared - sum_by(seen.pair, seen.counts, n)
@@ -117,7 +118,7 @@ def find(votes: Votes, reference: Reference, seen: Seen) -> Copies:
 
 
 def rings(n_workers: int, a: Ints, b: Ints) -> Ints:
-    """Returns the ring of each worker, [workers]: the lowest code that pairs lead to, one's own without any.
+    """Return the ring of each worker, [workers]: the lowest code that pairs lead to, one's own without any.
 
     >>> rings(5, np.array([1, 3]), np.array([3, 4])).tolist()
     [0, 1, 2, 1, 1]
@@ -134,7 +135,7 @@ def rings(n_workers: int, a: Ints, b: Ints) -> Ints:
 
 
 def _surprise(votes: Votes, reference: Reference, seen: Seen) -> Floats:
-    """Returns the mean of 1 / p_a(k|z) and 1 / p_b(k|z) for every cell."""
+    """Return the mean of 1 / p_a(k|z) and 1 / p_b(k|z) for every cell."""
     k = votes.n_labels
     counts = np.zeros(votes.n_rows * (k + 1))
     for start in range(0, votes.n_tasks, step := 1 << 18):
@@ -156,7 +157,80 @@ def _surprise(votes: Votes, reference: Reference, seen: Seen) -> Floats:
 
 
 def _significant(log_odds: Floats, tests: int) -> Ints:
-    """Returns the places of the odds that stand out of so many tests (e-BH): the i-th largest exceeds tests / (q i)."""
+    """Return the places of the odds that stand out of so many tests (e-BH): the i-th largest exceeds tests / (q i)."""
     order = np.argsort(-log_odds, kind="stable")
     passes = np.flatnonzero(log_odds[order] >= np.log(max(tests, 1) / FALSE) - np.log(np.arange(1, len(order) + 1)))
     return order[: passes[-1] + 1] if len(passes) else order[:0]
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """Errors against a reference."""
+
+    votes_per_task: float  # mean, over tasks whose label is known
+    correlation: Estimate  # of the errors of two votes on the same task
+    effective_votes: Estimate  # independent votes that the votes of a task amount to
+
+
+def measure(votes: Votes, reference: Reference | None, drawing: Drawing) -> Errors:
+    """Return the mean correlation of errors and the effective votes.
+
+    With x = 1 for a wrong vote and 0 for a right one, less its mean over the worker's votes, the correlation is the mean of
+    x x' over that of (x^2 + x'^2) / 2, over all pairs of votes on the same task: pairs of workers weigh as their shared
+    tasks do, and none needs many of them. The mean error of n votes so correlated by r varies as that of
+    n / (1 + (n - 1) r) independent ones (Kish). The workers' means are held fixed in the resamples.
+    """
+    if reference is None:
+        return Errors(float(np.diff(votes.task_ptr).mean()), Estimate(np.nan), Estimate(np.nan))
+    known, rng = reference.labels >= 0, drawing.rng(3)
+    n = float(np.diff(votes.task_ptr)[known].mean())
+    rate = _error_rates(votes, reference)
+    atoms = by_task(votes.n_tasks, 2, rng)
+    sums = {"products": np.zeros(len(atoms)), "squares": np.zeros(len(atoms))}
+    row_worker = votes.row_worker()
+    for start in range(0, votes.n_tasks, CHUNK):
+        task, row, wrong = _chunk(votes, reference, start)
+        x, atom = wrong - rate[row_worker[row]], atoms.atom[start : start + CHUNK]
+        votes_in, squares = sum_by(task, np.ones(len(x)), len(atom)), sum_by(task, x**2, len(atom))
+        sums["products"] += sum_by(atom, sum_by(task, x, len(atom)) ** 2 - squares, len(atoms))
+        sums["squares"] += sum_by(atom, np.maximum(votes_in - 1, 0) * squares, len(atoms))
+    figures = {"correlation": _correlation, "effective": lambda sums: effective(n, _correlation(sums))}
+    found = estimates(figures, sums, atoms, drawing, rng)
+    return Errors(n, found["correlation"], found["effective"])
+
+
+def effective(n: float, correlation: Floats) -> Floats:
+    """Return n / (1 + (n - 1) r), r taken as 0 where it is negative: a panel is never worth more than its votes.
+
+    >>> effective(9.0, np.array([0.0, 0.5, 1.0])).tolist()
+    [9.0, 1.8, 1.0]
+    """
+    out: Floats = n / (1 + (n - 1) * np.maximum(correlation, 0.0))
+    return out
+
+
+def _correlation(sums: Sums) -> Floats:
+    return ratio(sums["products"], sums["squares"])
+
+
+def _error_rates(votes: Votes, reference: Reference) -> Floats:
+    """Return the share of wrong votes of each worker, [workers]; 0 without a vote on a task whose label is known."""
+    wrong, seen = np.zeros(votes.n_rows), np.zeros(votes.n_rows)
+    for start in range(0, votes.n_tasks, CHUNK):
+        _, row, wrongs = _chunk(votes, reference, start)
+        wrong += np.bincount(row, wrongs, minlength=votes.n_rows)
+        seen += np.bincount(row, minlength=votes.n_rows)
+    starts = votes.worker_ptr[:-1]
+    totals = np.add.reduceat(seen, starts)
+    return np.divide(np.add.reduceat(wrong, starts), totals, out=np.zeros(len(starts)), where=totals > 0)
+
+
+def _chunk(votes: Votes, reference: Reference, start: int) -> tuple[NDArray[np.int64], NDArray[np.uint32], Floats]:
+    """Return task (counted from `start`), row and wrongness of the votes of some tasks whose label is known."""
+    ptr = votes.task_ptr[start : start + CHUNK + 1]
+    task = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+    label = reference.labels[start : start + CHUNK][task]
+    row = votes.row[ptr[0] : ptr[-1]]
+    if (label < 0).any():
+        task, row, label = task[label >= 0], row[label >= 0], label[label >= 0]
+    return task, row, (votes.row_label[row] != label).astype(np.float64)

@@ -9,14 +9,14 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from quorate.agreeing.copying import Copies, rings
-from quorate.agreeing.estimate import Estimate, known
-from quorate.agreeing.pair_table import Ints, PairFigures
+from quorate.data.vocabulary import Id, Vocabulary
+from quorate.data.votes import FrameKind
 from quorate.errors import InputError
+from quorate.evaluation.agreement.copies import Copies, rings
+from quorate.evaluation.agreement.pairs import Ints, PairFigures
+from quorate.evaluation.agreement.resample import Estimate, known
 from quorate.io import frames
 from quorate.io.ids import column, label_columns
-from quorate.vocabulary import Id, Vocabulary
-from quorate.votes import FrameKind
 
 MOST_IN_MATRIX: Final = 2000  # workers
 TITLES: Final = {
@@ -112,18 +112,18 @@ class Agreement:
         return tuple(tuple(self.workers[int(w)] for w in m) for m in sorted(members, key=lambda m: (-len(m), m[0])))
 
     def estimates(self) -> dict[str, Estimate]:
-        """Returns every coefficient that these labels allow, by name."""
+        """Return every coefficient that these labels allow, by name."""
         ordered = self.level != "nominal"
         return {name: getattr(self, name) for name in TITLES if ordered or not name.startswith("ac2")}
 
     def figures_frame(self) -> pl.DataFrame:
-        """Returns `figures` as a polars frame, whatever the caller's kind."""
+        """Return `figures` as a polars frame, whatever the caller's kind."""
         rows = [(name, TITLES[name], *e.summary().values()) for name, e in self.estimates().items()]
         floats = dict.fromkeys(("value", "low", "high"), pl.Float64)
         return pl.DataFrame(rows, schema={"figure": pl.String, "title": pl.String, **floats}, orient="row")
 
     def pairs_frame(self) -> pl.DataFrame:
-        """Returns `pairs` as a polars frame, whatever the caller's kind."""
+        """Return `pairs` as a polars frame, whatever the caller's kind."""
         p = self._pairs()
         copies = np.isin(p.a * len(self.workers) + p.b, self.copies.a * len(self.workers) + self.copies.b)
         return pl.DataFrame(
@@ -140,7 +140,7 @@ class Agreement:
         ).with_columns(pl.col("kappa", "pi").fill_nan(None))
 
     def matrix_frame(self) -> pl.DataFrame:
-        """Returns `matrix` as a polars frame, whatever the caller's kind."""
+        """Return `matrix` as a polars frame, whatever the caller's kind."""
         p, n = self._pairs(), len(self.workers)
         if n > MOST_IN_MATRIX:
             raise InputError(f"a matrix of {n} workers has {n * n} cells: use pairs, which lists only those that share a task")
@@ -150,14 +150,14 @@ class Agreement:
         return pl.DataFrame({"worker": column(self.workers), **columns})
 
     def matrix_array(self, pairs: PairFigures) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """Returns the agreement of every two workers, [workers, workers]; 1 with oneself, NaN where no task is shared."""
+        """Return the agreement of every two workers, [workers, workers]; 1 with oneself, NaN where no task is shared."""
         square = np.full((len(self.workers), len(self.workers)), np.nan)
         np.fill_diagonal(square, 1.0)
         square[pairs.a, pairs.b] = square[pairs.b, pairs.a] = pairs.agreement
         return square
 
     def copying_frame(self) -> pl.DataFrame:
-        """Returns `copying` as a polars frame, whatever the caller's kind."""
+        """Return `copying` as a polars frame, whatever the caller's kind."""
         c = self.copies
         return pl.DataFrame(
             {
@@ -171,7 +171,7 @@ class Agreement:
         )
 
     def summary(self) -> dict[str, object]:
-        """Returns every figure as plain Python values, ready for JSON."""
+        """Return every figure as plain Python values, ready for JSON."""
         return {
             "level": self.level,
             "votes": self.votes,

@@ -14,23 +14,18 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.agreeing import tally
-from quorate.agreeing.atoms import Atoms, by_task
-from quorate.agreeing.coefficients import beyond_chance, ratio
-from quorate.agreeing.estimate import Estimate
-from quorate.agreeing.pair_table import Cells, PairFigures, cohen_chance, parts, scott_chance
-from quorate.agreeing.resample import Drawing, estimates
-from quorate.agreeing.summing import Floats, sum_by
-from quorate.agreeing.tally import Tally
-from quorate.agreeing.task_sums import Sums
-from quorate.agreeing.vote_pairs import VotePairs
+from quorate.evaluation.agreement import pairs as pair_tables
+from quorate.evaluation.agreement.coefficients import beyond_chance, ratio
+from quorate.evaluation.agreement.pairs import Cells, PairFigures, Tally, VotePairs, cohen_chance, parts, scott_chance
+from quorate.evaluation.agreement.resample import Drawing, Estimate, estimates
+from quorate.evaluation.agreement.sums import Atoms, Floats, Sums, by_task, sum_by
 
 SMALL: Final = 2048  # numbers per task that a resample may sum: pairs of workers x (2 K + 1)
 CHANCE: Final = {"cohen": cohen_chance, "scott": scott_chance}
 
 
 def pair_means(vote_pairs: VotePairs, cells: Cells, pairs: PairFigures, drawing: Drawing) -> dict[str, Estimate]:
-    """Returns the means of Cohen's kappa and of Scott's pi over pairs, weighted by shared tasks."""
+    """Return the means of Cohen's kappa and of Scott's pi over pairs, weighted by shared tasks."""
     votes = vote_pairs.votes
     values = {"cohen": pairs.mean(pairs.kappa), "scott": pairs.mean(pairs.pi)}
     if not drawing.resamples or not len(pairs):
@@ -38,7 +33,7 @@ def pair_means(vote_pairs: VotePairs, cells: Cells, pairs: PairFigures, drawing:
     rng = drawing.rng(2)
     features = len(pairs) * (2 * votes.n_labels + 1)
     atoms = by_task(votes.n_tasks, features, rng)
-    if features <= SMALL and cells.size * len(atoms) <= tally.DENSE:
+    if features <= SMALL and cells.size * len(atoms) <= pair_tables.DENSE:
         sums = _pair_sums(vote_pairs, cells, len(pairs), atoms)
         drawn = {name: _mean_of(chance) for name, chance in CHANCE.items()}
         return estimates(drawn, sums, atoms, drawing, rng)
@@ -50,10 +45,10 @@ def pair_means(vote_pairs: VotePairs, cells: Cells, pairs: PairFigures, drawing:
 
 
 def influence(vote_pairs: VotePairs, cells: Cells, pairs: PairFigures) -> Floats:
-    """Returns what each task adds to the two means, [tasks, 2]: their derivatives by its weight, which sum to 0."""
+    """Return what each task adds to the two means, [tasks, 2]: their derivatives by its weight, which sum to 0."""
     at_cell = _cell_influence(cells, pairs)
     table = None
-    if cells.size <= tally.DENSE:
+    if cells.size <= pair_tables.DENSE:
         table = np.zeros((cells.size, 2), np.float32)
         table[cells.keys] = at_cell
     out = np.zeros((vote_pairs.votes.n_tasks, 2))
@@ -68,7 +63,7 @@ def influence(vote_pairs: VotePairs, cells: Cells, pairs: PairFigures) -> Floats
 
 
 def _pair_sums(vote_pairs: VotePairs, cells: Cells, n_pairs: int, atoms: Atoms) -> Sums:
-    """Returns of every atom and pair: the votes that agree, and the labels of each worker on shared tasks."""
+    """Return of every atom and pair: the votes that agree, and the labels of each worker on shared tasks."""
     votes = vote_pairs.votes
     counting = Tally(cells.size * len(atoms))
     for block in vote_pairs:
@@ -87,7 +82,7 @@ def _pair_sums(vote_pairs: VotePairs, cells: Cells, n_pairs: int, atoms: Atoms) 
 
 
 def _mean_of(chance: Callable[[Floats, Floats], Floats]) -> Callable[[Sums], Floats]:
-    """Returns the function from sums to the mean over pairs of (agreement - chance) / (1 - chance)."""
+    """Return the function from sums to the mean over pairs of (agreement - chance) / (1 - chance)."""
 
     def mean(sums: Sums) -> Floats:
         shared = sums["labels_a"].sum(axis=-1)
@@ -99,7 +94,7 @@ def _mean_of(chance: Callable[[Floats, Floats], Floats]) -> Callable[[Sums], Flo
 
 
 def _cell_influence(cells: Cells, pairs: PairFigures) -> NDArray[np.float32]:
-    """Returns what one more vote pair in each cell adds to the two means, [cells, 2].
+    """Return what one more vote pair in each cell adds to the two means, [cells, 2].
 
     With o the agreement, e the chance, c the figure and n the shared tasks of a pair, the mean is sum(n c) / sum(n),
     and n dc = (dn_o - o) / (1 - e) - (dn_e - 2 e) (1 - o) / (1 - e)^2.

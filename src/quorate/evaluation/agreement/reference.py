@@ -8,13 +8,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from quorate.data.votes import Votes
 from quorate.errors import InputError
+from quorate.evaluation.truth import read_truth
 from quorate.io.ids import column
 from quorate.io.sources import Source
-from quorate.matching import read_truth
-from quorate.models.registry import make
-from quorate.result import Result
-from quorate.votes import Votes
+from quorate.models.base import make
+from quorate.results.result import Result
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class Reference:
 def from_truth(
     votes: Votes, truth: Result | Source, *, truth_task: str | None = None, truth_label: str | None = None
 ) -> Reference:
-    """Returns the given labels of the votes' tasks, matched by id as text."""
+    """Return the given labels of the votes' tasks, matched by id as text."""
     known = read_truth(truth, truth_task, truth_label)
     tasks = pl.DataFrame({"task": column(votes.tasks).cast(pl.String)})
     names = pl.DataFrame({"label": pl.Series(votes.labels.texts(), dtype=pl.String)}).with_row_index("code")
@@ -40,6 +40,6 @@ def from_truth(
 
 
 def from_fit(votes: Votes, model: str, seed: int) -> Reference:
-    """Returns the labels of a fit of these votes."""
+    """Return the labels of a fit of these votes."""
     fitted = make(model, {"seed": 0}, {"seed": seed}).fit(votes, trace="light")
     return Reference(fitted.fit.outcome.labels.astype(np.int64), model)

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.data.vocabulary import Vocabulary
 from quorate.errors import InputError, shown
-from quorate.vocabulary import Vocabulary
 
 LEVELS: Final = ("nominal", "ordinal", "interval")
 MOST_ORDERED: Final = 512  # labels at level ordinal: its observed part is a table of label by label
@@ -33,7 +33,7 @@ class Scale:
 
 
 def scale_of(labels: Vocabulary, level: str) -> Scale:
-    """Returns the scale of these labels.
+    """Return the scale of these labels.
 
     An order is the one the labels were declared in. Labels in plain text order were probably not declared: if all of
     them are numbers, the numbers give the order ("10" after "9").

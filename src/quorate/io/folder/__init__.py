@@ -1,1 +1,1 @@
-"""Votes encoded on disk: built in bounded memory, opened without reading them."""
+"""Encoded votes in a folder, for votes that do not fit in memory."""

@@ -44,7 +44,7 @@ class ArrayFile:
             self.abandon()
 
     def append(self, items: NDArray[Any]) -> memoryview:
-        """Returns the bytes of these items, written behind the others."""
+        """Return the bytes of these items, written behind the others."""
         plain = np.ascontiguousarray(items).astype(self.dtype, copy=False)
         data = plain.view(np.uint8).data if plain.size else memoryview(b"")
         write_all(self._file, data)
@@ -52,25 +52,25 @@ class ArrayFile:
         return data
 
     def close(self) -> None:
-        """Writes the header, and leaves."""
+        """Write the header, and leaves."""
         with self._file:
             self._file.seek(0)
             write_all(self._file, header(self.dtype, self.length))
 
     def abandon(self) -> None:
-        """Leaves the file as it is, to be continued or removed."""
+        """Leave the file as it is, to be continued or removed."""
         self._file.close()
 
 
 def write_all(file: BinaryIO, data: bytes | memoryview) -> None:
-    """Writes everything to an unbuffered file, which may take it in parts; a full disk raises."""
+    """Write everything to an unbuffered file, which may take it in parts; a full disk raises."""
     rest = memoryview(data)
     while rest:
         rest = rest[file.write(rest) :]
 
 
 def header(dtype: np.dtype[Any], length: int) -> bytes:
-    """Returns the first 128 bytes of a .npy file (format 1.0) of these items.
+    """Return the first 128 bytes of a .npy file (format 1.0) of these items.
 
     >>> header(np.dtype("<u4"), 3)[1:6], len(header(np.dtype("<u4"), 3))
     (b'NUMPY', 128)
@@ -201,7 +201,7 @@ def mapped(path: Path, dtype: DTypeLike, length: int) -> NDArray[Any]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Says in one line what is wrong when something cannot be written."""
+    """Say in one line what is wrong when something cannot be written."""
     try:
         yield
     except OSError as error:

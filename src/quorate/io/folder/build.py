@@ -15,17 +15,28 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from quorate.data.vocabulary import Vocabulary
 from quorate.errors import InputError, MissingLabels, OptionError, QuorateError
-from quorate.io.assemble import check_duplicates
-from quorate.io.encoded.job import Job, Progress
-from quorate.io.encoded.manifest import is_encoded
-from quorate.io.encoded.mapped import EncodedVotes, open_encoded
-from quorate.io.encoded.plan import Plan, memory_of, votes_in
-from quorate.io.encoded.state import STATE, State, emptied, fingerprint, is_of_source, locked, note_source
+from quorate.io.encode import check_duplicates
 from quorate.io.files import Wanted
+from quorate.io.folder.job import (
+    STATE,
+    Job,
+    Plan,
+    Progress,
+    State,
+    emptied,
+    fingerprint,
+    is_of_source,
+    locked,
+    memory_of,
+    note_source,
+    votes_in,
+)
+from quorate.io.folder.manifest import is_encoded
+from quorate.io.folder.opened import EncodedVotes, open_encoded
 from quorate.io.sources import Source, open_table, paths_of
 from quorate.io.write import check_parent, check_replaced
-from quorate.vocabulary import Vocabulary
 
 # The remedy where a folder for temporary files is full.
 NO_ROOM: Final = "make room there, set TMPDIR to a folder with more, or name one to work in (work=…; on the command line -o)"
@@ -45,7 +56,7 @@ def encode(
     progress: Progress | None = None,
     plan: Plan | None = None,
 ) -> EncodedVotes:
-    """Returns votes encoded into a folder, from anything `read` takes; they need not fit in memory.
+    """Return votes encoded into a folder, from anything `read` takes; they need not fit in memory.
 
     The options are those of `read`. `memory` ("2GB") bounds what is taken of it, half of what is free by default.
     The folder is built aside and renamed. `resume` goes on where an earlier call with the same files and options was

@@ -13,16 +13,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.bounds import require_below, require_offsets
+from quorate.data.bounds import require_below, require_offsets
+from quorate.data.vocabulary import Vocabulary
 from quorate.errors import InputError
-from quorate.io.encoded.arrays import StoredArray
-from quorate.io.encoded.manifest import Manifest
-from quorate.io.encoded.spill import hash_ids
-from quorate.io.encoded.writer import Span
-from quorate.vocabulary import Vocabulary
+from quorate.io.folder.arrays import StoredArray
+from quorate.io.folder.manifest import Manifest
+from quorate.io.folder.spill import hash_ids
+from quorate.io.folder.writer import Span
 
 CHUNK: Final = 1 << 20  # bytes looked at at once
-
 Files = Mapping[str, StoredArray]
 Check = Callable[[], None]
 

@@ -1,36 +1,254 @@
-"""An encoding at work in its folder: the input to partitions, partitions to shards."""
+"""An encoding at work in its folder: planned by memory, resumed by another process, from the input to partitions to shards."""
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
-from quorate.bounds import require_below
-from quorate.errors import InputError
-from quorate.io.coder import KINDS, MISSING, require_same
-from quorate.io.encoded.arrays import StoredArray
-from quorate.io.encoded.codes import Rows, RunningRows
-from quorate.io.encoded.manifest import Manifest
-from quorate.io.encoded.partition import arrange
-from quorate.io.encoded.plan import Plan, votes_in
-from quorate.io.encoded.spill import Spill, append_streams, cut_to, hash_ids, read_streams, split
-from quorate.io.encoded.state import State, emptied
-from quorate.io.encoded.writer import ShardWriter, VocabularyWriter, write_ids, write_items
-from quorate.io.files import Wanted, batches
+from quorate.data.bounds import require_below
+from quorate.data.memory import available, gib
+from quorate.data.vocabulary import Kind, Vocabulary
+from quorate.errors import InputError, OptionError, QuorateError, shown
+from quorate.io.dictionary import KINDS, MISSING, require_same
+from quorate.io.files import PACKED, Wanted, batches, format_of
+from quorate.io.folder.arrays import StoredArray
+from quorate.io.folder.manifest import Manifest, digest, is_count, read_json, spans_fault
+from quorate.io.folder.spill import Rows, RunningRows, Spill, append_streams, cut_to, hash_ids, read_streams, split
+from quorate.io.folder.writer import VALUES, ShardWriter, VocabularyWriter, arrange, write_ids, write_items
 from quorate.io.ids import narrowed, prepared, vocabulary
 from quorate.io.sources import Table
 from quorate.kernels.core import compiled
-from quorate.vocabulary import Kind, Vocabulary
 
+UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+FLOOR: Final = 300 * 10**6  # what Python, polars and their buffers take before any vote
+PER_VOTE: Final = 100  # bytes a vote of the partition at hand takes while it is sorted
+SHORTEST: Final = 16  # bytes of a line of text: few votes take less
+UNPACKED: Final = 8  # how far packed text unfolds
+SHARD: Final = 1 << 22  # votes in a shard
+STATE: Final = "state.json"
+SOURCE: Final = "source.json"
+VERSION: Final = 2
+MAX_BITS: Final = 10  # of partitions
 Progress = Callable[[str, int, int], None]  # what is done, how many votes of it, of how many (0: not known)
-
 BATCH = 1 << 18  # rows taken at once
 SPLIT_BITS = 6  # a partition that is too large falls into 64
 COUNT = 1 << 22  # rows counted at once
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How votes are divided: none of this changes a byte of the outcome but `shard_votes`."""
+
+    bits: int = 6  # 2^bits partitions
+    partition_votes: int = 1 << 22  # a larger partition is split
+    held_votes: int = 1 << 20  # votes held in memory on their way to partitions
+    shard_votes: int = SHARD
+
+    @classmethod
+    def of(cls, memory: int, votes: int | None) -> Plan:
+        """Return the plan for about so many votes in so much memory."""
+        most = min(max((memory - FLOOR) // PER_VOTE, 1 << 16), 1 << 22)
+        bits = 6 if votes is None else min(max((2 * votes // most).bit_length(), 0), 10)
+        return cls(bits=bits, partition_votes=most, held_votes=min(most, 1 << 21))
+
+
+def memory_of(memory: str | int | None) -> int:
+    """Return an amount of memory in bytes; without one, half of what the machine can give.
+
+    >>> memory_of("2GB"), memory_of("1.5 GiB"), memory_of(10**9)
+    (2000000000, 1610612736, 1000000000)
+    """
+    if memory is None:
+        return max(available() // 2, FLOOR)
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]i?)?b?\s*", str(memory).lower())
+    if found is None or isinstance(memory, bool):
+        raise OptionError(f"memory is {shown(memory)}: give a size like '2GB' or '500MB', or a number of bytes")
+    size = int(float(found[1]) * UNITS[found[2] or ""])
+    if size < FLOOR:
+        raise OptionError(f"memory is {shown(memory)}: give at least {gib(FLOOR)}, which goes before the first vote is read")
+    return size
+
+
+def votes_in(paths: Sequence[Path]) -> int:
+    """Return about how many votes these files hold, rather too many than too few: Parquet says, of others the size does."""
+    total = 0
+    for path in paths:
+        try:
+            if format_of(path).reader == "parquet":
+                total += pl.scan_parquet(path, glob=False).select(pl.len()).collect().item()
+            else:
+                size = path.stat().st_size
+                total += size * (UNPACKED if path.suffix.lower() in PACKED else 1) // SHORTEST
+        except (
+            OSError,
+            InputError,
+            pl.exceptions.PolarsError,
+            pl.exceptions.PanicException,
+        ):  # whoever reads the file will say what is wrong with it
+            continue
+    return total
+
+
+@dataclass
+class State:
+    """What is done: first batches of input, then partitions."""
+
+    bits: int  # 2^bits partitions
+    shard_votes: int
+    file: int = 0  # the file being read
+    taken: int = 0  # rows of it that were taken
+    rows: int = 0  # rows taken of all files
+    missing: int = 0  # those without label
+    kind: Kind | None = None  # of the tasks' ids
+    whole: bool = True  # whether all tasks' ids, read as text, are whole numbers
+    votes: list[int] = field(default_factory=list)  # [partitions] see Spill
+    sizes: list[int] = field(default_factory=list)  # [partitions]
+    sums: list[int] = field(default_factory=list)  # [partitions] CRC-32 of so many bytes
+    logs: dict[str, tuple[int, int]] = field(default_factory=dict)  # bytes of the files of ids, and their CRC-32
+    read: bool = False  # whether everything was read
+    done: int = 0  # partitions that are in the shards
+    shards: dict[str, Any] | None = None  # see ShardWriter
+    unvoted: dict[str, Any] | None = None  # see VocabularyWriter
+
+    def save(self, folder: Path) -> None:
+        """Note the state; a reader finds the old one or the new one, never half of one."""
+        aside, body = folder / f"{STATE}.new", {"version": VERSION, **asdict(self)}
+        aside.write_text(json.dumps(body | {"sha256": digest(body)}), encoding="utf-8")
+        aside.replace(folder / STATE)
+
+    @classmethod
+    def load(cls, folder: Path) -> State | None:
+        """Return the state of an unfinished encoding; None where there is none."""
+        path = folder / STATE
+        try:
+            found = read_json(path)
+        except OSError:
+            return None
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path} is damaged: begin anew without resume") from error
+        if not isinstance(found, dict) or found.get("version") != VERSION:
+            raise InputError(f"{folder} was begun by another version of quorate: begin anew without resume")
+        if found.pop("sha256", None) != digest(found):
+            raise InputError(f"{path} is damaged (its checksum does not match): begin anew without resume")
+        del found["version"]
+        fault = _fault(found)
+        if fault is not None:
+            raise InputError(f"{path} is not valid: {fault}; begin anew without resume")
+        return cls(**found)
+
+
+def _fault(body: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with a state whose checksum is right; None where nothing is."""
+    if body.keys() != State.__dataclass_fields__.keys():
+        return f"it has the fields {shown(sorted(body))}"
+    counts = [body[name] for name in ("file", "taken", "rows", "missing", "done")]
+    fine = is_count(body["bits"], MAX_BITS + 1) and is_count(body["shard_votes"]) and body["shard_votes"] > 0
+    if not fine or not all(is_count(count) for count in counts) or not all(type(body[n]) is bool for n in ("whole", "read")):
+        return "a number in it is not one"
+    if body["kind"] is not None and body["kind"] not in list(VALUES):
+        return f"kind is {shown(body['kind'])}"
+    partitions = 1 << body["bits"]
+    for name, bound in (("votes", 2**62), ("sizes", 2**62), ("sums", 2**32)):
+        listed = body[name]
+        if not isinstance(listed, list) or len(listed) not in (0, partitions) or not all(is_count(one, bound) for one in listed):
+            return f"{name} is {shown(listed)}"
+    if not len(body["votes"]) == len(body["sizes"]) == len(body["sums"]):
+        return "votes, sizes and sums are not of the same partitions"
+    return _files_fault(body)
+
+
+def _files_fault(body: Mapping[str, Any]) -> str | None:
+    logs = body["logs"]
+    if not isinstance(logs, dict) or not logs.keys() <= {"workers", "labels", "rows"} or not all(map(_is_log, logs.values())):
+        return f"logs is {shown(logs)}"
+    for name, inner in (("shards", "shards"), ("unvoted", "crc32")):
+        written = body[name]
+        if written is None:
+            continue
+        if not isinstance(written, dict) or written.keys() != {inner, "lengths"} or not _are_counts(written["lengths"]):
+            return f"{name} is {shown(written)}"
+        if name == "unvoted" and not _are_counts(written["crc32"], 2**32):
+            return f"{name} is {shown(written)}"
+        fault = spans_fault(written["shards"], None) if name == "shards" else None
+        if fault is not None:
+            return fault
+    return None
+
+
+def _is_log(entry: object) -> bool:
+    return isinstance(entry, list) and len(entry) == 2 and is_count(entry[0]) and is_count(entry[1], 2**32)
+
+
+def _are_counts(found: object, bound: int = 2**62) -> bool:
+    return isinstance(found, dict) and all(is_count(one, bound) for one in found.values())
+
+
+def fingerprint(paths: Sequence[Path], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what tells whether files and options are still the same."""
+    stamps = []
+    for path in paths:
+        try:
+            status = path.stat()
+        except OSError as error:
+            raise InputError(f"cannot read {path}: {error.strerror}") from error
+        stamps.append([str(path.absolute()), status.st_size, status.st_mtime_ns])
+    return {"files": stamps, **options}
+
+
+def note_source(folder: Path, source: Mapping[str, Any]) -> None:
+    """Note what is encoded here."""
+    (folder / SOURCE).write_text(json.dumps(source, indent=1) + "\n", encoding="utf-8")
+
+
+def is_of_source(folder: Path, source: Mapping[str, Any]) -> bool:
+    """Return whether a folder, finished or not, is of these very files and options."""
+    try:
+        return bool(read_json(folder / SOURCE) == json.loads(json.dumps(source)))
+    except (OSError, ValueError, RecursionError):
+        return False
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Make a folder, and keeps it to this process; one that something else works in is an error."""
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise QuorateError(f"cannot write {folder}: {error.strerror}") from error
+    handle = lock(folder)
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def lock(folder: Path) -> int:
+    """Return a handle that keeps a folder to this process until it is closed, or the process ends."""
+    import fcntl
+
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(handle)
+        raise OptionError(f"something else is at work in {folder}: wait for it, or choose another place") from error
+    return handle
+
+
+def emptied(folder: Path) -> None:
+    """Remove everything in a folder, but not the folder."""
+    for path in folder.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 class Job:
@@ -58,7 +276,7 @@ class Job:
         self._restore()
 
     def read(self, table: Table, paths: list[Path] | None, columns: Wanted) -> None:
-        """Brings all votes of the source to their partitions."""
+        """Bring all votes of the source to their partitions."""
         state = self._state
         if state.read:
             return
@@ -73,7 +291,7 @@ class Job:
         self._save_read()
 
     def build(self) -> None:
-        """Brings partition after partition into the shards, and completes the folder."""
+        """Bring partition after partition into the shards, and completes the folder."""
         state, spill = self._state, self._spill
         narrow = self._is_text and state.whole and state.rows > 0
         kind: Kind = "integer" if narrow else state.kind or "string"
@@ -154,7 +372,7 @@ class Job:
         self._spill.add(ids["task"], row, hash_ids(tasks))
 
     def _save_read(self) -> None:
-        """Writes what is in memory, and notes how far the input is read."""
+        """Write what is in memory, and notes how far the input is read."""
         state, spill = self._state, self._spill
         spill.flush()
         for name, ids in {"workers": self._rows.workers, "labels": self._rows.labels, "rows": self._rows.rows}.items():
@@ -168,7 +386,7 @@ class Job:
         state.save(self._folder)
 
     def _restore(self) -> None:
-        """Takes up what an earlier run has left."""
+        """Take up what an earlier run has left."""
         state, spill = self._state, self._spill
         if not state.votes:  # nothing was noted yet
             emptied(spill.folder)
@@ -185,7 +403,7 @@ class Job:
         spill.restore(state.votes, state.sizes, state.sums, first=state.done)
 
     def _small_enough(self, spill: Spill, part: int) -> Iterator[Iterable[pl.DataFrame]]:
-        """Yields the votes of a partition, split by further bits of the hash until they fit in memory."""
+        """Yield the votes of a partition, split by further bits of the hash until they fit in memory."""
         if spill.votes[part] <= self._plan.partition_votes:
             if spill.votes[part]:
                 yield spill.read(part)

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from quorate.data.vocabulary import Kind
 from quorate.errors import InputError, QuorateError, listed, shown
-from quorate.io.encoded.writer import VALUES, Span, sharded_files
-from quorate.vocabulary import Kind
+from quorate.io.folder.writer import VALUES, Span, sharded_files
 
 NAME: Final = "manifest.json"
 FORMAT: Final = "quorate votes"
@@ -42,7 +42,7 @@ class Manifest:
         return digest({"format": FORMAT, "version": VERSION, **asdict(self)})
 
     def write(self, folder: Path) -> None:
-        """Writes the manifest, last of all files."""
+        """Write the manifest, last of all files."""
         body = {"format": FORMAT, "version": VERSION, **asdict(self)}
         aside = folder / f"{NAME}.new"
         aside.write_text(json.dumps(body | {"sha256": digest(body)}, indent=1) + "\n", encoding="utf-8")
@@ -83,7 +83,7 @@ class Manifest:
 
 
 def is_encoded(path: Path) -> bool:
-    """Returns whether this is (or claims to be) a folder of encoded votes."""
+    """Return whether this is (or claims to be) a folder of encoded votes."""
     return path.is_dir() and (path / NAME).is_file()
 
 

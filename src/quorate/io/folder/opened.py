@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.data.memory import available
+from quorate.data.vocabulary import Id, Kind, Vocabulary, text_of
+from quorate.data.votes import Votes
 from quorate.errors import InputError
-from quorate.io.encoded.arrays import StoredArray
-from quorate.io.encoded.content import check_content
-from quorate.io.encoded.manifest import Manifest, is_encoded
-from quorate.io.encoded.spill import hash_ids
-from quorate.io.encoded.writer import Span
-from quorate.io.memory import available
-from quorate.vocabulary import Id, Kind, Vocabulary, text_of
-from quorate.votes import Votes
+from quorate.io.folder.arrays import StoredArray
+from quorate.io.folder.content import check_content
+from quorate.io.folder.manifest import Manifest, is_encoded
+from quorate.io.folder.spill import hash_ids
+from quorate.io.folder.writer import Span
 
 BLOCK: Final = 1 << 16  # hashes read at once to find an id
 ATTEMPTS: Final = 100  # at opening a folder that others keep replacing
@@ -91,7 +91,7 @@ class HashedVocabulary(StoredVocabulary):
         self._hashes = hashes  # [n] ascending
 
     def codes(self, ids: Iterable[object]) -> NDArray[np.int64]:
-        """Returns the code of each id, compared by text; -1 where it is unknown."""
+        """Return the code of each id, compared by text; -1 where it is unknown."""
         texts = [text_of(i) for i in ids]
         wanted = hash_ids(Vocabulary.of_texts(texts))
         found = np.full(len(texts), -1, np.int64)
@@ -191,18 +191,18 @@ class EncodedVotes(Votes):
             self.tasks.release()
 
     def votes_per_row(self) -> NDArray[np.int64]:
-        """Returns how many votes each row holds, [rows]."""
+        """Return how many votes each row holds, [rows]."""
         return self.row_votes if self.is_stored else super().votes_per_row()
 
     def cuts(self) -> Iterator[tuple[slice, slice]]:
-        """Yields (tasks, votes) of each shard, as slices."""
+        """Yield (tasks, votes) of each shard, as slices."""
         task = vote = 0
         for span in self.shards or (Span(),):  # nothing is one empty part
             yield slice(task, task + span.tasks), slice(vote, vote + span.votes)
             task, vote = task + span.tasks, vote + span.votes
 
     def parts(self) -> Iterator[tuple[slice, NDArray[np.int64], NDArray[np.uint32]]]:
-        """Yields (some tasks, where the votes of each begin, the votes' rows), in task order; shard by shard."""
+        """Yield (some tasks, where the votes of each begin, the votes' rows), in task order; shard by shard."""
         if not self.is_stored:
             yield from super().parts()
             return
@@ -210,7 +210,7 @@ class EncodedVotes(Votes):
             yield tasks, self.files["task_ptr"][tasks.start : tasks.stop + 1] - votes.start, self.files["row"][votes]
 
     def task_parts(self) -> Iterator[tuple[slice, Vocabulary, NDArray[np.int64]]]:
-        """Yields (some tasks, their ids, how many votes each has), in task order; shard by shard."""
+        """Yield (some tasks, their ids, how many votes each has), in task order; shard by shard."""
         if not self.is_stored:
             yield from super().task_parts()
             return
@@ -220,7 +220,7 @@ class EncodedVotes(Votes):
 
 
 def open_encoded(folder: str | os.PathLike[str], *, check: bool = True, hold: bool = False) -> EncodedVotes:
-    """Returns the votes of a folder that `encode` made; one that is damaged is an error.
+    """Return the votes of a folder that `encode` made; one that is damaged is an error.
 
     Checking reads everything once; without `check` only the manifest and the sizes of the files are looked at. `hold`
     says that all votes will be asked for: what is checked is held in memory, where there is plenty of it.

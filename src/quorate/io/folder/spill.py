@@ -1,36 +1,217 @@
-"""Votes spilled to partitions by the hash of their task, so that all votes of a task meet in one of them.
+"""Votes coded while they stream by, and spilled to partitions by the hash of their task.
 
-A partition is a range of hashes: partition p of 2^bits holds the hashes whose first `bits` bits are p. Its file is a
-sequence of Arrow streams, each behind its length (8 bytes), in the order of the input.
+All votes of a task meet in one partition. A partition is a range of hashes: partition p of 2^bits holds the hashes whose
+first `bits` bits are p. Its file is a sequence of Arrow streams, each behind its length (8 bytes), in the order of the input.
 """
 
 from __future__ import annotations
 
 import io
+import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from quorate.errors import InputError, shown
-from quorate.io.coder import KINDS
-from quorate.io.encoded.arrays import write_all
-from quorate.io.ids import vocabulary
+from quorate.data.bounds import require_below
+from quorate.data.vocabulary import Kind, Vocabulary
+from quorate.errors import InputError, listed, shown
+from quorate.io.dictionary import KINDS, MISSING, require_same
+from quorate.io.folder.arrays import write_all
+from quorate.io.ids import narrowed, sort_order, vocabulary
 from quorate.kernels import cpu, reference
 from quorate.kernels.core import compiled
-from quorate.vocabulary import Vocabulary
 
+Codes = NDArray[np.uint32]
 PIECE = 1 << 16  # votes in one Arrow stream, at most: the unit in which a partition is read back
 FLUSH = 1 << 20  # votes held while a partition is split
 READ = 1 << 20  # bytes checked at once
 
 
+class RunningCodes:
+    """Gives every distinct id a code in order of first appearance, batch by batch; missing ids get MISSING.
+
+    >>> codes = RunningCodes("worker")
+    >>> codes.encode(pl.Series(["b", "a", "b"])).tolist(), codes.encode(pl.Series(["c", "a"])).tolist()
+    ([0, 1, 0], [2, 1])
+    >>> codes.vocabulary().ids()
+    ['b', 'a', 'c']
+    """
+
+    def __init__(self, role: str) -> None:
+        self.role = role
+        self.kind: Kind | None = None
+        self._core: Any = compiled()
+        self._table: Any = None
+        self._known: dict[object, int] = {}  # without the compiled core
+        self._fresh: list[pl.Series] = []  # the distinct ids, in the pieces they came in
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def encode(self, ids: pl.Series) -> Codes:
+        """Return the code of every id of a prepared series, [n]."""
+        if ids.null_count() == len(ids):
+            return np.full(len(ids), MISSING)
+        kind = KINDS.get(ids.dtype, "string")  # categories are texts
+        if self.kind is not None:
+            require_same(self.role, self.kind, kind)
+        self.kind = kind
+        codes = self._known_codes(ids) if self._core is None else self._compiled_codes(ids)
+        self._remember(ids, codes)
+        return codes
+
+    def ids(self, begin: int = 0) -> pl.Series:
+        """Return the distinct ids with codes from `begin` on, in code order."""
+        whole = pl.concat(self._fresh) if self._fresh else pl.Series([], dtype=pl.String)
+        self._fresh = [whole]
+        return whole[begin:]
+
+    def vocabulary(self) -> Vocabulary:
+        """Return the distinct ids, in code order."""
+        return vocabulary(self.ids())
+
+    def _compiled_codes(self, ids: pl.Series) -> Codes:
+        if self._table is None:
+            self._table = self._core.TextDictionary() if self.kind == "string" else self._core.IntDictionary()
+        out = self._core.Codes()
+        stream = self._core.Stream(ids.to_frame("id").__arrow_c_stream__())
+        try:
+            while (batch := stream.next()) is not None:
+                self._core.encode(batch, [0], [self._table], [out], 1)
+        except ValueError as error:  # more ids than codes
+            raise InputError(f"too many {self.role}s: {error}") from error
+        codes: Codes = out.finish()
+        return codes
+
+    def _known_codes(self, ids: pl.Series) -> Codes:
+        known = self._known
+        return np.array([int(MISSING) if i is None else known.setdefault(i, len(known)) for i in ids], np.uint32)
+
+    def _remember(self, ids: pl.Series, codes: Codes) -> None:
+        """Keep the ids that were never seen before: those with codes from the old size on."""
+        where = np.flatnonzero((codes >= self._size) & (codes != MISSING))
+        if not len(where):
+            return
+        fresh, first = np.unique(codes[where], return_index=True)
+        new = ids.gather(where[first])
+        self._fresh.append(new.cast(pl.String) if self.kind == "string" else new)
+        self._size = int(fresh[-1]) + 1
+
+
+class Rows(NamedTuple):
+    """The final panel, and where each row seen on the way stands in it."""
+
+    worker_ptr: NDArray[np.int64]  # [workers + 1]
+    row_label: NDArray[np.int32]  # [rows]
+    workers: Vocabulary
+    labels: Vocabulary
+    place: Codes  # [rows seen + 1] the final row of each code; the last one is MISSING's
+
+
+class RunningRows:
+    """Workers, labels and rows seen so far. A vote is the code of its row; one without label is MISSING."""
+
+    def __init__(self, declared: Vocabulary | None) -> None:
+        self.workers = RunningCodes("worker")
+        self.labels = RunningCodes("label")
+        self.rows = RunningCodes("row")  # worker code * 2^32 + label code
+        self.declared = declared
+
+    def encode(self, worker: pl.Series, label: pl.Series, first_row: int) -> Codes:
+        """Return the code of every vote's row, [votes]."""
+        by_worker = self.workers.encode(worker)
+        before = len(self.labels)
+        by_label = self.labels.encode(label)
+        if self.declared is not None and len(self.labels) > before:
+            self._require_declared(by_label, before, first_row)
+        pair = (by_worker.astype(np.int64) << 32) | by_label
+        pairs = pl.Series(pair)
+        missing = by_label == MISSING
+        return self.rows.encode(pairs.set(pl.Series(missing), None) if missing.any() else pairs)
+
+    def check(self) -> None:
+        """Raise unless every row that was read back is of a worker and a label that were, too."""
+        if not len(self.rows):
+            return
+        rows = self.rows.ids()
+        pair = rows.to_numpy() if rows.dtype == pl.Int64 else np.full(1, -1)
+        require_below("the worker of a row", pair >> 32, len(self.workers))
+        require_below("the label of a row", pair & 0xFFFFFFFF, len(self.labels))
+
+    def finish(self, *, narrow: bool) -> Rows:
+        """Return the rows in their final order: by worker, then label, each in the order of its ids."""
+        workers, labels = self.workers.vocabulary(), self.labels.vocabulary()
+        if narrow:
+            workers, labels = narrowed(workers), narrowed(labels)
+        pair = self.rows.ids().cast(pl.Int64).to_numpy()
+        worker_order = sort_order(workers)
+        worker = _rank(worker_order)[pair >> 32].astype(np.int64)
+        if self.declared is None:
+            label_order = sort_order(labels)
+            labels, label_rank = labels.take(label_order), _rank(label_order)
+        else:
+            label_rank = self.declared.codes(labels.ids()).astype(np.uint32)
+            labels = self.declared
+        label = label_rank[pair & 0xFFFFFFFF].astype(np.int64)
+        order = np.lexsort((label, worker))
+        place = np.full(len(pair) + 1, MISSING)
+        place[order] = np.arange(len(order), dtype=np.uint32)
+        voted, sizes = np.unique(worker, return_counts=True)  # a worker may have nothing but abstentions
+        return Rows(
+            np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)]),
+            label[order].astype(np.int32),
+            workers.take(worker_order[voted]),
+            labels,
+            place,
+        )
+
+    def _require_declared(self, codes: Codes, before: int, first_row: int) -> None:
+        declared = self.declared
+        assert declared is not None
+        fresh = self.labels.ids(before).to_list()
+        strange = np.flatnonzero(declared.codes(fresh) < 0)
+        if len(strange):
+            row = first_row + int(np.argmax(codes == before + strange[0])) + 1
+            value = fresh[int(strange[0])]
+            raise InputError(f"label {shown(value)} in row {row} is not among the declared labels: {listed(declared.ids())}")
+
+
+def distinct(pieces: Iterable[pl.Series], role: str) -> tuple[Codes, Vocabulary]:
+    """Return the code of every id of a column that comes in pieces, and the distinct ids."""
+    running = RunningCodes(role)
+    codes = [running.encode(piece) for piece in pieces]
+    return np.concatenate([np.zeros(0, np.uint32), *codes]), running.vocabulary()
+
+
+def group(task: Codes, row: Codes, n_tasks: int) -> tuple[NDArray[np.int64], Codes]:
+    """Return (task_ptr [tasks + 1], row [votes]) sorted by task and row; votes whose row is MISSING are left out."""
+    core: Any = compiled()
+    if core is not None:
+        task_ptr, votes = core.group_by_task(task, row, n_tasks, os.cpu_count() or 1)
+        return task_ptr, row[:votes]
+    given = row != MISSING
+    task, row = task[given], row[given]
+    task_ptr = np.zeros(n_tasks + 1, np.int64)
+    np.cumsum(np.bincount(task, minlength=n_tasks), out=task_ptr[1:])
+    return task_ptr, row[np.lexsort((row, task))]
+
+
+def _rank(order: NDArray[np.integer]) -> Codes:
+    """Return the place of each code in this order, [n]."""
+    rank = np.empty(len(order), np.uint32)
+    rank[order] = np.arange(len(order), dtype=np.uint32)
+    return rank
+
+
 def hash_ids(ids: Vocabulary) -> NDArray[np.uint64]:
-    """Returns the hash of every id's text, [n]: what decides its partition, its place there, and ties."""
+    """Return the hash of every id's text, [n]: what decides its partition, its place there, and ties."""
     kernels: ModuleType = reference if compiled() is None else cpu
     if ids.kind == "integer":
         return kernels.hash_integers(ids.values)  # type: ignore[no-any-return]
@@ -52,7 +233,7 @@ class Spill:
         folder.mkdir(exist_ok=True)
 
     def add(self, task: pl.Series, row: NDArray[np.uint32], hashes: NDArray[np.uint64]) -> None:
-        """Takes votes, [n] each, in their order."""
+        """Take votes, [n] each, in their order."""
         part = _leading(hashes, self.skip, self.bits)
         order = np.argsort(part, kind="stable")
         ends = np.cumsum(np.bincount(part, minlength=1 << self.bits))
@@ -60,7 +241,7 @@ class Spill:
         self.waiting += len(task)
 
     def flush(self) -> None:
-        """Writes what is in memory."""
+        """Write what is in memory."""
         for part in range(1 << self.bits):
             frames = [frame[0 if not part else int(ends[part - 1]) : int(ends[part])] for frame, ends in self._held]
             frames = [frame for frame in frames if len(frame)]
@@ -69,7 +250,7 @@ class Spill:
         self._held, self.waiting = [], 0
 
     def restore(self, votes: list[int], sizes: list[int], sums: list[int], first: int) -> None:
-        """Takes partitions of an earlier run, from `first` on, as they were when these figures were noted.
+        """Take partitions of an earlier run, from `first` on, as they were when these figures were noted.
 
         What was written later is cut off; what is damaged is an error.
         """
@@ -78,15 +259,15 @@ class Spill:
             cut_to(self.path(part), sizes[part], sums[part])
 
     def path(self, part: int) -> Path:
-        """Returns the file of a partition."""
+        """Return the file of a partition."""
         return self.folder / f"{part:05d}.spill"
 
     def read(self, part: int) -> Iterator[pl.DataFrame]:
-        """Yields the votes of a partition in their order, a piece at a time."""
+        """Yield the votes of a partition in their order, a piece at a time."""
         return read_streams(self.path(part), "task", "row") if self.votes[part] else iter(())
 
     def remove(self, part: int) -> None:
-        """Removes the file of a partition."""
+        """Remove the file of a partition."""
         self.path(part).unlink(missing_ok=True)
 
     def _write(self, part: int, frame: pl.DataFrame) -> None:
@@ -96,7 +277,7 @@ class Spill:
 
 
 def split(spill: Spill, part: int, bits: int) -> Spill | None:
-    """Returns the votes of a partition spilled again by the next bits of their hashes; None where one hash is all there is."""
+    """Return the votes of a partition spilled again by the next bits of their hashes; None where one hash is all there is."""
     if _has_one_hash(spill, part):
         return None
     skip = spill.skip + spill.bits
@@ -134,7 +315,7 @@ def append_streams(path: Path, frame: pl.DataFrame, crc32: int = 0) -> tuple[int
 
 
 def read_streams(path: Path, ids: str, *others: str) -> Iterator[pl.DataFrame]:
-    """Yields the frames of a file, in order, in the pieces they were written in: a column of ids, and others of codes."""
+    """Yield the frames of a file, in order, in the pieces they were written in: a column of ids, and others of codes."""
     types = dict.fromkeys(others, pl.UInt32)
     try:
         with path.open("rb") as file:
@@ -149,7 +330,7 @@ def read_streams(path: Path, ids: str, *others: str) -> Iterator[pl.DataFrame]:
 
 
 def cut_to(path: Path, size: int, crc32: int) -> None:
-    """Cuts a file back to the size it had; one that is shorter, or another, cannot be continued."""
+    """Cut a file back to the size it had; one that is shorter, or another, cannot be continued."""
     have = path.stat().st_size if path.exists() else 0
     if have < size:
         raise InputError(f"{path} is shorter than it was: it cannot be continued, begin anew without resume")
@@ -166,7 +347,7 @@ def cut_to(path: Path, size: int, crc32: int) -> None:
 
 
 def _leading(hashes: NDArray[np.uint64], skip: int, bits: int) -> NDArray[np.uint16]:
-    """Returns the bits behind the first `skip` ones, as a number, [n]."""
+    """Return the bits behind the first `skip` ones, as a number, [n]."""
     if not bits:
         return np.zeros(len(hashes), np.uint16)
     return ((hashes << np.uint64(skip)) >> np.uint64(64 - bits)).astype(np.uint16)

@@ -1,19 +1,75 @@
-"""Tasks and their votes into the files of a folder, cut into shards with a checksum each."""
+"""Partitions of votes in their final order, written to the files of a folder as shards with a checksum each."""
 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
-from quorate.io.encoded.arrays import ArrayFile
-from quorate.vocabulary import Kind, Vocabulary
+from quorate.data.vocabulary import Kind, Vocabulary
+from quorate.io.dictionary import Coded
+from quorate.io.encode import drop_duplicates
+from quorate.io.folder.arrays import ArrayFile
+from quorate.io.folder.spill import Codes, Rows, RunningCodes, group, hash_ids
+from quorate.io.ids import narrowed
 
 VALUES: Final = {"string": np.uint8, "integer": np.int64, "boolean": np.bool_}  # what a vocabulary's values are, by kind
+
+
+class Arranged(NamedTuple):
+    """The tasks of a partition in their final order, and those that nobody voted on."""
+
+    task_ptr: NDArray[np.int64]  # [tasks + 1]
+    row: NDArray[np.uint32]  # [votes]
+    task_hash: NDArray[np.uint64]  # [tasks]
+    tasks: Vocabulary
+    unvoted: Vocabulary
+
+
+def arrange(votes: Iterable[pl.DataFrame], rows: Rows, *, duplicates: str, narrow: bool) -> Arranged:
+    """Return the votes of a partition (frames of task and row code, in input order) in their final order."""
+    task, row, ids = _encoded(votes, rows.place)
+    if narrow:
+        ids = narrowed(ids)
+    if duplicates != "all":
+        worker = np.repeat(np.arange(len(rows.workers), dtype=np.uint32), np.diff(rows.worker_ptr))
+        by = np.append(worker, np.uint32(0))[np.minimum(row, len(worker))]  # whoever abstains does not matter
+        drop_duplicates(Coded({"task": task, "worker": by, "label": row}, {"task": ids, "worker": rows.workers}), duplicates)
+    order, hashes = by_hash(ids)
+    rank = np.empty(len(order), np.uint32)
+    rank[order] = np.arange(len(order), dtype=np.uint32)
+    task_ptr, row = group(rank[task], row, len(ids))
+    voted = task_ptr[1:] > task_ptr[:-1]
+    if voted.all():
+        return Arranged(task_ptr, row, hashes, ids.take(order), ids.take(order[:0]))
+    task_ptr = np.concatenate([task_ptr[:-1][voted], task_ptr[-1:]])
+    return Arranged(task_ptr, row, hashes[voted], ids.take(order[voted]), ids.take(order[~voted]))
+
+
+def by_hash(ids: Vocabulary) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Return (the codes in the order of their hashes, equal hashes in the order of their texts; the hashes in this order)."""
+    hashes = hash_ids(ids)
+    order = np.argsort(hashes, kind="stable")
+    ordered = hashes[order]
+    if (ordered[1:] == ordered[:-1]).any():  # next to never: one pair in 2^64
+        texts, listed = ids.texts(), hashes.tolist()
+        order = np.array(sorted(range(len(texts)), key=lambda code: (listed[code], texts[code])), np.int64)
+    return order, ordered
+
+
+def _encoded(votes: Iterable[pl.DataFrame], place: Codes) -> tuple[Codes, Codes, Vocabulary]:
+    """Return (the task of each vote, its final row, the tasks in order of first appearance)."""
+    running, task, row = RunningCodes("task"), [np.zeros(0, np.uint32)], [np.zeros(0, np.uint32)]
+    for frame in votes:
+        task.append(running.encode(frame["task"]))
+        row.append(place[np.minimum(frame["row"].to_numpy(), len(place) - 1)])
+    return np.concatenate(task), np.concatenate(row), running.vocabulary()
 
 
 @dataclass
@@ -27,7 +83,7 @@ class Span:
 
 
 def sharded_files(kind: Kind) -> dict[str, Any]:
-    """Returns the files that shards share, with the type of their items; there is an offset per task for texts alone."""
+    """Return the files that shards share, with the type of their items; there is an offset per task for texts alone."""
     files: dict[str, Any] = {"task_ptr": np.int64, "row": np.uint32, "task_hash": np.uint64, "tasks": VALUES[kind]}
     return files | ({"tasks_offsets": np.int64} if kind == "string" else {})
 
@@ -45,23 +101,23 @@ class VocabularyWriter:
             self._append(f"{name}_offsets", np.zeros(1, np.int64))
 
     def state(self) -> dict[str, Any]:
-        """Returns all that is needed to go on later from here."""
+        """Return all that is needed to go on later from here."""
         return {"crc32": dict(self.crc32), "lengths": {name: file.length for name, file in self._files.items()}}
 
     def add(self, ids: Vocabulary) -> None:
-        """Takes more ids."""
+        """Take more ids."""
         if ids.kind == "string":
             self._append(f"{self._name}_offsets", ids.offsets[1:] - ids.offsets[0] + self._files[self._name].length)
         self._append(self._name, ids.values)
 
     def entries(self) -> dict[str, dict[str, Any]]:
-        """Returns what the manifest says of the files, which are complete now."""
+        """Return what the manifest says of the files, which are complete now."""
         for file in self._files.values():
             file.close()
         return {name: entry_of(file, self.crc32.get(name, 0)) for name, file in self._files.items()}
 
     def abandon(self) -> None:
-        """Leaves the files as they are."""
+        """Leave the files as they are."""
         for file in self._files.values():
             file.abandon()
 
@@ -70,19 +126,19 @@ class VocabularyWriter:
 
 
 def entry_of(file: ArrayFile, crc32: int | None = None) -> dict[str, Any]:
-    """Returns what the manifest says of a file."""
+    """Return what the manifest says of a file."""
     return {"dtype": file.dtype.str, "length": file.length} | ({} if crc32 is None else {"crc32": crc32})
 
 
 def write_ids(folder: Path, name: str, ids: Vocabulary) -> dict[str, dict[str, Any]]:
-    """Returns what the manifest says of the files of these ids, written here."""
+    """Return what the manifest says of the files of these ids, written here."""
     writer = VocabularyWriter(folder, name, ids.kind)
     writer.add(ids)
     return writer.entries()
 
 
 def write_items(folder: Path, name: str, items: NDArray[Any]) -> dict[str, dict[str, Any]]:
-    """Returns what the manifest says of the file of this array, written here."""
+    """Return what the manifest says of the file of this array, written here."""
     with ArrayFile(folder / f"{name}.npy", items.dtype) as file:
         crc32 = zlib.crc32(file.append(items))
     return {name: entry_of(file, crc32)}
@@ -105,7 +161,7 @@ class ShardWriter:
                 self._files[name].append(np.zeros(1, np.int64))
 
     def state(self) -> dict[str, Any]:
-        """Returns all that is needed to go on later from here."""
+        """Return all that is needed to go on later from here."""
         return {
             "shards": [asdict(span) for span in self.shards],
             "lengths": {name: file.length for name, file in self._files.items()},
@@ -118,7 +174,7 @@ class ShardWriter:
         task_hash: NDArray[np.uint64],  # [tasks]
         tasks: Vocabulary,
     ) -> None:
-        """Takes tasks with their votes. Shards are filled to the brim, whatever the portions that tasks come in."""
+        """Take tasks with their votes. Shards are filled to the brim, whatever the portions that tasks come in."""
         start, n = 0, len(tasks)
         while start < n:
             if not self.shards or self._room() <= 0:
@@ -132,13 +188,13 @@ class ShardWriter:
             start = end
 
     def entries(self) -> dict[str, dict[str, Any]]:
-        """Returns what the manifest says of the files, which are complete now."""
+        """Return what the manifest says of the files, which are complete now."""
         for file in self._files.values():
             file.close()
         return {name: entry_of(file) for name, file in self._files.items()}
 
     def abandon(self) -> None:
-        """Leaves the files as they are."""
+        """Leave the files as they are."""
         for file in self._files.values():
             file.abandon()
 

@@ -2,5 +2,5 @@
 
 `assess` is the way in. It takes the labels of any model as a start, makes posteriors of its own that are as sure as
 they are right (`posterior`), and tells from these: intervals (`intervals`), what answers say about the truth
-(`information`, `kinds`), who shares answers (`pairs`, `rings`), and a word for each worker (`verdicts`).
+(`kinds`), who shares answers (`copies`), and a word for each worker (`verdicts`).
 """

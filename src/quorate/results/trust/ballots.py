@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.votes import Panel, Votes
+from quorate.data.votes import Panel, Votes
 
 PIECE = 1 << 17  # votes looked at at once, so that copies stay small and near
 CELLS = 1 << 24  # rows x labels, or tasks x labels, looked at at once: many labels are taken in blocks
@@ -20,7 +20,7 @@ WORKERS = 1 << 16  # workers looked at at once
 
 @dataclass(frozen=True, eq=False)
 class Ballots:
-    """Votes by task, and whose each row is; see `quorate.votes`. Some votes may be left out, but none of the tasks."""
+    """Votes by task, and whose each row is; see `quorate.data.votes`. Some votes may be left out, but none of the tasks."""
 
     panel: Panel
     task_ptr: NDArray[np.int64]  # [tasks + 1] where each task's votes begin
@@ -28,11 +28,11 @@ class Ballots:
 
     @classmethod
     def of(cls, votes: Votes) -> Ballots:
-        """Returns all votes."""
+        """Return all votes."""
         return cls(votes, votes.task_ptr, votes.row)
 
     def telling(self, known: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
-        """Returns which tasks tell something about workers, [tasks]: those of two or more, and those `known`, [tasks]."""
+        """Return which tasks tell something about workers, [tasks]: those of two or more, and those `known`, [tasks]."""
         if not self.n_tasks:
             return np.zeros(0, np.bool_)
         worker = self.worker()
@@ -40,14 +40,14 @@ class Ballots:
         return two if known is None else two | known
 
     def once(self) -> Ballots:
-        """Returns the first vote of each worker on each task."""
+        """Return the first vote of each worker on each task."""
         task, worker = self.task(), self.worker()
         again = np.zeros(len(task), np.bool_)
         again[1:] = (task[1:] == task[:-1]) & (worker[1:] == worker[:-1])
         return self.kept(~again) if again.any() else self
 
     def of_tasks(self, chosen: NDArray[np.bool_]) -> Ballots:
-        """Returns the votes of the chosen tasks, [tasks]."""
+        """Return the votes of the chosen tasks, [tasks]."""
         if chosen.all():
             return self
         ptr = np.concatenate([[0], np.cumsum(self.per_task[chosen])])
@@ -80,7 +80,7 @@ class Ballots:
         return np.argsort(labels, kind="stable"), np.searchsorted(np.sort(labels), np.arange(self.panel.n_labels + 1))
 
     def rows_of(self, label: int) -> NDArray[np.int64]:
-        """Returns the rows of a label that was given, in order."""
+        """Return the rows of a label that was given, in order."""
         order, ptr = self.rows_by_label
         return order[ptr[label] : ptr[label + 1]]
 
@@ -101,29 +101,29 @@ class Ballots:
         return np.maximum(self.per_worker, 1)
 
     def task(self) -> NDArray[np.int64]:
-        """Returns the task of each vote, [votes]."""
+        """Return the task of each vote, [votes]."""
         return np.repeat(np.arange(self.n_tasks), self.per_task)
 
     def worker(self) -> NDArray[np.int64]:
-        """Returns the worker of each vote, [votes]."""
+        """Return the worker of each vote, [votes]."""
         return self.row_worker[self.row]
 
     def label(self) -> NDArray[np.int32]:
-        """Returns the label that each vote gives, [votes]."""
+        """Return the label that each vote gives, [votes]."""
         return self.panel.row_label[self.row]
 
     def spread(self, by_task: NDArray[Any]) -> NDArray[Any]:
-        """Returns something told by task, [tasks, …], for each of its votes, [votes, …]."""
+        """Return something told by task, [tasks, …], for each of its votes, [votes, …]."""
         return np.repeat(by_task, self.per_task, axis=0)
 
     def kept(self, chosen: NDArray[np.bool_]) -> Ballots:
-        """Returns the chosen votes, [votes]; every task must keep one."""
+        """Return the chosen votes, [votes]; every task must keep one."""
         ptr = np.zeros_like(self.task_ptr)
         np.cumsum(np.add.reduceat(chosen, self.task_ptr[:-1], dtype=np.int64), out=ptr[1:])
         return Ballots(self.panel, ptr, self.row[chosen])
 
     def by_workers(self) -> Iterator[tuple[slice, Places, NDArray[np.int64]]]:
-        """Yields (some workers, the places of their votes in order, the worker of each counted from the first of these)."""
+        """Yield (some workers, the places of their votes in order, the worker of each counted from the first of these)."""
         n = self.panel.n_workers
         if n <= WORKERS:
             yield slice(0, n), slice(None), self.worker()
@@ -137,7 +137,7 @@ class Ballots:
             yield slice(start, min(start + WORKERS, n)), places, self.row_worker[self.row[places]] - start
 
     def pieces(self) -> Iterator[Piece]:
-        """Yields the votes of some tasks after the other, about `PIECE` votes each; a task is never split."""
+        """Yield the votes of some tasks after the other, about `PIECE` votes each; a task is never split."""
         start = 0
         while start < self.n_tasks:
             end = int(np.searchsorted(self.task_ptr, self.task_ptr[start] + PIECE, side="right")) - 1

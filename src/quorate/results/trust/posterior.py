@@ -14,11 +14,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.trust.ballots import CELLS, Ballots, Piece
+from quorate.results.trust.ballots import CELLS, Ballots, Piece
 
 Floats = NDArray[np.float64]
 Posterior = NDArray[np.float32]
-
 LENT: Final = 10.0  # votes of the mean worker lent to every worker, for each true label
 ALIKE: Final = 300.0  # votes by which the mean worker is held to be right equally often under every true label
 MOST: Final = 30  # passes
@@ -39,11 +38,11 @@ class Belief:
     mean: Floats  # [K true, K given] the mean worker's confusion
 
     def row_counts(self, ballots: Ballots, c: int) -> Floats:
-        """Returns the expected votes of each row on tasks of true label c, [rows]; counted again where they were too many."""
+        """Return the expected votes of each row on tasks of true label c, [rows]; counted again where they were too many."""
         return counted(ballots, self.posterior[c]) if self.counts is None else self.counts[c]
 
     def right(self, ballots: Ballots, c: int) -> Floats:
-        """Returns each worker's probability of a right answer under true label c, [workers], with the votes lent."""
+        """Return each worker's probability of a right answer under true label c, [workers], with the votes lent."""
         rows = ballots.rows_of(c)
         out = np.full(self.totals.shape[1], LENT * self.mean[c, c])
         out[ballots.row_worker[rows]] += self.own[rows]
@@ -52,7 +51,7 @@ class Belief:
 
 
 def of_labels(labels: NDArray[np.int32], k: int) -> Posterior:
-    """Returns the posterior that is sure of these labels, [K, tasks].
+    """Return the posterior that is sure of these labels, [K, tasks].
 
     >>> of_labels(np.array([1, 0, 1], np.int32), 2).tolist()
     [[0.0, 1.0, 0.0], [1.0, 0.0, 1.0]]
@@ -63,7 +62,7 @@ def of_labels(labels: NDArray[np.int32], k: int) -> Posterior:
 
 
 def settle(ballots: Ballots, start: Posterior, known: NDArray[np.bool_] | None = None, *, in_place: bool = False) -> Posterior:
-    """Returns the posterior, [K, tasks], that passes from `start`, [K, tasks], settle at; `known` tasks, [tasks], keep theirs.
+    """Return the posterior, [K, tasks], that passes from `start`, [K, tasks], settle at; `known` tasks, [tasks], keep theirs.
 
     `in_place` uses `start` up: posteriors of many labels are large.
     """
@@ -81,7 +80,7 @@ def settle(ballots: Ballots, start: Posterior, known: NDArray[np.bool_] | None =
 
 
 def tally(ballots: Ballots, posterior: Posterior) -> Belief:
-    """Returns what this posterior, [K, tasks], says of workers and labels."""
+    """Return what this posterior, [K, tasks], says of workers and labels."""
     panel, k = ballots.panel, ballots.panel.n_labels
     counts = np.empty((k, panel.n_rows)) if k * panel.n_rows <= CELLS else None
     pool, totals, own = np.empty((k, k)), np.empty((k, panel.n_workers)), np.empty(panel.n_rows)
@@ -99,12 +98,12 @@ def tally(ballots: Ballots, posterior: Posterior) -> Belief:
 
 
 def counted(ballots: Ballots, of_label: Posterior) -> Floats:
-    """Returns the expected votes of each row on tasks of one true label, [rows], from its probabilities, [tasks]."""
+    """Return the expected votes of each row on tasks of one true label, [rows], from its probabilities, [tasks]."""
     return np.bincount(ballots.row, ballots.spread(of_label), minlength=ballots.panel.n_rows).astype(np.float64, copy=False)
 
 
 def mean_worker(pool: Floats) -> Floats:
-    """Returns the confusion of the mean worker, [K true, K given], from all votes by true and given label, [K, K].
+    """Return the confusion of the mean worker, [K true, K given], from all votes by true and given label, [K, K].
 
     With few votes a task, whether one label is rarer or one is harder can hardly be told: the chance to be right is
     held to be alike under all true labels, as strongly as `ALIKE` votes.
@@ -127,7 +126,7 @@ class OwnVoteOut:
         self._lines: dict[int, tuple[Posterior, Posterior]] = {}  # of a label: [rows] and [workers]
 
     def blocks(self, labels: Iterable[int]) -> Iterator[list[int]]:
-        """Yields some labels after the other, whose votes can then be judged: as many as fit at once."""
+        """Yield some labels after the other, whose votes can then be judged: as many as fit at once."""
         every, panel, belief = list(labels), self._ballots.panel, self._belief
         size = max(CELLS // max(panel.n_rows + panel.n_workers, 1), 1)
         for start in range(0, len(every), size):
@@ -142,13 +141,13 @@ class OwnVoteOut:
             yield block
 
     def chance(self, c: int, piece: Piece) -> tuple[Posterior, Posterior]:
-        """Returns (posterior of c; probability of the vote under c, without its task) of the votes of a piece, [votes] each."""
+        """Return (posterior of c; probability of the vote under c, without its task) of the votes of a piece, [votes] each."""
         top, bottom = self._lines[c]
         own = np.repeat(self._belief.posterior[c, piece.tasks], piece.per_task)
         return own, _ratio(top.take(piece.row), bottom.take(piece.worker), own)
 
     def chance_given(self, piece: Piece) -> tuple[Posterior, Posterior]:
-        """Returns the same with the label that each vote gives in the place of c."""
+        """Return the same with the label that each vote gives in the place of c."""
         belief = self._belief
         task = np.repeat(np.arange(piece.tasks.start, piece.tasks.stop), piece.per_task)
         own = belief.posterior[piece.label, task]
@@ -158,7 +157,7 @@ class OwnVoteOut:
 
 
 def _ratio(top: Posterior, bottom: Posterior, own: Posterior) -> Posterior:
-    """Returns (top - own) / (bottom - own), [votes], in the place of `top`."""
+    """Return (top - own) / (bottom - own), [votes], in the place of `top`."""
     top -= own
     bottom -= own
     np.maximum(top, TINY, out=top)
@@ -168,7 +167,7 @@ def _ratio(top: Posterior, bottom: Posterior, own: Posterior) -> Posterior:
 
 
 def judge_tasks(ballots: Ballots, belief: Belief, out: Posterior) -> None:
-    """Writes the posterior under a belief to OUT [K, tasks], which may be the belief's own."""
+    """Write the posterior under a belief to OUT [K, tasks], which may be the belief's own."""
     judge, given = OwnVoteOut(ballots, belief), belief.priors > 0
     out[~given] = -np.inf
     for block in judge.blocks(np.flatnonzero(given).tolist()):

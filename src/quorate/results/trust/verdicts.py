@@ -9,20 +9,27 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.io.memory import available, gib
-from quorate.trust.ballots import CELLS, Ballots
-from quorate.trust.information import compare, mutual_information
-from quorate.trust.intervals import GROUPS, SAMPLE, SHIFTS, Interval, accuracy_interval, prior_interval
-from quorate.trust.kinds import Kinds, expected, kinds
-from quorate.trust.pairs import BUDGET, Pairs, affordable, by_agreement, comparable, pairs
-from quorate.trust.posterior import of_labels, settle, tally
-from quorate.trust.rings import NONE, partners, rings, same_answers
-from quorate.votes import Votes
+from quorate.data.memory import available, gib
+from quorate.data.votes import Votes
+from quorate.results.trust.ballots import CELLS, Ballots
+from quorate.results.trust.copies import (
+    BUDGET,
+    NONE,
+    Pairs,
+    affordable,
+    by_agreement,
+    comparable,
+    pairs,
+    partners,
+    rings,
+    same_answers,
+)
+from quorate.results.trust.intervals import GROUPS, SAMPLE, SHIFTS, Interval, accuracy_interval, prior_interval
+from quorate.results.trust.kinds import Kinds, compare, expected, kinds, mutual_information
+from quorate.results.trust.posterior import of_labels, settle, tally
 
 log = logging.getLogger(__name__)
-
 Floats = NDArray[np.float64]
-
 VERDICTS: Final = ("trusted", "sleeper", "spammer", "adversary", "copy")
 TRUSTED, SLEEPER, SPAMMER, ADVERSARY, COPY = range(len(VERDICTS))
 LIKELY: Final = 0.5  # probability of not looking from which on a worker is called a spammer
@@ -48,7 +55,7 @@ class Assessment:
 
 
 def assess(votes: Votes, labels: NDArray[np.int32], known: NDArray[np.bool_] | None = None) -> Assessment:
-    """Returns what the votes tell, starting from labels, [tasks], of which those `known`, [tasks], are certain.
+    """Return what the votes tell, starting from labels, [tasks], of which those `known`, [tasks], are certain.
 
     A vote that nobody else cast beside, on a task that is not known, tells nothing about its worker, and is left out; so is
     one that repeats an earlier one on the same task: nobody is a witness of their own votes.
@@ -107,7 +114,7 @@ def assess(votes: Votes, labels: NDArray[np.int32], known: NDArray[np.bool_] | N
 
 
 def estimate(votes: Votes) -> int:
-    """Returns about how many bytes `assess` takes at its peak; benchmarks/memory.py measures it."""
+    """Return about how many bytes `assess` takes at its peak; benchmarks/memory.py measures it."""
     n, rows, tasks, workers, k = len(votes), votes.n_rows, votes.n_tasks, votes.n_workers, votes.n_labels
     kept = k * rows if k * rows <= CELLS else 0  # counts are kept, or counted again when they are asked for
     belief = 4 * k * tasks + 8 * k * workers + 8 * kept
@@ -127,7 +134,7 @@ def estimate(votes: Votes) -> int:
 
 
 def outvoting(ballots: Ballots) -> NDArray[np.int64]:
-    """Returns large groups that agree suspiciously often, whatever the truth, [workers]; -1 for workers in none.
+    """Return large groups that agree suspiciously often, whatever the truth, [workers]; -1 for workers in none.
 
     A ring that outvotes the others makes the truth, and its agreement then looks explained. Here it is only suspected:
     once it counts as one voter, what it shares beyond the truth must prove it, as with any ring.
@@ -140,7 +147,7 @@ def outvoting(ballots: Ballots) -> NDArray[np.int64]:
 
 
 def verdicts(found: Kinds, copying: NDArray[np.bool_], labels: int) -> NDArray[np.int8]:
-    """Returns the index of a word for each worker, [workers]; copying, [workers], comes before all else.
+    """Return the index of a word for each worker, [workers]; copying, [workers], comes before all else.
 
     The more labels there are, the less a vote says about evading: each is avoided seldom by one who guesses, too.
     """

@@ -1,0 +1,1 @@
+"""The nouns: frozen arrays, checked where they enter."""

@@ -1,0 +1,79 @@
+"""What the file of a stream holds, and how it is checked before it is used."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quorate.data.memory import available, gib
+from quorate.errors import InputError
+from quorate.io.bounds import Array, Bounds, Types
+from quorate.kernels.online_reference import ONE
+
+# What a file of version 1 holds. With hard labels `shares` is the label of each task, -1 without votes; else its
+# probabilities in units of 2^-32.
+META: Final[Types] = {
+    "labels": list,
+    "model": str,
+    "seed": int,
+    "duplicates": str,
+    "strength": (float, int),
+    "options": dict,
+    "numbers": dict,
+    "hard": bool,
+}
+ARRAYS: Final = {
+    "task_offsets": Array("<i8", ("task ids+1",)),
+    "task_texts": Array("|u1", ("task bytes",)),
+    "worker_offsets": Array("<i8", ("workers+1",)),
+    "worker_texts": Array("|u1", ("worker bytes",)),
+    "row_worker": Array("<u4", ("rows",)),
+    "row_label": Array("<u4", ("rows",)),
+    "task_ptr": Array("<i8", ("tasks+1",)),
+    "row": Array("<u4", ("votes",)),
+}
+HARD_SHARES: Final = Array("<i4", ("tasks",))
+SOFT_SHARES: Final = Array("<i8", ("tasks", "labels"))
+PER_CELL: Final = 12  # bytes that the state takes for every worker and label
+
+
+def checked(
+    bounds: Bounds, meta: dict[str, Any], arrays: dict[str, NDArray[Any]], *, repair: bool
+) -> tuple[dict[str, NDArray[Any]], int]:
+    """Return the arrays of a stream after they were checked, and how many ids without a task were dropped.
+
+    That ids and (worker, label) pairs are distinct is checked where they are taken up, by `restore`.
+    """
+    hard, k = meta["hard"], len(meta["labels"])
+    sizes = bounds.arrays(arrays, {**ARRAYS, "shares": HARD_SHARES if hard else SOFT_SHARES})
+    bounds.need(hard or sizes["labels"] == k, f"its shares are over {sizes.get('labels')} labels, not over {k}")
+    for role in ("task", "worker"):
+        bounds.texts(role, arrays[f"{role}_offsets"], arrays[f"{role}_texts"])
+    tasks, dropped = sizes["tasks"], sizes["task ids"] - sizes["tasks"]
+    bounds.need(dropped >= 0, f"it has votes of {tasks} tasks, but ids of only {sizes['task ids']}")
+    if dropped:
+        if not repair:
+            raise InputError(
+                f"{bounds.source} has ids of {sizes['task ids']} tasks but votes of {tasks}: a learn that was interrupted in "
+                "version 0.1.0 leaves such a file; quorate.Online.load(path, repair=True) drops the ids without votes"
+            )
+        offsets = arrays["task_offsets"][: tasks + 1]
+        arrays = {**arrays, "task_offsets": offsets, "task_texts": arrays["task_texts"][: offsets[-1]]}
+    task_ptr, row, shares = arrays["task_ptr"], arrays["row"], arrays["shares"]
+    bounds.pointers("task_ptr", task_ptr, len(row))
+    bounds.below("row", row, sizes["rows"])
+    bounds.below("row_worker", arrays["row_worker"], sizes["workers"])
+    bounds.below("row_label", arrays["row_label"], k)
+    has = np.diff(task_ptr) > 0
+    if hard:
+        bounds.within("shares", shares, -1, k - 1)
+        bounds.need(((shares >= 0) == has).all(), "a task with votes has no label, or one without votes has a label")
+    else:
+        bounds.within("shares", shares, 0, ONE)
+        bounds.need((np.einsum("ij->i", shares) == has * ONE).all(), "the shares of a task do not sum to one")
+    taken, free = sizes["workers"] * k * PER_CELL, available()
+    too_much = f"its {sizes['workers']} workers and {k} labels would take {gib(taken)} of memory, of {gib(free)} that are free"
+    bounds.need(taken < free, too_much)
+    return arrays, dropped

@@ -1,0 +1,1 @@
+"""What a fit says: labels, workers, what was learned, and how far both can be trusted."""
