@@ -283,7 +283,7 @@ def test_bad_votes_leave_the_state_as_it_was(tmp_path):
 
 def test_ids_come_back_as_they_went_in_and_abstentions_are_no_votes():
     online = qr.Online(labels=[1, 2])
-    with pytest.warns(qr.MissingLabels, match="1 votes have no label"):
+    with pytest.warns(qr.MissingLabels, match="1 of 3 votes have no label"):
         online.learn_many([(10, 1, 1), (9, 1, None), (9, 2, 2)])
     online.learn("11", 1, "2")
     frame = online.labels()

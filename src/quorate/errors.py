@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable
 from typing import Final
 
@@ -105,3 +106,19 @@ def unknown(what: str, name: object, accepted: Iterable[str]) -> OptionError:
     near = get_close_matches(str(name), choices, n=1, cutoff=0.4)
     hint = f"did you mean {near[0]!r}? (accepted: {listed(choices)})" if near else f"accepted: {listed(choices)}"
     return OptionError(f"unknown {what} {shown(name)}: {hint}")
+
+
+def undeclared(label: object, labels: Iterable[object], where: str = "") -> InputError:
+    """Return the error for a label that was not declared; `where` says of which vote it is.
+
+    >>> str(undeclared("fish", ["cat", "dog"], " in row 7"))
+    "label 'fish' in row 7 is not among the declared labels: cat, dog"
+    """
+    return InputError(f"label {shown(label)}{where} is not among the declared labels: {listed(labels)}")
+
+
+def warn_abstentions(missing: int, votes: int, stacklevel: int = 2) -> None:
+    """Warn that some of the votes have no label, where some have none."""
+    if missing:
+        message = f"{missing} of {votes} votes have no label: dropped as abstentions"
+        warnings.warn(message, MissingLabels, stacklevel=stacklevel + 1)

@@ -17,15 +17,24 @@ from quorate.data import options
 from quorate.data.options import Choice, Number, Rules
 from quorate.data.vocabulary import Id, Vocabulary, text_of
 from quorate.data.votes import Votes
-from quorate.errors import InputError, MissingLabels, OptionError, QuorateError, RepairedStream, listed, shown
+from quorate.errors import (
+    InputError,
+    OptionError,
+    QuorateError,
+    RepairedStream,
+    listed,
+    shown,
+    undeclared,
+    warn_abstentions,
+)
 from quorate.io import container, stream_file
 from quorate.io.bounds import Bounds
 from quorate.io.dictionary import Coded
 from quorate.io.encode import votes_of
-from quorate.io.ids import column, label_columns, narrowed, prepared
+from quorate.io.ids import column, label_columns, narrowed, prepared, require_present
 from quorate.io.sources import Source, open_table
 from quorate.kernels import online_reference, reference
-from quorate.kernels.core import compiled
+from quorate.kernels.cpu import compiled
 from quorate.kernels.online_reference import ONE, to_units
 from quorate.models.base import MODELS, make
 from quorate.results.result import Result
@@ -150,7 +159,7 @@ class Online:
         """Take one vote."""
         code = self._label_code.get(label if type(label) is str else text_of(label))
         if code is None:
-            raise InputError(f"label {shown(label)} is not among the declared labels: {listed(self._label_ids)}")
+            raise undeclared(label, self._label_ids)
         if type(task) is str and type(worker) is str and task.isascii() and worker.isascii():
             self._state.learn(task, worker, code, False, False)
         else:
@@ -171,8 +180,7 @@ class Online:
         kept = pl.concat(batches).filter(pl.col("label").is_not_null())
         labels = np.ascontiguousarray(kept["label"].to_numpy(), np.uint32)
         self._state.learn_many(kept.select("task", "worker"), labels, numbers["task"], numbers["worker"])
-        if rows > len(kept):
-            warnings.warn(f"{rows - len(kept)} votes have no label: dropped as abstentions", MissingLabels, stacklevel=2)
+        warn_abstentions(rows - len(kept), rows)
 
     def retract(self, task: object, worker: object) -> int:
         """Take all votes of a worker on a task back, and return how many there were."""
@@ -322,16 +330,13 @@ class Online:
         """Return a batch with ids as text and labels as codes; raise before anything is learned."""
         columns = {role: prepared(batch[role], role, first_row) for role in ("task", "worker", "label")}
         for role in ("task", "worker"):
-            if columns[role].null_count():
-                raise InputError(f"{role} is missing in row {first_row + int(columns[role].is_null().arg_true()[0]) + 1}")
+            require_present(columns[role], role, first_row)
             numbers[role] |= columns[role].dtype == pl.Int64
         labels = columns["label"].cast(pl.String)
         unknown = [t for t in labels.drop_nulls().unique(maintain_order=True) if t not in self._label_code]
         if unknown:
             row = first_row + int((labels == unknown[0]).arg_true()[0]) + 1
-            raise InputError(
-                f"label {shown(unknown[0])} in row {row} is not among the declared labels: {listed(self._label_ids)}"
-            )
+            raise undeclared(unknown[0], self._label_ids, f" in row {row}")
         coded = labels.replace_strict(self._label_code, return_dtype=pl.UInt32)
         return pl.DataFrame(
             {"task": columns["task"].cast(pl.String), "worker": columns["worker"].cast(pl.String), "label": coded}

@@ -10,7 +10,7 @@ import pytest
 
 import quorate as qr
 from quorate.engines import memory
-from quorate.kernels.core import compiled
+from quorate.kernels.cpu import compiled
 from quorate.models.base import MODELS
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "memory.py"

@@ -9,7 +9,7 @@ import pytest
 import quorate as qr
 from quorate.engines.registry import resolve
 from quorate.engines.shard import FEW
-from quorate.kernels.core import compiled
+from quorate.kernels.cpu import compiled
 from quorate.models.base import MODELS
 
 CROWD = qr.simulate(tasks=50_000, workers=400, labels=3, votes_per_task=4, skill=0.4, spammers=0.2, seed=5)

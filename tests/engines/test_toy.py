@@ -5,7 +5,7 @@ import pytest
 
 import quorate as qr
 from quorate.engines import registry
-from quorate.evaluation import contract as checks
+from quorate.evaluation import contract
 from quorate.models import em
 from quorate.models.base import MODELS
 from quorate.models.confusion import Beliefs, ConfusionRecipe, ConfusionStep
@@ -18,7 +18,7 @@ def toy(monkeypatch):
 
 
 @pytest.mark.parametrize("model", [name for name in MODELS if name != "glad"])  # which has passes of its own
-@pytest.mark.parametrize("check", checks.CHECKS.values(), ids=checks.CHECKS)
+@pytest.mark.parametrize("check", contract.CHECKS.values(), ids=contract.CHECKS)
 def test_contract(toy, check, model):
     check(model, toy)
 

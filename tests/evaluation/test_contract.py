@@ -6,7 +6,7 @@ import pytest
 
 from quorate.engines.local import LocalEngine
 from quorate.engines.registry import ENGINES, resolve
-from quorate.evaluation import contract as checks
+from quorate.evaluation import contract
 from quorate.models.base import MODELS
 
 PLACES = {
@@ -19,7 +19,7 @@ PLACES = {
 
 @pytest.mark.parametrize("engine", PLACES.values(), ids=PLACES)
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("check", checks.CHECKS.values(), ids=checks.CHECKS)
+@pytest.mark.parametrize("check", contract.CHECKS.values(), ids=contract.CHECKS)
 def test_contract(check, model, engine):
     check(model, engine)
 
@@ -30,23 +30,23 @@ def test_a_broken_model_fails_the_contract(monkeypatch):
 
     monkeypatch.setattr(reference, "mix", lambda x: x * 0)
     with pytest.raises(AssertionError):
-        checks.order_of_labels_does_not_matter("mv", "reference")
+        contract.order_of_labels_does_not_matter("mv", "reference")
 
 
-@pytest.mark.parametrize("seed", checks.MIRRORED[1:])
+@pytest.mark.parametrize("seed", contract.MIRRORED[1:])
 def test_a_model_that_adds_as_it_comes_breaks_the_ties_of_symmetric_crowds(monkeypatch, seed):
     plain_sums(monkeypatch)
     monkeypatch.setattr(checks, "MIRRORED", [seed])
     with pytest.raises(AssertionError, match="changed the answer|and as well"):
-        checks.symmetric_crowds_stay_tied("one-coin", "reference")
+        contract.symmetric_crowds_stay_tied("one-coin", "reference")
 
 
-@pytest.mark.parametrize("seed", checks.TINY[1:])
+@pytest.mark.parametrize("seed", contract.TINY[1:])
 def test_a_model_that_adds_as_it_comes_answers_tiny_crowds_in_more_than_one_way(monkeypatch, seed):
     plain_sums(monkeypatch)
     monkeypatch.setattr(checks, "TINY", [seed])
     with pytest.raises(AssertionError, match="changed the answer"):
-        checks.tiny_crowds_have_one_answer("one-coin", "reference")
+        contract.tiny_crowds_have_one_answer("one-coin", "reference")
 
 
 def plain_sums(monkeypatch):

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from quorate.io.encode import assemble, assemble_compiled
-from quorate.kernels.core import compiled
+from quorate.kernels.cpu import compiled
 
 core = compiled()
 pytestmark = pytest.mark.skipif(core is None, reason="no compiled core")

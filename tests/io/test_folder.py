@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 import quorate as qr
 from encoded_content import content, files
+from quorate.data.memory import FLOOR, memory_of
+from quorate.io.files import votes_in
 from quorate.io.folder import spill
 from quorate.io.folder import writer as partition
 from quorate.io.folder.build import encode
-from quorate.io.folder.job import FLOOR, Plan, memory_of, votes_in
+from quorate.io.folder.job import Plan
 from quorate.io.folder.opened import EncodedVotes
 from strategies import crowds
 

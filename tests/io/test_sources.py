@@ -201,7 +201,7 @@ def test_tuples_in_many_batches(monkeypatch):
 def test_two_codings_agree():
     """The compiled coder and the polars one, batch by batch, with missing labels."""
     from quorate.io.dictionary import CompiledCoder, PolarsCoder
-    from quorate.kernels.core import compiled
+    from quorate.kernels.cpu import compiled
 
     if compiled() is None:
         pytest.skip("no compiled core")

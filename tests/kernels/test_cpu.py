@@ -10,7 +10,7 @@ from quorate.data.exact import fine
 from quorate.errors import InputError
 from quorate.kernels import cpu
 from quorate.kernels import reference as ref
-from quorate.kernels.core import compiled
+from quorate.kernels.cpu import compiled
 
 core = compiled()
 pytestmark = pytest.mark.skipif(core is None, reason="no compiled core")

@@ -5,7 +5,7 @@ import pytest
 
 from quorate.kernels import glad_cpu as cpu
 from quorate.kernels import glad_reference as ref
-from quorate.kernels.core import compiled
+from quorate.kernels.cpu import compiled
 
 pytestmark = pytest.mark.skipif(compiled() is None, reason="no compiled core")
 

@@ -15,7 +15,7 @@ import toy_engine
 from quorate.engines.base import GladModel
 from quorate.engines.local import LocalEngine
 from quorate.engines.registry import resolve
-from quorate.kernels.core import compiled
+from quorate.kernels.cpu import compiled
 
 ENGINES = [
     pytest.param(resolve("reference"), id="reference"),

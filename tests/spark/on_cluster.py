@@ -35,7 +35,7 @@ def executors(application):
 
 def where(_):
     """Which quorate an executor runs, and on which kernels."""
-    from quorate.kernels.core import compiled
+    from quorate.kernels.cpu import compiled
 
     return qr.__file__, compiled() is not None
 

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import quorate as qr
-from quorate.evaluation import contract as checks
+from quorate.evaluation import contract
 from quorate.spark.votes import read
 from same_fit import assert_same, fit
 
@@ -47,7 +47,7 @@ CONTRACT = [
 
 @pytest.mark.parametrize(("check", "model"), CONTRACT)
 def test_contract(spark, engine, check, model):
-    checks.CHECKS[check](model, engine)
+    contract.CHECKS[check](model, engine)
 
 
 @pytest.mark.parametrize("model", ["fds", "ds"])

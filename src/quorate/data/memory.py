@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
+from typing import Final
+
+from quorate.errors import OptionError, shown
+
+UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+FLOOR: Final = 300 * 10**6  # what Python, polars and their buffers take before any vote
 
 
 def available() -> int:
@@ -30,3 +37,20 @@ def gib(size: int) -> str:
     '3.0 GiB'
     """
     return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.1f} MiB"
+
+
+def memory_of(memory: str | int | None) -> int:
+    """Return an amount of memory in bytes; without one, half of what the machine can give.
+
+    >>> memory_of("2GB"), memory_of("1.5 GiB"), memory_of(10**9)
+    (2000000000, 1610612736, 1000000000)
+    """
+    if memory is None:
+        return max(available() // 2, FLOOR)
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]i?)?b?\s*", str(memory).lower())
+    if found is None or isinstance(memory, bool):
+        raise OptionError(f"memory is {shown(memory)}: give a size like '2GB' or '500MB', or a number of bytes")
+    size = int(float(found[1]) * UNITS[found[2] or ""])
+    if size < FLOOR:
+        raise OptionError(f"memory is {shown(memory)}: give at least {gib(FLOOR)}, which goes before the first vote is read")
+    return size

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.data.counts import Lines, Parameters, Statistics
+from quorate.data.counts import Lines, Others, Parameters, Statistics
 from quorate.data.fit import Outcome, Pieces, TraceRow
-from quorate.data.prior import Others
 from quorate.data.vectors import Vector
 from quorate.data.votes import Panel, Votes
 from quorate.kernels.reference import Sums

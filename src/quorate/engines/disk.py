@@ -19,7 +19,8 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.data.prior import Others
+from quorate.data.counts import Others
+from quorate.data.memory import memory_of
 from quorate.data.votes import Gold, Panel, Votes
 from quorate.engines import checkpoint
 from quorate.engines.base import Checkpoint, Report
@@ -33,14 +34,14 @@ from quorate.engines.stream import LabelFile, ShardFiles, Stream
 from quorate.engines.vector_files import VectorFiles
 from quorate.errors import DamagedCheckpoint, InputError
 from quorate.io.answers import gold_codes, read_gold
-from quorate.io.files import Wanted
+from quorate.io.files import Wanted, votes_in
 from quorate.io.folder.arrays import ArrayFile, mapped, writing
 from quorate.io.folder.build import encode_to
-from quorate.io.folder.job import SHARD, Plan, lock, memory_of, votes_in
+from quorate.io.folder.job import SHARD, Plan, lock
 from quorate.io.folder.opened import EncodedVotes, open_encoded
 from quorate.io.sources import Source, as_votes, encoded_folder, paths_of, refuse_options
 from quorate.kernels import cpu, glad_cpu, glad_reference, reference
-from quorate.kernels.core import compiled
+from quorate.kernels.cpu import compiled
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")

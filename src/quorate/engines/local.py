@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.data.prior import Others
+from quorate.data.counts import Others
 from quorate.data.votes import Panel, Votes
 from quorate.engines.base import Checkpoint, GladPasses
 from quorate.engines.memory import require, require_glad

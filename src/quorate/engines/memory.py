@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from quorate.data.memory import available, gib
+from quorate.data.memory import FLOOR, available, gib
 from quorate.data.votes import Votes
 from quorate.errors import QuorateError
-from quorate.io.folder.job import FLOOR, votes_in
+from quorate.io.files import votes_in
 from quorate.io.sources import Source, encoded_folder, paths_of
 
 # Bytes of a cell on Spark's driver: table and counts, each as it is, as it was, as it travels, and as it is summed.

@@ -7,15 +7,14 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any, cast
 
-from quorate.data.memory import available
+from quorate.data.memory import available, memory_of
 from quorate.data.options import Number
 from quorate.data.votes import Panel, Votes
 from quorate.engines.base import Engine
 from quorate.engines.memory import NOTHING, Room, in_memory
 from quorate.errors import OptionError, shown, unknown
-from quorate.io.folder.job import memory_of
 from quorate.io.sources import Source, is_spark_frame
-from quorate.kernels.core import compiled
+from quorate.kernels.cpu import compiled
 
 MOST_THREADS = 4096  # more than any machine has cores
 # Name to "module:function", which returns the engine for a number of threads. Adding an engine adds a line here.

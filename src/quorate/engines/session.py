@@ -10,9 +10,8 @@ from typing import Any, Literal, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.data.counts import Lines, Parameters, Statistics
+from quorate.data.counts import Lines, Others, Parameters, Statistics
 from quorate.data.fit import Outcome, Pieces
-from quorate.data.prior import Others
 from quorate.data.vocabulary import Vocabulary
 from quorate.data.votes import Panel, Votes, piece
 from quorate.engines.base import Checkpoint, Estimate, GladPasses, PassSums, Recipe, WorkerBlock

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from quorate.data.vocabulary import Kind, Vocabulary
 from quorate.errors import InputError
 from quorate.io.ids import vocabulary
-from quorate.kernels.core import compiled
+from quorate.kernels.cpu import compiled
 
 ROLES: Final = ("task", "worker", "label")
 MISSING: Final = np.uint32(0xFFFFFFFF)  # the code of a label that is not there

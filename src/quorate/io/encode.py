@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from types import ModuleType
@@ -16,10 +15,10 @@ from numpy.typing import NDArray
 from quorate.data.bounds import freeze
 from quorate.data.vocabulary import Kind, Vocabulary, text_of
 from quorate.data.votes import FrameKind, Votes
-from quorate.errors import InputError, MissingLabels, OptionError, listed, shown
+from quorate.errors import InputError, OptionError, listed, shown, undeclared, warn_abstentions
 from quorate.io.dictionary import MISSING, ROLES, Coded, Coder, CompiledCoder, PolarsCoder
-from quorate.io.ids import narrowed, prepared, sort_order
-from quorate.kernels.core import compiled
+from quorate.io.ids import narrowed, prepared, require_present, sort_order
+from quorate.kernels.cpu import compiled
 
 Codes = NDArray[np.uint32]
 DUPLICATES = ("all", "last", "first", "error")
@@ -120,9 +119,7 @@ class Encoder:
         keep = self._coder.takes_categories
         columns = {role: prepared(batch[role], role, self._rows, keep_categories=keep) for role in ROLES}
         for role in ("task", "worker"):
-            if columns[role].null_count():
-                row = self._rows + int(columns[role].is_null().arg_true()[0]) + 1
-                raise InputError(f"{role} is missing in row {row}: every vote needs a {role}")
+            require_present(columns[role], role, self._rows)
         self._coder.add(pl.DataFrame(columns))
         self._rows += len(batch)
 
@@ -133,8 +130,7 @@ class Encoder:
         if self._narrow:
             coded = Coded(coded.codes, {role: narrowed(ids) for role, ids in coded.ids.items()})
         votes = votes_of(coded, self._declared, duplicates=self._duplicates, abstentions=missing, frame_kind=frame_kind)
-        if missing:
-            warnings.warn(f"{missing} of {self._rows} votes have no label: dropped as abstentions", MissingLabels, stacklevel=3)
+        warn_abstentions(missing, self._rows, stacklevel=3)
         return votes
 
 
@@ -237,7 +233,7 @@ def _declared_rank(coded: Coded, declared: Vocabulary) -> NDArray[np.uint32]:
         stranger[:-1] = rank < 0
         row = int(np.argmax(stranger[np.minimum(coded.codes["label"], len(rank))]))
         value = coded.ids["label"][int(coded.codes["label"][row])]
-        raise InputError(f"label {shown(value)} in row {row + 1} is not among the declared labels: {listed(declared.ids())}")
+        raise undeclared(value, declared.ids(), f" in row {row + 1}")
     return rank.astype(np.uint32)
 
 

@@ -14,7 +14,7 @@ import stat
 import tempfile
 import weakref
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -40,6 +40,9 @@ MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
 )
 NULS: Final = "{name} is not UTF-8: its first line has NUL bytes, as in UTF-16 without a byte order mark; save the file as UTF-8"
+SHORTEST: Final = 16  # bytes of a line of text: few votes take less
+UNPACKED: Final = 8  # how far packed text unfolds
+MANIFEST: Final = "manifest.json"  # what makes a folder one of encoded votes
 DENSE: Final = 100  # text seldom packs better than so many to one; what does is looked at before it is read
 MAX_LINE: Final = 1 << 26  # bytes of a line in a file that is packed that densely
 PANIC: Final[type[BaseException]] = pl.exceptions.PanicException  # no Exception, and raised for damaged Parquet and Arrow
@@ -369,3 +372,28 @@ def _bad_line(raw: Iterable[bytes], form: Format) -> str | None:
     except csv.Error as bad:
         return f"line {number}: {bad}: mend or remove that line"
     return None
+
+
+def votes_in(paths: Sequence[Path]) -> int:
+    """Return about how many votes these files hold, rather too many than too few: Parquet says, of others the size does."""
+    total = 0
+    for path in paths:
+        try:
+            if format_of(path).reader == "parquet":
+                total += pl.scan_parquet(path, glob=False).select(pl.len()).collect().item()
+            else:
+                size = path.stat().st_size
+                total += size * (UNPACKED if path.suffix.lower() in PACKED else 1) // SHORTEST
+        except (
+            OSError,
+            InputError,
+            pl.exceptions.PolarsError,
+            pl.exceptions.PanicException,
+        ):  # whoever reads the file will say what is wrong with it
+            continue
+    return total
+
+
+def is_encoded(path: Path) -> bool:
+    """Return whether this is (or claims to be) a folder of encoded votes."""
+    return path.is_dir() and (path / MANIFEST).is_file()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from quorate.data.vocabulary import LARGEST, Vocabulary, common_kind, text_of
 from quorate.data.votes import Votes
 from quorate.errors import InputError, shown
-from quorate.kernels.core import compiled
+from quorate.kernels.cpu import compiled
 
 EXACT: Final = 2**53  # beyond this, numbers with a decimal point skip whole numbers
 CHUNK: Final = 1 << 20  # texts handled at once, so that copies stay small
@@ -212,3 +212,10 @@ def _plain(value: Any) -> object:
         return str(value)
     missing = value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
     return None if missing else value
+
+
+def require_present(ids: pl.Series, role: str, first_row: int = 0, why: str = "") -> None:
+    """Raise where an id is missing, with its row; `first_row` rows came before these."""
+    if ids.null_count():
+        row = first_row + int(ids.is_null().arg_true()[0]) + 1
+        raise InputError(f"{role} is missing in row {row}{why or f': every vote needs a {role}'}")

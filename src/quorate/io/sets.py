@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -14,12 +13,12 @@ from numpy.typing import NDArray
 
 from quorate.data.vocabulary import Vocabulary
 from quorate.data.votes import FrameKind, Votes
-from quorate.errors import InputError, MissingLabels, listed, shown
+from quorate.errors import InputError, listed, shown, undeclared, warn_abstentions
 from quorate.io.columns import find
 from quorate.io.dictionary import MISSING, Coded, Dictionary
 from quorate.io.encode import check_duplicates, drop_duplicates, votes_of
 from quorate.io.files import Wanted
-from quorate.io.ids import column, narrowed, options_of, prepared, vocabulary
+from quorate.io.ids import column, narrowed, options_of, prepared, require_present, vocabulary
 from quorate.io.sources import Source, concat, open_table
 
 SEPARATOR: Final = "|"  # between the options of a set written as text
@@ -91,8 +90,7 @@ def read_sets(
     whole = table.is_text and narrowed(vocabulary(silent.cast(pl.String))).kind == "integer" if len(silent) else table.is_text
     votes = _expand(given, options, duplicates, narrow={"task": whole, "worker": table.is_text})
     votes = replace(votes, unvoted=silent, abstentions=missing, frame_kind=table.frame_kind)
-    if missing:
-        warnings.warn(f"{missing} of {len(frame)} votes have no label: dropped as abstentions", MissingLabels, stacklevel=2)
+    warn_abstentions(missing, len(frame))
     return votes
 
 
@@ -171,9 +169,7 @@ def _ids(batch: pl.DataFrame, first_row: int) -> dict[str, pl.Series]:
     out = {}
     for role in ("task", "worker"):
         ids = prepared(batch[role], role, first_row)
-        if ids.null_count():
-            row = first_row + int(ids.is_null().arg_true()[0]) + 1
-            raise InputError(f"{role} is missing in row {row}: every vote needs a {role}")
+        require_present(ids, role, first_row)
         out[role] = ids
     return out
 
@@ -186,7 +182,7 @@ def _options(sets: pl.Series, declared: Iterable[object] | None) -> Vocabulary:
     known = set(options.texts())
     for stranger in seen:
         if stranger not in known:
-            raise InputError(f"label {shown(stranger)} is not among the declared labels: {listed(options.ids())}")
+            raise undeclared(stranger, options.ids())
     return options
 
 

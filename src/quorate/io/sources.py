@@ -18,8 +18,7 @@ from quorate.errors import InputError, OptionError, listed, shown
 from quorate.io import files, frames
 from quorate.io.columns import OPTIONAL, REST, find
 from quorate.io.encode import Encoder
-from quorate.io.files import Wanted
-from quorate.io.folder.manifest import is_encoded
+from quorate.io.files import Wanted, is_encoded
 from quorate.io.ids import frame_of, series_of
 
 # A path or several, a pattern, "-", a frame, anything Arrow, an iterator of batches, tuples, or a dict of columns.

@@ -1,16 +1,51 @@
-"""The compiled twins of the reference kernels: the same arguments, the same results, over threads."""
+"""The compiled twins of the reference kernels: the same arguments, the same results, over threads.
+
+This is the one place that imports the compiled core, which may not have been built.
+"""
 
 from __future__ import annotations
 
+import warnings
+from functools import cache
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quorate.data.exact import LOG_UNIT
-from quorate.errors import InputError
-from quorate.kernels.core import required as _core
+from quorate.errors import InputError, NotCompiled, QuorateError
+from quorate.kernels import reference
 from quorate.kernels.reference import Floats, Sums, check_codes
+
+
+@cache
+def compiled() -> ModuleType | None:
+    """Return the compiled core, or None (with one warning) where it could not be built."""
+    try:
+        return import_module("quorate._core")
+    except ImportError as error:
+        warnings.warn(
+            f"quorate runs without its compiled core ({error}); results are the same, but slower: "
+            "install a C++17 compiler and reinstall quorate",
+            NotCompiled,
+            stacklevel=2,
+        )
+        return None
+
+
+def required() -> Any:
+    """Return the compiled core; raises where it could not be built."""
+    core = compiled()
+    if core is None:
+        raise QuorateError("the compiled core was not built: choose engine='reference', or reinstall with a C++17 compiler")
+    return core
+
+
+def fastest() -> ModuleType:
+    """Return the module of the compiled kernels, or the reference where they were not built."""
+    return reference if compiled() is None else import_module(__name__)
 
 
 def em_pass(
@@ -23,7 +58,7 @@ def em_pass(
     **out: Any,
 ) -> Sums:
     """Return what `reference.em_pass` does."""
-    core = _core()
+    core = required()
     if not checked:
         task_ptr, row, table, *_ = votes_and_model
         check_votes(task_ptr, row, len(table), out.get("threads", 1))
@@ -36,7 +71,7 @@ def em_pass(
 
 def majority(*votes: Any, soft: bool, checked: bool = False, **out: Any) -> None:
     """Do what `reference.majority` does."""
-    core = _core()
+    core = required()
     if not checked:
         task_ptr, row, row_label, _, label_hash = votes
         check_votes(task_ptr, row, len(row_label), out.get("threads", 1))
@@ -48,51 +83,51 @@ def confusion_table(counts: Any, worker_ptr: NDArray[np.int64], smoothing: float
     """Return what `reference.confusion_table` does."""
     table = np.empty(counts.shape)
     totals = np.empty((len(worker_ptr) - 1, counts.shape[1]))
-    _core().confusion_table(counts, worker_ptr, smoothing, table, totals, threads=threads)
+    required().confusion_table(counts, worker_ptr, smoothing, table, totals, threads=threads)
     return table, totals
 
 
 def restore_counts(counts: Floats, rest: Floats | None = None, unit: float = LOG_UNIT, threads: int = 1) -> None:
     """Do what `reference.restore_counts` does."""
-    _core().restore_counts(counts.reshape(-1), None if rest is None else rest.reshape(-1), unit, threads)
+    required().restore_counts(counts.reshape(-1), None if rest is None else rest.reshape(-1), unit, threads)
 
 
 def votes_per_row(row: NDArray[np.uint32], rows: int, threads: int = 1) -> NDArray[np.int64]:
     """Return what `reference.votes_per_row` does."""
     counts = np.zeros(rows, np.int64)
-    _core().votes_per_row(row, counts, threads)
+    required().votes_per_row(row, counts, threads)
     return counts
 
 
 def check_votes(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], rows: int, threads: int = 1) -> None:
     """Raise where `reference.check_votes` does."""
     try:
-        _core().check_votes(task_ptr, row, rows, threads)
+        required().check_votes(task_ptr, row, rows, threads)
     except ValueError as error:
         raise InputError(str(error)) from None
 
 
 def classification(counts: Any, class_counts: Any, table: Floats, log_prior: Floats, threads: int = 1) -> float:
     """Return what `reference.classification` does."""
-    found: float = _core().classification(counts, class_counts, table, log_prior, threads)
+    found: float = required().classification(counts, class_counts, table, log_prior, threads)
     return found
 
 
 def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8], threads: int = 1) -> NDArray[np.uint64]:
     """Return what `reference.hash_texts` does."""
     hashes = np.empty(len(offsets) - 1, np.uint64)
-    _core().hash_texts(offsets, data, hashes, threads)
+    required().hash_texts(offsets, data, hashes, threads)
     return hashes
 
 
 def hash_integers(values: NDArray[np.int64], threads: int = 1) -> NDArray[np.uint64]:
     """Return what `reference.hash_integers` does."""
     hashes = np.empty(len(values), np.uint64)
-    _core().hash_integers(values, hashes, threads)
+    required().hash_integers(values, hashes, threads)
     return hashes
 
 
 def tie_keys(task_hash: NDArray[np.uint64], seed: int, threads: int = 1) -> NDArray[np.uint64]:
     """Return what `reference.tie_keys` does, in the place of the hashes."""
-    _core().tie_keys(task_hash, int(seed) % 2**64, threads)
+    required().tie_keys(task_hash, int(seed) % 2**64, threads)
     return task_hash

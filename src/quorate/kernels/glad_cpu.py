@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quorate.kernels.core import required
-from quorate.kernels.cpu import check_votes
+from quorate.kernels.cpu import check_votes, required
 from quorate.kernels.reference import Sums, check_codes
 
 

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from quorate.data import options
-from quorate.data.counts import Parameters
+from quorate.data.counts import ClassPrior, Parameters
 from quorate.data.fit import Fit
 from quorate.data.options import Choice, Number, Rules
-from quorate.data.prior import ClassPrior
 from quorate.data.votes import Panel, Votes
 from quorate.engines.base import Engine, Session
 from quorate.engines.memory import NOTHING, Room, require_fit

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.data.counts import Lines
+from quorate.data.counts import ClassPrior, Lines, Prior, WorkerPrior, lay_out
 from quorate.data.exact import LOG_UNIT, sum_of, whole
-from quorate.data.prior import ClassPrior, Prior, WorkerPrior, lay_out
 from quorate.data.votes import Panel
 from quorate.engines.base import ClassEstimate, Gather, WorkerBlock
 from quorate.models.base import Model

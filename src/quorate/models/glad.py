@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.data.counts import ClassPrior
 from quorate.data.fit import Fit
 from quorate.data.options import Choice, Number, Rules
-from quorate.data.prior import ClassPrior
 from quorate.data.vectors import Vector, alike, pieces, summed
 from quorate.engines import memory
 from quorate.engines.base import (

@@ -8,11 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.data.counts import Lines
+from quorate.data.counts import ClassPrior, Lines, Prior
 from quorate.data.exact import unit_below, whole
 from quorate.data.fit import Fit
 from quorate.data.options import Choice, Rules
-from quorate.data.prior import ClassPrior, Prior
 from quorate.engines.base import Session, WorkerBlock
 from quorate.models import em
 from quorate.models.base import Knowns, Model

@@ -12,15 +12,14 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import polars as pl
 
-from quorate.data.counts import Knowledge
+from quorate.data.counts import ClassPrior, Knowledge, Others
 from quorate.data.options import MOST_VOTES, Number
-from quorate.data.prior import ClassPrior, Others
 from quorate.data.vocabulary import Vocabulary, text_of
 from quorate.data.votes import Panel
 from quorate.errors import InputError, OptionError, listed, shown
 from quorate.io import container
 from quorate.io.frames import kind_of
-from quorate.io.ids import matched, narrowed, prepared, sort_order, vocabulary
+from quorate.io.ids import matched, narrowed, prepared, require_present, sort_order, vocabulary
 from quorate.io.sources import Source, read_frame
 from quorate.results import knowledge, model_file
 from quorate.results.knowledge import Learned
@@ -69,8 +68,7 @@ def as_knowledge(source: Source | Knowledge | Learned | HasLearned) -> Knowledge
             f"count in row {bad[0] + 1} of the history is {shown(frame['count'][bad[0]])}: give a number from 0 to {MOST_VOTES:g}"
         )
     for name, ids in columns.items():
-        if ids.null_count():
-            raise InputError(f"{name} is missing in row {int(ids.is_null().arg_true()[0]) + 1} of the history")
+        require_present(ids, name, why=" of the history")
     labels = _sorted(narrowed(vocabulary(pl.concat([columns[n].cast(pl.String) for n in ("true", "given")]).unique())))
     workers = _sorted(vocabulary(columns["worker"].unique()))
     codes = {n: _codes(columns[n], workers if n == "worker" else labels) for n in columns}

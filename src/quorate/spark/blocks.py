@@ -15,15 +15,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from quorate.data.counts import Others
 from quorate.data.exact import from_coarse
-from quorate.data.prior import Others
 from quorate.data.vocabulary import Vocabulary
 from quorate.data.votes import Panel
 from quorate.engines.base import Recipe, WorkerBlock
 from quorate.engines.shard import hashes
 from quorate.io.ids import matched, sort_order, vocabulary
-from quorate.kernels import cpu, reference
-from quorate.kernels.core import compiled
+from quorate.kernels.cpu import fastest
 from quorate.spark.executor import Ends
 
 Floats = NDArray[np.float64]
@@ -31,7 +30,7 @@ Floats = NDArray[np.float64]
 
 def block_of(workers: Vocabulary, blocks: int) -> NDArray[np.int64]:
     """Return the block of each worker, [workers]."""
-    kernels = reference if compiled() is None else cpu
+    kernels = fastest()
     return (hashes(kernels, workers) % np.uint64(blocks)).astype(np.int64)
 
 
@@ -62,7 +61,7 @@ class Block(Panel):
 
     def workers_here(self) -> WorkerBlock:
         """Return what M-steps know of these workers."""
-        kernels: Any = reference if compiled() is None else cpu
+        kernels: Any = fastest()
         return WorkerBlock(self, self.votes_per_row, self.history, kernels.confusion_table)
 
 
@@ -214,6 +213,6 @@ class Tabulate:
 
 def _of_votes(counts: NDArray[Any], table: Floats) -> float:
     """Return the part of C2 that votes have, without that of the priors."""
-    kernels: Any = reference if compiled() is None else cpu
+    kernels: Any = fastest()
     none = np.zeros(counts.shape[1], counts.dtype)
     return float(kernels.classification(counts, none, table, np.zeros(counts.shape[1])))

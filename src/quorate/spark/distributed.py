@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.data.counts import Lines, Parameters, Statistics
-from quorate.data.prior import Others
+from quorate.data.counts import Lines, Others, Parameters, Statistics
 from quorate.data.vocabulary import Vocabulary, text_of
 from quorate.data.votes import Panel
 from quorate.engines.base import Checkpoint, Estimate, PassSums, Recipe, WorkerBlock

@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from quorate.data.counts import Others
 from quorate.data.options import Choice, Number
-from quorate.data.prior import Others
 from quorate.data.votes import Gold, Panel, Votes
 from quorate.engines.base import Checkpoint, PassSums
 from quorate.engines.memory import cells_fit, most_pairs, require_cells
@@ -23,8 +23,7 @@ from quorate.errors import OptionError
 from quorate.io.answers import gold_codes, read_gold
 from quorate.io.ids import label_columns
 from quorate.io.sources import as_votes, is_spark_frame
-from quorate.kernels import cpu, reference
-from quorate.kernels.core import compiled
+from quorate.kernels.cpu import fastest
 from quorate.kernels.reference import Sums
 from quorate.spark import files as spark_files
 from quorate.spark import session as spark
@@ -111,7 +110,7 @@ class SparkSession(WorkerState):
         gold: Gold | FarGold | None,
         history: Callable[[Panel], Others] | None,
     ) -> None:
-        kernels, units = reference if compiled() is None else cpu, Units.of(len(votes))
+        kernels, units = fastest(), Units.of(len(votes))
         rules = Rules.of(kernels, engine.threads, votes.row_label, votes.labels, ties, lambda: units)
         super().__init__(votes, rules, history)
         self.spark = votes.frame.sparkSession if isinstance(votes, SparkVotes) else spark.session()

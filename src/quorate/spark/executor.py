@@ -19,8 +19,8 @@ from quorate.data.exact import from_coarse
 from quorate.data.vocabulary import Vocabulary
 from quorate.engines.shard import Rules, Shard, Tally, Units, cuts
 from quorate.io.ids import column
-from quorate.kernels import cpu, reference
-from quorate.kernels.core import compiled
+from quorate.kernels import reference
+from quorate.kernels.cpu import fastest
 from quorate.spark.packing import Part, ids_of
 
 PIECE = 1 << 18  # votes passed over at once by the reference, so that K numbers per vote stay little
@@ -58,7 +58,7 @@ class Setting:
 
     def shards(self, part: Part, most: int = 1 << 62) -> tuple[Rules, list[tuple[slice, Shard]]]:
         """Return the rules over a part's own rows, and its votes in shards of about `most` votes, each with its tasks."""
-        kernels = reference if compiled() is None else cpu
+        kernels = fastest()
         rules = Rules.of(kernels, 1, self.row_label[part.rows], self.labels, self.ties, lambda: self.units)
         key = kernels.tie_keys(part.task_hash.copy(), self.seed)
         pieces = cuts(part.task_ptr, min(most, PIECE if kernels is reference else most))

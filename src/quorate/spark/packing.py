@@ -23,8 +23,8 @@ from quorate.errors import InputError, MissingLabels, QuorateError, listed, show
 from quorate.io.answers import gold_codes
 from quorate.io.encode import Encoder
 from quorate.io.ids import column, matched, sort_order, vocabulary
-from quorate.kernels import cpu, reference
-from quorate.kernels.core import compiled
+from quorate.kernels import reference
+from quorate.kernels.cpu import fastest
 from quorate.spark.session import arrow_batches, ipc
 
 CHANGED: Final = "the source gave other votes when it was read again: write it down first, or cache it"
@@ -171,4 +171,4 @@ def ids_of(data: bytes) -> pl.Series:
 
 
 def _hashes(tasks: Vocabulary) -> NDArray[np.uint64]:
-    return hashes(reference if compiled() is None else cpu, tasks)
+    return hashes(fastest(), tasks)

@@ -15,8 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from quorate.data.counts import Parameters
-from quorate.data.prior import Others
+from quorate.data.counts import Others, Parameters
 from quorate.data.vocabulary import Vocabulary
 from quorate.data.votes import Panel
 from quorate.engines.base import Recipe

@@ -26,7 +26,7 @@ import polars as pl
 from quorate.data import options
 from quorate.data.options import Choice, Number, Rules
 from quorate.data.vocabulary import text_of
-from quorate.errors import InputError, QuorateError, listed, shown
+from quorate.errors import InputError, QuorateError, listed, shown, undeclared
 from quorate.io import container
 from quorate.io.bounds import Bounds, Types
 from quorate.io.columns import find
@@ -90,8 +90,7 @@ def _complaint(row: tuple[object, ...], declared: list[str]) -> str:
     if task is None or worker is None:
         role = "task" if task is None else "worker"
         return f"a vote has no {role} (task {shown(task)}, worker {shown(worker)}, label {shown(label)})"
-    vote = f"label {shown(label)} of worker {shown(worker)} on task {shown(task)}"
-    return f"{vote} is not among the declared labels: {listed(declared)}"
+    return str(undeclared(label, declared, f" of worker {shown(worker)} on task {shown(task)}"))
 
 
 def _as_type(tasks: pl.Series, dtype: pl.DataType) -> pl.Series:

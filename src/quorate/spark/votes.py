@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from quorate.data.vocabulary import Kind, Vocabulary
 from quorate.data.votes import FrameKind, Panel
-from quorate.errors import InputError, MissingLabels, OptionError, listed, shown
+from quorate.errors import InputError, OptionError, listed, shown, undeclared, warn_abstentions
 from quorate.io import answers
 from quorate.io.columns import find
 from quorate.io.encode import check_duplicates
@@ -159,9 +158,7 @@ def read(
         given = np.zeros(len(order), np.int64)
         given[matched(found, order)] = seen.labels.drop_nulls("label")["votes"].to_numpy()
         votes = _wide(order, given, seen.rows, kinds["worker"], **rest)
-    if missing:
-        total = missing + len(votes)
-        warnings.warn(f"{missing} of {total} votes have no label: dropped as abstentions", MissingLabels, stacklevel=3)
+    warn_abstentions(missing, missing + len(votes), stacklevel=3)
     return votes
 
 
@@ -229,7 +226,7 @@ def _labels(seen: Survey, declared: Vocabulary | None, kind: Kind) -> tuple[Voca
     strangers = np.flatnonzero(matched(found, declared) < 0)
     if len(strangers):
         first = found.take(strangers).take(sort_order(found.take(strangers)))[0]
-        raise InputError(f"label {shown(first)} is not among the declared labels: {listed(declared.ids())}")
+        raise undeclared(first, declared.ids())
     return found, declared
 
 

@@ -10,30 +10,16 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from quorate.data.memory import memory_of
 from quorate.data.vocabulary import Vocabulary
-from quorate.errors import InputError, MissingLabels, OptionError, QuorateError
+from quorate.errors import InputError, OptionError, QuorateError, warn_abstentions
 from quorate.io.encode import check_duplicates
-from quorate.io.files import Wanted
-from quorate.io.folder.job import (
-    STATE,
-    Job,
-    Plan,
-    Progress,
-    State,
-    emptied,
-    fingerprint,
-    is_of_source,
-    locked,
-    memory_of,
-    note_source,
-    votes_in,
-)
-from quorate.io.folder.manifest import is_encoded
+from quorate.io.files import Wanted, is_encoded, votes_in
+from quorate.io.folder.job import STATE, Job, Plan, Progress, State, emptied, fingerprint, is_of_source, locked, note_source
 from quorate.io.folder.opened import EncodedVotes, open_encoded
 from quorate.io.sources import Source, open_table, paths_of
 from quorate.io.write import check_parent, check_replaced
@@ -139,8 +125,7 @@ def encode_to(
             _forget(aside, keep=kept and not isinstance(error, QuorateError))
             raise
         _replace(aside, target)
-    if state.missing:
-        warnings.warn(f"{state.missing} of {state.rows} votes have no label: dropped as abstentions", MissingLabels, stacklevel=3)
+    warn_abstentions(state.missing, state.rows, stacklevel=3)
     return open_encoded(target, check=False)
 
 

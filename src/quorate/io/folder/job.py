@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,24 +15,20 @@ import numpy as np
 import polars as pl
 
 from quorate.data.bounds import require_below
-from quorate.data.memory import available, gib
+from quorate.data.memory import FLOOR
 from quorate.data.vocabulary import Kind, Vocabulary
 from quorate.errors import InputError, OptionError, QuorateError, shown
 from quorate.io.dictionary import KINDS, MISSING, require_same
-from quorate.io.files import PACKED, Wanted, batches, format_of
+from quorate.io.files import Wanted, batches, votes_in
 from quorate.io.folder.arrays import StoredArray
 from quorate.io.folder.manifest import Manifest, digest, is_count, read_json, spans_fault
 from quorate.io.folder.spill import Rows, RunningRows, Spill, append_streams, cut_to, hash_ids, read_streams, split
 from quorate.io.folder.writer import VALUES, ShardWriter, VocabularyWriter, arrange, write_ids, write_items
-from quorate.io.ids import narrowed, prepared, vocabulary
+from quorate.io.ids import narrowed, prepared, require_present, vocabulary
 from quorate.io.sources import Table
-from quorate.kernels.core import compiled
+from quorate.kernels.cpu import compiled
 
-UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
-FLOOR: Final = 300 * 10**6  # what Python, polars and their buffers take before any vote
 PER_VOTE: Final = 100  # bytes a vote of the partition at hand takes while it is sorted
-SHORTEST: Final = 16  # bytes of a line of text: few votes take less
-UNPACKED: Final = 8  # how far packed text unfolds
 SHARD: Final = 1 << 22  # votes in a shard
 STATE: Final = "state.json"
 SOURCE: Final = "source.json"
@@ -60,43 +55,6 @@ class Plan:
         most = min(max((memory - FLOOR) // PER_VOTE, 1 << 16), 1 << 22)
         bits = 6 if votes is None else min(max((2 * votes // most).bit_length(), 0), 10)
         return cls(bits=bits, partition_votes=most, held_votes=min(most, 1 << 21))
-
-
-def memory_of(memory: str | int | None) -> int:
-    """Return an amount of memory in bytes; without one, half of what the machine can give.
-
-    >>> memory_of("2GB"), memory_of("1.5 GiB"), memory_of(10**9)
-    (2000000000, 1610612736, 1000000000)
-    """
-    if memory is None:
-        return max(available() // 2, FLOOR)
-    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]i?)?b?\s*", str(memory).lower())
-    if found is None or isinstance(memory, bool):
-        raise OptionError(f"memory is {shown(memory)}: give a size like '2GB' or '500MB', or a number of bytes")
-    size = int(float(found[1]) * UNITS[found[2] or ""])
-    if size < FLOOR:
-        raise OptionError(f"memory is {shown(memory)}: give at least {gib(FLOOR)}, which goes before the first vote is read")
-    return size
-
-
-def votes_in(paths: Sequence[Path]) -> int:
-    """Return about how many votes these files hold, rather too many than too few: Parquet says, of others the size does."""
-    total = 0
-    for path in paths:
-        try:
-            if format_of(path).reader == "parquet":
-                total += pl.scan_parquet(path, glob=False).select(pl.len()).collect().item()
-            else:
-                size = path.stat().st_size
-                total += size * (UNPACKED if path.suffix.lower() in PACKED else 1) // SHORTEST
-        except (
-            OSError,
-            InputError,
-            pl.exceptions.PolarsError,
-            pl.exceptions.PanicException,
-        ):  # whoever reads the file will say what is wrong with it
-            continue
-    return total
 
 
 @dataclass
@@ -354,9 +312,7 @@ class Job:
         state, keep, first = self._state, compiled() is not None, self._state.rows
         ids = {role: prepared(batch[role], role, first, keep_categories=keep and role != "task") for role in ("task", "worker")}
         for role, column in ids.items():
-            if column.null_count():
-                place = first + int(column.is_null().arg_true()[0]) + 1
-                raise InputError(f"{role} is missing in row {place}: every vote needs a {role}")
+            require_present(column, role, first)
         label = prepared(batch["label"], "label", first, keep_categories=keep)
         row = self._rows.encode(ids["worker"], label, first)
         state.missing += int(np.count_nonzero(row == MISSING))

@@ -14,9 +14,9 @@ import numpy as np
 
 from quorate.data.vocabulary import Kind
 from quorate.errors import InputError, QuorateError, listed, shown
+from quorate.io.files import MANIFEST
 from quorate.io.folder.writer import VALUES, Span, sharded_files
 
-NAME: Final = "manifest.json"
 FORMAT: Final = "quorate votes"
 VERSION: Final = 1
 LARGEST: Final = 2**62  # no number of votes, tasks or bytes is larger
@@ -44,9 +44,9 @@ class Manifest:
     def write(self, folder: Path) -> None:
         """Write the manifest, last of all files."""
         body = {"format": FORMAT, "version": VERSION, **asdict(self)}
-        aside = folder / f"{NAME}.new"
+        aside = folder / f"{MANIFEST}.new"
         aside.write_text(json.dumps(body | {"sha256": digest(body)}, indent=1) + "\n", encoding="utf-8")
-        aside.replace(folder / NAME)
+        aside.replace(folder / MANIFEST)
 
     @classmethod
     def read(cls, folder: Path, handle: int | None = None) -> Manifest:
@@ -54,15 +54,15 @@ class Manifest:
 
         `handle` is the open directory, where there is one: its files are found even if the folder was renamed.
         """
-        path = folder / NAME
+        path = folder / MANIFEST
         try:
             body = read_json(path, handle)
         except OSError as error:
-            raise InputError(f"{folder} holds no encoded votes ({NAME}: {error.strerror}): make them with encode") from error
+            raise InputError(f"{folder} holds no encoded votes ({MANIFEST}: {error.strerror}): make them with encode") from error
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path} is damaged ({error}): encode the votes again") from error
         if not isinstance(body, dict) or body.get("format") != FORMAT:
-            raise InputError(f"{folder} holds no encoded votes: its {NAME} is of something else")
+            raise InputError(f"{folder} holds no encoded votes: its {MANIFEST} is of something else")
         version = body.get("version")
         if type(version) is not int or version > VERSION:
             raise QuorateError(
@@ -80,11 +80,6 @@ class Manifest:
     def sizes(self) -> dict[str, int]:
         """The number of items of every file."""
         return {name: entry["length"] for name, entry in self.files.items()}
-
-
-def is_encoded(path: Path) -> bool:
-    """Return whether this is (or claims to be) a folder of encoded votes."""
-    return path.is_dir() and (path / NAME).is_file()
 
 
 def file_types(kinds: Mapping[str, Kind]) -> dict[str, str]:

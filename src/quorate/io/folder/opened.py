@@ -21,9 +21,10 @@ from quorate.data.memory import available
 from quorate.data.vocabulary import Id, Kind, Vocabulary, text_of
 from quorate.data.votes import Votes
 from quorate.errors import InputError
+from quorate.io.files import is_encoded
 from quorate.io.folder.arrays import StoredArray
 from quorate.io.folder.content import check_content
-from quorate.io.folder.manifest import Manifest, is_encoded
+from quorate.io.folder.manifest import Manifest
 from quorate.io.folder.spill import hash_ids
 from quorate.io.folder.writer import Span
 

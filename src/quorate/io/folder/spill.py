@@ -20,12 +20,11 @@ from numpy.typing import NDArray
 
 from quorate.data.bounds import require_below
 from quorate.data.vocabulary import Kind, Vocabulary
-from quorate.errors import InputError, listed, shown
+from quorate.errors import InputError, shown, undeclared
 from quorate.io.dictionary import KINDS, MISSING, require_same
 from quorate.io.folder.arrays import write_all
 from quorate.io.ids import narrowed, sort_order, vocabulary
-from quorate.kernels import cpu, reference
-from quorate.kernels.core import compiled
+from quorate.kernels.cpu import compiled, fastest
 
 Codes = NDArray[np.uint32]
 PIECE = 1 << 16  # votes in one Arrow stream, at most: the unit in which a partition is read back
@@ -180,7 +179,7 @@ class RunningRows:
         if len(strange):
             row = first_row + int(np.argmax(codes == before + strange[0])) + 1
             value = fresh[int(strange[0])]
-            raise InputError(f"label {shown(value)} in row {row} is not among the declared labels: {listed(declared.ids())}")
+            raise undeclared(value, declared.ids(), f" in row {row}")
 
 
 def distinct(pieces: Iterable[pl.Series], role: str) -> tuple[Codes, Vocabulary]:
@@ -212,7 +211,7 @@ def _rank(order: NDArray[np.integer]) -> Codes:
 
 def hash_ids(ids: Vocabulary) -> NDArray[np.uint64]:
     """Return the hash of every id's text, [n]: what decides its partition, its place there, and ties."""
-    kernels: ModuleType = reference if compiled() is None else cpu
+    kernels: ModuleType = fastest()
     if ids.kind == "integer":
         return kernels.hash_integers(ids.values)  # type: ignore[no-any-return]
     return kernels.hash_texts(*ids.text_buffers())  # type: ignore[no-any-return]
