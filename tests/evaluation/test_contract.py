@@ -36,7 +36,7 @@ def test_a_broken_model_fails_the_contract(monkeypatch):
 @pytest.mark.parametrize("seed", contract.MIRRORED[1:])
 def test_a_model_that_adds_as_it_comes_breaks_the_ties_of_symmetric_crowds(monkeypatch, seed):
     plain_sums(monkeypatch)
-    monkeypatch.setattr(checks, "MIRRORED", [seed])
+    monkeypatch.setattr(contract, "MIRRORED", [seed])
     with pytest.raises(AssertionError, match="changed the answer|and as well"):
         contract.symmetric_crowds_stay_tied("one-coin", "reference")
 
@@ -44,7 +44,7 @@ def test_a_model_that_adds_as_it_comes_breaks_the_ties_of_symmetric_crowds(monke
 @pytest.mark.parametrize("seed", contract.TINY[1:])
 def test_a_model_that_adds_as_it_comes_answers_tiny_crowds_in_more_than_one_way(monkeypatch, seed):
     plain_sums(monkeypatch)
-    monkeypatch.setattr(checks, "TINY", [seed])
+    monkeypatch.setattr(contract, "TINY", [seed])
     with pytest.raises(AssertionError, match="changed the answer"):
         contract.tiny_crowds_have_one_answer("one-coin", "reference")
 
