@@ -126,8 +126,7 @@ def draw(found, path):
     right.axhline(2000, color="0.6", linewidth=1, label="--memory 2GB")
     right.set(xscale="log", yscale="log", xlabel="votes", ylabel="MB", title="memory")
     right.legend(frameon=False, fontsize=8)
-    for suffix in ("png", "svg"):
-        figure.savefig(path.with_suffix(f".{suffix}"), dpi=150, metadata={"Date": None} if suffix == "svg" else {})
+    figure.savefig(path.with_suffix(".png"), dpi=150)
 
 
 def main():

@@ -205,8 +205,8 @@ class _canvas:  # noqa: N801 (used like a function)
     def __exit__(self, kind: object, *_: object) -> None:
         try:
             if kind is None:
-                for suffix, options in ((".png", {"dpi": 110}), (".svg", {"metadata": {"Date": None}})):
-                    write_aside(self.path.with_suffix(suffix), lambda aside, o=options: self.figure.savefig(aside, **o))  # type: ignore[misc]
+                picture = self.path.with_suffix(".svg")
+                write_aside(picture, lambda aside: self.figure.savefig(aside, metadata={"Date": None}))
         finally:
             self.look.__exit__(None, None, None)
 

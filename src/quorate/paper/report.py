@@ -179,7 +179,7 @@ def _missing(sets: list[str]) -> str:
 
 
 def _picture(name: str, drawn: bool) -> str:
-    return f"![{name}]({name}.png)\n\n" if drawn else ""
+    return f"![{name}]({name}.svg)\n\n" if drawn else ""
 
 
 def judge(grid: Grid, subset: str) -> pl.DataFrame:
