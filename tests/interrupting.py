@@ -72,7 +72,8 @@ def by_signal(action, seconds):
         if armed[0]:
             raise Interrupted
 
-    before = signal.signal(signal.SIGALRM, handler)
+    before, tracer = signal.signal(signal.SIGALRM, handler), sys.gettrace()
+    sys.settrace(None)  # a tool that measures coverage holds a lock now and then, and would never give it back
     try:
         signal.setitimer(signal.ITIMER_REAL, seconds, 0.05)  # again, should the first be swallowed
         while True:
@@ -84,3 +85,4 @@ def by_signal(action, seconds):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        sys.settrace(tracer)
