@@ -1,5 +1,5 @@
 // quorate._core: the passes over votes, the encoder that makes votes of columns, and the state of a stream of votes.
-#include "bind.hpp"
+#include "bind_common.hpp"
 
 NB_MODULE(_core, m) {
     quorate::bind_passes(m);

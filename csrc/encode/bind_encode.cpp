@@ -1,6 +1,4 @@
 // The Python face of the encoder: Arrow streams in, NumPy arrays out. No logic lives here.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
@@ -14,14 +12,13 @@
 #include <string_view>
 #include <variant>
 
-#include "../bind.hpp"
-#include "../bind_arrays.hpp"
+#include "../bind_common.hpp"
+#include "../threads.hpp"
 #include "arrow_export.hpp"
 #include "arrow_stream.hpp"
 #include "column_encode.hpp"
 #include "group_by_task.hpp"
 #include "row_numbers.hpp"
-#include "threads.hpp"
 #include "whole_numbers.hpp"
 
 namespace nb = nanobind;
@@ -29,11 +26,6 @@ using namespace nb::literals;
 
 namespace quorate {
 namespace {
-
-template <class T>
-using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-template <class T>
-using InOut = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 const char* name_of(Kind kind) {
     switch (kind) {
@@ -85,7 +77,7 @@ std::vector<std::pair<int64_t, int64_t>> encode_batch(const Batch& batch, const 
 
 // The rows of the votes take the place of the workers' codes, and the labels' codes serve as scratch: at ten million
 // votes every array that need not be touched afresh counts.
-nb::tuple assemble(In<uint32_t> task, InOut<uint32_t> worker, InOut<uint32_t> label, size_t tasks,
+nb::tuple assemble(In<uint32_t> task, Out<uint32_t> worker, Out<uint32_t> label, size_t tasks,
                    In<uint32_t> worker_rank, In<uint32_t> label_rank, size_t labels, int threads) {
     const size_t votes = task.shape(0), workers = worker_rank.shape(0);
     if (worker.shape(0) != votes || label.shape(0) != votes) throw std::invalid_argument("codes of different lengths");
@@ -104,7 +96,7 @@ nb::tuple assemble(In<uint32_t> task, InOut<uint32_t> worker, InOut<uint32_t> la
 }
 
 // The rows of the votes are sorted in place, up to the number returned; those whose row is NONE are left out.
-nb::tuple group(In<uint32_t> task, InOut<uint32_t> row, size_t tasks, int threads) {
+nb::tuple group(In<uint32_t> task, Out<uint32_t> row, size_t tasks, int threads) {
     const size_t votes = task.shape(0);
     if (row.shape(0) != votes) throw std::invalid_argument("codes of different lengths");
     Growing<int64_t> task_ptr(tasks + 1);

@@ -6,7 +6,7 @@
 
 #include "growing.hpp"
 #include "codes.hpp"
-#include "threads.hpp"
+#include "../threads.hpp"
 
 namespace quorate {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "codes.hpp"
-#include "threads.hpp"
+#include "../threads.hpp"
 
 namespace quorate {
 namespace {

@@ -2,8 +2,6 @@
 //
 // The interpreter's lock and the stream's are never waited for while the other is held: a caller who cannot have the
 // stream at once lets go of the interpreter first, and gives the stream back before it asks for the interpreter again.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
@@ -14,8 +12,7 @@
 #include <shared_mutex>
 #include <string_view>
 
-#include "../bind.hpp"
-#include "../bind_arrays.hpp"
+#include "../bind_common.hpp"
 #include "shared.hpp"
 
 namespace nb = nanobind;
@@ -24,16 +21,8 @@ using namespace nb::literals;
 namespace quorate {
 namespace {
 
-template <class T, int D>
-using In = nb::ndarray<const T, nb::ndim<D>, nb::c_contig, nb::device::cpu>;
-template <class T, int D>
-using Out = nb::ndarray<T, nb::ndim<D>, nb::c_contig, nb::device::cpu>;
 using Reading = std::shared_lock<FairLock>;
 using Writing = std::unique_lock<FairLock>;
-
-void need(bool fits, const char* what) {
-    if (!fits) throw nb::value_error(what);
-}
 
 // Short work: with the interpreter in hand when the stream is free, else without. `work` calls nothing of Python's.
 template <class Lock, class Work>
@@ -68,7 +57,7 @@ void learn_many(SharedOnline& s, nb::object frame, In<uint32_t, 1> labels, bool 
 }
 
 nb::object predict(SharedOnline& s, std::string_view task, Out<double, 1> posterior) {
-    need(posterior.size() == size_t(s.state().labels()), "posterior has a place for every label");
+    require(posterior.size() == size_t(s.state().labels()), "posterior has a place for every label");
     const auto [label, tie, votes] = briefly<Reading>(s.mutex, [&]() -> std::tuple<int, bool, int64_t> {
         const uint32_t place = s.find_task(task);
         if (place == NONE) return {-1, false, 0};
@@ -81,7 +70,7 @@ nb::object predict(SharedOnline& s, std::string_view task, Out<double, 1> poster
 
 bool confusion(SharedOnline& s, std::string_view worker, Out<double, 2> out) {
     const int k = s.state().labels();
-    need(out.size() == size_t(k) * size_t(k), "a place for every two labels");
+    require(out.size() == size_t(k) * size_t(k), "a place for every two labels");
     return briefly<Reading>(s.mutex, [&] {
         const uint32_t who = s.find_worker(worker);
         if (who == NONE || who >= s.state().workers()) return false;
@@ -139,17 +128,17 @@ using Winners = std::optional<In<int32_t, 1>>;
 using Units = std::optional<In<int64_t, 2>>;
 
 Shares shares_of(const Winners& winners, const Units& units, size_t tasks, int k) {
-    need(winners.has_value() != units.has_value(), "give winners or units");
-    need(winners ? winners->size() == tasks : units->shape(0) == tasks && units->shape(1) == size_t(k), "a share for every task");
+    require(winners.has_value() != units.has_value(), "give winners or units");
+    require(winners ? winners->size() == tasks : units->shape(0) == tasks && units->shape(1) == size_t(k), "a share for every task");
     return {winners ? winners->data() : nullptr, units ? units->data() : nullptr};
 }
 
 void restore(SharedOnline& s, In<int64_t, 1> task_offsets, In<uint8_t, 1> task_texts, In<int64_t, 1> worker_offsets,
              In<uint8_t, 1> worker_texts, In<uint32_t, 1> row_worker, In<uint32_t, 1> row_label, In<int64_t, 1> task_ptr,
              In<uint32_t, 1> row, Winners winners, Units units, bool task_numbers, bool worker_numbers) {
-    need(task_offsets.size() >= 1 && worker_offsets.size() >= 1, "offsets begin with 0");
-    need(task_ptr.size() == task_offsets.size(), "votes for every task");
-    need(row_worker.size() == row_label.size(), "a worker and a label for every row");
+    require(task_offsets.size() >= 1 && worker_offsets.size() >= 1, "offsets begin with 0");
+    require(task_ptr.size() == task_offsets.size(), "votes for every task");
+    require(row_worker.size() == row_label.size(), "a worker and a label for every row");
     const auto ids = [](const In<int64_t, 1>& offsets, const In<uint8_t, 1>& data) {
         return Given::Ids{offsets.data(), offsets.size() - 1, reinterpret_cast<const char*>(data.data()), data.size()};
     };
@@ -160,7 +149,7 @@ void restore(SharedOnline& s, In<int64_t, 1> task_offsets, In<uint8_t, 1> task_t
 }
 
 void adopt(SharedOnline& s, In<int64_t, 1> task_ptr, In<uint32_t, 1> row, Winners winners, Units units) {
-    need(task_ptr.size() >= 1, "task_ptr begins with 0");
+    require(task_ptr.size() >= 1, "task_ptr begins with 0");
     const Shares shares = shares_of(winners, units, task_ptr.size() - 1, s.state().labels());
     at_length<Writing>(s.mutex, [&] {
         s.adopt(task_ptr.data(), row.data(), task_ptr.size() - 1, row.size(), shares, shares.winners != nullptr);

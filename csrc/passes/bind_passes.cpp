@@ -1,6 +1,4 @@
 // The Python face of the kernels: checks shapes, lets go of the interpreter lock, passes raw pointers on.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -8,13 +6,12 @@
 #include <optional>
 #include <string>
 
-#include "../bind.hpp"
+#include "../bind_common.hpp"
 #include "confusion.hpp"
 #include "drive.hpp"
 #include "glad.hpp"
 #include "hash.hpp"
 #include "majority.hpp"
-#include "threads.hpp"
 #include "units.hpp"
 #include "votes.hpp"
 
@@ -24,14 +21,8 @@ using namespace quorate;
 namespace {
 
 template <class T, int D>
-using In = nb::ndarray<const T, nb::ndim<D>, nb::c_contig, nb::device::cpu>;
-template <class T, int D>
-using Out = nb::ndarray<T, nb::ndim<D>, nb::c_contig, nb::device::cpu>;
-template <class T, int D>
 using Maybe = std::optional<Out<T, D>>;
 using Scalars = std::tuple<double, double, std::int64_t, std::int64_t, std::int64_t>;
-
-constexpr std::int64_t kHashes = 1 << 16;  // ids hashed by a thread at a time
 
 void need(bool fits, const char* name) {
     if (fits) return;
@@ -39,9 +30,7 @@ void need(bool fits, const char* name) {
 }
 
 void need_rising(const std::int64_t* at, std::size_t n, const char* name) {
-    bool falls = false;  // all of them: a loop without an exit is done many at a time
-    for (std::size_t i = 1; i < n; ++i) falls |= at[i] < at[i - 1];
-    if (falls) throw nb::value_error((std::string(name) + " falls: each place is at least the one before").c_str());
+    if (!rises(at, n)) throw nb::value_error((std::string(name) + " falls: each place is at least the one before").c_str());
 }
 
 template <class Array>
@@ -217,18 +206,13 @@ void py_hash_texts(In<std::int64_t, 1> offsets, In<std::uint8_t, 1> data, Out<st
     need(at[0] >= 0 && at[hashes.size()] <= std::int64_t(data.size()), "data");
     need_rising(at, offsets.size(), "offsets");
     nb::gil_scoped_release release;
-    share_range(threads, std::int64_t(hashes.size()), kHashes, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i)
-            hashes.data()[i] = baseline::hash_text(data.data() + at[i], data.data() + at[i + 1]);
-    });
+    hash_texts(at, data.data(), std::int64_t(hashes.size()), hashes.data(), threads);
 }
 
 void py_hash_integers(In<std::int64_t, 1> values, Out<std::uint64_t, 1> hashes, int threads) {
     need(values.size() == hashes.size(), "hashes");
     nb::gil_scoped_release release;
-    share_range(threads, std::int64_t(hashes.size()), kHashes, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) hashes.data()[i] = baseline::hash_integer(values.data()[i]);
-    });
+    hash_integers(values.data(), std::int64_t(hashes.size()), hashes.data(), threads);
 }
 
 // The votes and the model that both of GLAD's passes read.
@@ -287,11 +271,8 @@ double py_glad_gradient(In<std::int64_t, 1> task_ptr, In<std::uint32_t, 1> row, 
 }
 
 void py_tie_keys(Out<std::uint64_t, 1> hashes, std::uint64_t seed, int threads) {
-    const std::uint64_t salt = baseline::mix(seed);
     nb::gil_scoped_release release;
-    share_range(threads, std::int64_t(hashes.size()), kHashes, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) hashes.data()[i] = baseline::mix(hashes.data()[i] ^ salt);
-    });
+    tie_keys(hashes.data(), std::int64_t(hashes.size()), seed, threads);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "threads.hpp"
+#include "../threads.hpp"
 #include "units.hpp"
 
 namespace quorate {

@@ -6,7 +6,7 @@
 
 #include "aligned.hpp"
 #include "pass.hpp"
-#include "threads.hpp"
+#include "../threads.hpp"
 
 namespace quorate {
 

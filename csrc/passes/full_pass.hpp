@@ -10,6 +10,43 @@
 namespace quorate {
 namespace QUORATE_ISA {
 
+// x IN/OUT [n]: exponentials, eight numbers at a time, of whichever tasks (and of what follows them, up to eight).
+QUORATE_APART inline void exponentials(double* x, std::int64_t n) {
+    using E = Vec<double, 8>;
+    for (double* const end = x + n; x < end; x += 8) exp_nonpositive(E::load(x)).store(x);
+}
+
+// Whether some share is more than nothing, and has no digit of at least `least` yet.
+template <class T, int N>
+QUORATE_INLINE bool any_missing(const Vec<T, N>& x, const Vec<T, N>& digit, const Vec<T, N>& least) {
+    const unsigned lanes = N < 32 ? (1u << N) - 1 : ~0u;
+    return ~(at_least(Vec<T, N>::all(0.0), x) | at_least(digit, least)) & lanes;
+}
+
+// from IN [n] to OUT [n], eight at a time likewise: probabilities to coarse shares (see units.hpp). As a rule every share
+// has whole units, and its leading digit is that of the first power.
+QUORATE_APART inline void coarse_shares(const Units& units, const double* from, double* to, std::int64_t n) {
+    using E = Vec<double, 8>;
+    const E grid = E::all(units.grid), scale = E::all(units.coarse[0]), one = E::all(units.unit);
+    for (const double* const end = from + n; from < end; from += 8, to += 8) {
+        const E x = E::load(from);
+        E digit = whole(x, grid);
+        E share = digit * scale;
+        if (__builtin_expect(any_missing(x, digit, one), 0)) {
+            const E lift = E::all(kLift);
+            E left = x * lift;
+            digit = digit * lift;
+            for (int i = 1; i < kCoarseDigits; ++i) {
+                left = left - digit;
+                digit = whole(left, E::all(units.lifted[i]));
+                share = share + digit * E::all(units.coarse[i] * (1.0 / kLift));  // vanishes beside lower powers
+                if (!any_missing(x, share, E::all(std::numeric_limits<double>::min()))) break;
+            }
+        }
+        share.store(to);
+    }
+}
+
 // L lanes of padded lines (up to 16 labels), or L = 0: any number of labels, from the caller's own table.
 template <int L>
 struct FullPass {
@@ -103,12 +140,11 @@ struct FullPass {
         }
     }
 
-    // Scores to probabilities. The exponentials take eight numbers at a time, of whichever tasks.
+    // Scores to probabilities.
     void normalise(int tasks) {
         double* const scores = w.scores;  // a local: stores of numbers cannot have changed it
         double* const end = scores + std::int64_t(tasks) * stride;
-        using E = Vec<double, 8>;
-        for (double* x = scores; x < end; x += 8) exp_nonpositive(E::load(x)).store(x);
+        exponentials(scores, end - scores);
         double product = 1.0;  // of the tasks' totals: one logarithm for many tasks
         const V units = V::all(total_grid);
         for (double* line = scores; line < end; line += stride) {
@@ -140,7 +176,7 @@ struct FullPass {
     void recount(std::int64_t first, int tasks) {
         const int line = p.rest ? 2 * stride : stride;
         if (p.rest) fine_shares(tasks);
-        else coarse_shares(tasks);
+        else coarse_shares(p.units, w.scores, w.shares, std::int64_t(tasks) * stride);
         const double* const shares = w.shares;
         for (int c = 0; c < stride; c += W) {
             V sum = V::all(0.0), more = V::all(0.0);
@@ -163,31 +199,6 @@ struct FullPass {
         }
     }
 
-    // As a rule every share has whole units, and its leading digit is that of the first power.
-    void coarse_shares(int tasks) {
-        using E = Vec<double, 8>;
-        const Units& units = p.units;
-        const E grid = E::all(units.grid), scale = E::all(units.coarse[0]), one = E::all(units.unit);
-        const double *from = w.scores, *const end = from + std::int64_t(tasks) * stride;
-        for (double* to = w.shares; from < end; from += 8, to += 8) {
-            const E x = E::load(from);
-            E digit = whole(x, grid);
-            E share = digit * scale;
-            if (__builtin_expect(any_missing(x, digit, one), 0)) {
-                const E lift = E::all(kLift);
-                E left = x * lift;
-                digit = digit * lift;
-                for (int i = 1; i < kCoarseDigits; ++i) {
-                    left = left - digit;
-                    digit = whole(left, E::all(units.lifted[i]));
-                    share = share + digit * E::all(units.coarse[i] * (1.0 / kLift));  // vanishes beside lower powers
-                    if (!any_missing(x, share, E::all(std::numeric_limits<double>::min()))) break;
-                }
-            }
-            share.store(to);
-        }
-    }
-
     void fine_shares(int tasks) {
         const Units& units = p.units;
         const V grid = V::all(units.grid), next = V::all(units.next), scale = V::all(units.fine[0]);
@@ -205,7 +216,7 @@ struct FullPass {
     }
 
     // Shares some of which have no whole unit: their leading digits are of higher powers, as a rule of the next ones.
-    void faint_digits(const double* from, double* to) const {
+    QUORATE_APART void faint_digits(const double* from, double* to) const {
         const Units& units = p.units;
         const V x = V::load(from);
         V left = x * V::all(kLift), sum[2] = {V::all(0.0), V::all(0.0)}, before = sum[0];
@@ -227,13 +238,6 @@ struct FullPass {
             to[j] = pair[0];
             to[stride + j] = pair[1];
         }
-    }
-
-    // Whether some share is more than nothing, and has no digit of at least `least` yet.
-    template <class T, int N>
-    static QUORATE_INLINE bool any_missing(const Vec<T, N>& x, const Vec<T, N>& digit, const Vec<T, N>& least) {
-        const unsigned lanes = N < 32 ? (1u << N) - 1 : ~0u;
-        return ~(at_least(Vec<T, N>::all(0.0), x) | at_least(digit, least)) & lanes;
     }
 };
 

@@ -34,4 +34,12 @@ QUORATE_INLINE std::uint64_t hash_integer(std::int64_t value) {
 }
 
 }  // namespace QUORATE_ISA
+
+// hashes OUT [n]: of the texts whose bytes lie at offsets IN [n + 1] of data, which do not fall; of the values IN [n].
+void hash_texts(const std::int64_t* offsets, const std::uint8_t* data, std::int64_t n, std::uint64_t* hashes, int threads);
+void hash_integers(const std::int64_t* values, std::int64_t n, std::uint64_t* hashes, int threads);
+
+// hashes IN/OUT [n]: those of ids become those by which ties are settled.
+void tie_keys(std::uint64_t* hashes, std::int64_t n, std::uint64_t seed, int threads);
+
 }  // namespace quorate

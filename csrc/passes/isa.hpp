@@ -10,3 +10,4 @@
 #endif
 
 #define QUORATE_INLINE inline __attribute__((always_inline))
+#define QUORATE_APART __attribute__((noinline))  // called once per block of tasks: compiled once, not into every caller

@@ -26,10 +26,22 @@ static void scan(const Pass& p, Worker& w, std::int64_t begin, std::int64_t end,
     }
 }
 
+static void recount(const Pass& p, Worker& w, int lanes, std::int64_t first, int tasks) {
+    Lengths lengths;
+    lengths.sort(p.task_ptr + first, p.row, tasks);
+    if (p.recount == Pass::Recount::hard) return recount_hard(p, w, lengths, first, tasks);
+    switch (lanes) {
+        case 2: return recount_block<2>(p, w, lengths, first);
+        case 4: return recount_block<4>(p, w, lengths, first);
+        case 8: return recount_block<8>(p, w, lengths, first);
+        default: return recount_block<16>(p, w, lengths, first);
+    }
+}
+
 #define QUORATE_TEXT_OF(x) #x
 #define QUORATE_TEXT(x) QUORATE_TEXT_OF(x)
 extern const Kernels kernels;
-const Kernels kernels{QUORATE_TEXT(QUORATE_ISA), full, scan};
+const Kernels kernels{QUORATE_TEXT(QUORATE_ISA), full, scan, recount};
 
 }  // namespace QUORATE_ISA
 }  // namespace quorate

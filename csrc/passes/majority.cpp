@@ -36,22 +36,11 @@ QUORATE_INLINE void count_ballots(const Pass& p, Worker& w, const double* ballot
     }
 }
 
-void recount_shares(const Pass& p, Worker& w, Lengths& lengths, int lanes, std::int64_t first, int tasks) {
-    lengths.sort(p.task_ptr + first, p.row, tasks);
-    switch (lanes) {
-        case 2: return recount_block<2>(p, w, lengths, first);
-        case 4: return recount_block<4>(p, w, lengths, first);
-        case 8: return recount_block<8>(p, w, lengths, first);
-        default: return recount_block<16>(p, w, lengths, first);
-    }
-}
-
 // One shard. Ballots are whole numbers: labels tie exactly when they have equally many.
 void vote(const Pass& p, const std::int32_t* row_label, int lanes, Worker& w, std::int64_t begin, std::int64_t end) {
     const bool soft = p.recount == Pass::Recount::soft;
     const int block = lanes ? kBlockNumbers / lanes / (p.rest ? 2 : 1) : 0;  // tasks whose shares are counted together
     double* ballots = w.scores + kBlockNumbers;           // [k] zero between tasks
-    Lengths lengths;
     for (std::int64_t t = begin; t < end; ++t) {
         const std::int64_t first = p.task_ptr[t], last = p.task_ptr[t + 1];
         // Three rounds without a branch that depends on the votes: count, find the most, see who has it.
@@ -81,7 +70,7 @@ void vote(const Pass& p, const std::int32_t* row_label, int lanes, Worker& w, st
             const int place = int((t - begin) % block);
             double* const mine = w.shares + place * lanes * (p.rest ? 2 : 1);
             count_ballots(p, w, ballots, votes, mine, mine + lanes);
-            if (place + 1 == block || t + 1 == end) recount_shares(p, w, lengths, lanes, t - place, place + 1);
+            if (place + 1 == block || t + 1 == end) kernels().recount(p, w, lanes, t - place, place + 1);
         } else if (soft) {
             count_ballots(p, w, ballots, votes, w.shares, w.shares + p.k);  // w.scores hold nothing else here
             recount_soft(p, w, t, w.shares, w.shares + p.k);
@@ -94,9 +83,7 @@ void vote(const Pass& p, const std::int32_t* row_label, int lanes, Worker& w, st
     }
     if (p.recount != Pass::Recount::hard) return;
     for (std::int64_t t = begin; t < end; t += kBlockTasks) {
-        const int tasks = int(std::min<std::int64_t>(end - t, kBlockTasks));
-        lengths.sort(p.task_ptr + t, p.row, tasks);
-        recount_hard(p, w, lengths, t, tasks);
+        kernels().recount(p, w, 0, t, int(std::min<std::int64_t>(end - t, kBlockTasks)));
     }
 }
 

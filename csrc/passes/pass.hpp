@@ -88,6 +88,9 @@ struct Kernels {
     const char* name;
     void (*full)(const Pass&, Worker&, std::int64_t begin, std::int64_t end, Sums&);  // float64, everything asked for
     void (*scan)(const Pass&, Worker&, std::int64_t begin, std::int64_t end, Sums&);  // hard labels in a hurry
+    // A block of at most kBlockTasks decided tasks into the counts: hard by p.labels; soft, into private tallies, by the
+    // shares IN w.shares, [tasks, lanes], fine: [tasks, 2, lanes].
+    void (*recount)(const Pass&, Worker&, int lanes, std::int64_t first, int tasks);
 };
 
 const Kernels& kernels();              // those of this machine

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "threads.hpp"
+#include "../threads.hpp"
 
 namespace quorate {
 namespace {

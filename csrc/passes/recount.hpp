@@ -39,7 +39,7 @@ struct TallyRun {
 };
 
 // Hard, from scratch: a block of decided tasks.
-QUORATE_INLINE void recount_hard(const Pass& p, Worker& w, const Lengths& lengths, std::int64_t first, int tasks) {
+QUORATE_APART inline void recount_hard(const Pass& p, Worker& w, const Lengths& lengths, std::int64_t first, int tasks) {
     for (std::int64_t t = first; t < first + tasks; ++t) w.class_counts[p.labels[t]] += 1.0;
     if (w.hard) return lengths.each(TallyRun{p, p.task_ptr + first, p.labels + first, w.hard});
     for (std::int64_t t = first; t < first + tasks; ++t) move_votes(p, t, p.labels[t], 1);
@@ -76,7 +76,7 @@ struct RecountRun {
     double* tally;            // IN/OUT [rows, L]
 
     template <int N>
-    void run(const std::uint16_t* order, int tasks) {
+    QUORATE_APART void run(const std::uint16_t* order, int tasks) {
         const std::int64_t* const ptr_ = ptr;  // locals: the compiler cannot know that the tally is not these pointers
         const double* const share_ = share;
         const std::uint32_t* const rows = p.row;
@@ -98,7 +98,7 @@ struct RecountRun {
 
 // Up to 16 labels: a block of tasks whose shares are IN w.shares, [tasks, L], fine: [tasks, 2, L].
 template <int L>
-QUORATE_INLINE void recount_block(const Pass& p, Worker& w, const Lengths& lengths, std::int64_t first) {
+QUORATE_APART void recount_block(const Pass& p, Worker& w, const Lengths& lengths, std::int64_t first) {
     const std::int64_t* ptr = p.task_ptr + first;
     if (p.rest) lengths.each(RecountRun<2 * L>{p, ptr, w.shares, w.soft});
     else lengths.each(RecountRun<L>{p, ptr, w.shares, w.soft});

@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <cstring>
 #include <utility>
-#if defined(__x86_64__)
+#if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__x86_64__)
+#include <emmintrin.h>
 #endif
 
 #include "isa.hpp"

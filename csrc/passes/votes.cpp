@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "threads.hpp"
+#include "../threads.hpp"
 
 namespace quorate {
 namespace {
@@ -21,6 +21,12 @@ std::int64_t first_fault(std::int64_t n, int threads, const Wrong& wrong) {
 }
 
 }  // namespace
+
+bool rises(const std::int64_t* at, std::size_t n) {
+    bool falls = false;  // all of them: a loop without an exit is done many at a time
+    for (std::size_t i = 1; i < n; ++i) falls |= at[i] < at[i - 1];
+    return !falls;
+}
 
 Fault check_votes(const std::int64_t* task_ptr, std::int64_t tasks, const std::uint32_t* row, std::int64_t rows,
                   int threads) {

@@ -1,9 +1,13 @@
 // The votes themselves: whether they can be passed over at all, and how many each row has.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace quorate {
+
+// Whether each of at IN [n] is at least the one before.
+bool rises(const std::int64_t* at, std::size_t n);
 
 // What is wrong with votes that a pass is to read, and where.
 struct Fault {

@@ -1,19 +1,14 @@
-// Work split over threads: pieces are handed out in order to whoever is free.
-#pragma once
+#include "threads.hpp"
 
-#include <algorithm>
 #include <atomic>
-#include <cstdint>
+#include <exception>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 namespace quorate {
 
-// Calls work(thread, piece) for every piece, on up to `threads` threads; returns when all are done. The pieces do not
-// depend on the number of threads. `work` must not throw.
-template <class Work>
-void share_out(int threads, std::int64_t pieces, const Work& work) {
+void share_out(int threads, std::int64_t pieces, const std::function<void(int, std::int64_t)>& work) {
     std::atomic<std::int64_t> next{0};
     const auto run = [&](int thread) {
         for (std::int64_t piece; (piece = next.fetch_add(1, std::memory_order_relaxed)) < pieces;) work(thread, piece);
@@ -27,11 +22,24 @@ void share_out(int threads, std::int64_t pieces, const Work& work) {
     for (std::thread& helper : helpers) helper.join();
 }
 
-// Calls work(begin, end) on ranges that cover 0..n.
-template <class Work>
-void share_range(int threads, std::int64_t n, std::int64_t grain, const Work& work) {
+void share_range(int threads, std::int64_t n, std::int64_t grain,
+                 const std::function<void(std::int64_t, std::int64_t)>& work) {
     share_out(threads, (n + grain - 1) / grain,
               [&](int, std::int64_t piece) { work(piece * grain, std::min(n, (piece + 1) * grain)); });
+}
+
+void in_threads(int threads, const std::function<void(int)>& work) {
+    threads = std::max(threads, 1);
+    std::vector<std::exception_ptr> failed(static_cast<std::size_t>(threads));
+    share_out(threads, threads, [&](int, std::int64_t t) {
+        try {
+            work(int(t));
+        } catch (...) {
+            failed[std::size_t(t)] = std::current_exception();
+        }
+    });
+    for (const std::exception_ptr& failure : failed)
+        if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace quorate
