@@ -2,35 +2,42 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-READY  := $(VENV)/.ready
+BASE   := $(VENV)/.base#  quorate itself, compiled, and what it needs
+READY  := $(VENV)/.ready# and what its development needs
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell getconf _NPROCESSORS_ONLN)
 
 # Installs a Debian package where that is allowed, and says what to install where it is not.
 # ("no" where neither is possible: the caller decides whether that matters.)
 apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq $(1); } || { echo "please install $(1), then run make again"; false; }
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench docs reproduce sanitize fuzz wheel clean
+.PHONY: help demo setup test lint docs bench reproduce sanitize fuzz wheel clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(READY)  ## make the virtual environment and install quorate into it
+demo: $(BASE)  ## install quorate into .venv, then show a small crowd, every model on it, a few telling workers
+	@$(BIN)/quorate demo
 
-$(READY): pyproject.toml constraints.txt $(shell find csrc -name '*.cpp' -o -name '*.hpp' -o -name CMakeLists.txt)
+setup: $(READY)  ## install what development needs into .venv, too (the targets below do this by themselves)
+
+$(BASE): pyproject.toml constraints.txt $(shell find csrc -name '*.cpp' -o -name '*.hpp' -o -name CMakeLists.txt)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "quorate needs Python 3.11 or newer; this is $$($(PYTHON) -V)"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || $(call apt,python3-venv)
 	@command -v c++ >/dev/null || { $(call apt,g++); } || echo "no C++ compiler: quorate will run on its reference kernels, more slowly"
-	@echo "setting up $(VENV) (once)"
+	@echo "installing quorate into $(VENV) (once; about a minute)"
 	@$(PYTHON) -m venv $(VENV)
 	@rm -f src/quorate/_core*.so # an old one would hide that the new one does not build
-	@$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]' 2>&1 | grep -v '^WARNING: Location' || true
-	@$(BIN)/python -c 'import quorate, pytest'
-	@! command -v c++ >/dev/null || $(BIN)/python -c 'import quorate._core' || { echo "the compiled core does not build: $(BIN)/pip install --no-build-isolation -v -e . shows why"; exit 1; }
-	@touch $(READY)
+	@$(BIN)/pip install --quiet -c constraints.txt -e . 2>&1 | grep -v '^WARNING: Location' || true
+	@$(BIN)/python -c 'import quorate'
+	@! command -v c++ >/dev/null || $(BIN)/python -c 'import quorate._core' || { echo "the compiled core does not build: $(BIN)/pip install -v -e . shows why"; exit 1; }
+	@touch $(BASE)
 
-demo: $(READY)  ## a small crowd, every model on it, a few telling workers
-	@$(BIN)/quorate demo
+$(READY): $(BASE)
+	@echo "installing what development needs into $(VENV) (once)"
+	@$(BIN)/pip install --quiet -c constraints.txt 'quorate[dev]' # quorate is there: only what the extra names is added
+	@touch $(READY)
 
 test: lint  ## lint, types, layers, tests, doctests, coverage
 	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term
@@ -41,11 +48,11 @@ lint: $(READY)  ## style, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-bench: $(READY)  ## speed, as ratios in one run
-	$(BIN)/python benchmarks/run.py
-
 docs: $(READY)  ## run every example of README and docs, and check their links
 	$(BIN)/python -m pytest tests/test_docs.py
+
+bench: $(READY)  ## speed, as ratios in one run
+	$(BIN)/python benchmarks/run.py
 
 reproduce: $(READY)  ## the paper's tables and figures beside ours, from the sets in QUORATE_DATA (else ./data)
 	$(BIN)/quorate reproduce -o docs/reproduction
@@ -58,7 +65,7 @@ sanitize: $(READY)  ## the compiled core under sanitizers: address and undefined
 	  $(BIN)/python tests/sanitized.py build/sanitize-address address
 	LD_PRELOAD="$$(c++ -print-file-name=libtsan.so)" ARROW_DEFAULT_MEMORY_POOL=system TSAN_OPTIONS=halt_on_error=1 $(BIN)/python tests/sanitized.py build/sanitize-thread thread
 
-wheel: $(READY)  ## a wheel in dist/, installed into an empty environment, and the contract run on it there
+wheel: $(BASE)  ## a wheel in dist/, installed into an empty environment, and the contract run on it there
 	@rm -rf dist build/wheel && $(BIN)/pip wheel --quiet --no-deps -w dist .
 	@$(PYTHON) -m venv build/wheel && build/wheel/bin/pip install --quiet -c constraints.txt dist/*.whl
 	@cd build && wheel/bin/python -c 'import quorate._core; from quorate.evaluation import contract; [contract.check(m, e) for m in ("mv", "fds", "ds") for e in ("cpu", "disk")]; print("the contract holds")'

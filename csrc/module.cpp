@@ -1,8 +1,35 @@
 // quorate._core: the passes over votes, the encoder that makes votes of columns, and the state of a stream of votes.
 #include "bind_common.hpp"
+#include "online/state.hpp"
+#include "passes/crew.hpp"
+#include "passes/glad.hpp"
+#include "passes/one_task.hpp"
+#include "passes/prepare.hpp"
+
+namespace nb = nanobind;
+using namespace quorate;
+
+// What Python must agree with: a test compares these with the package's own.
+static nb::dict constants() {
+    nb::dict all;
+    all["TIE"] = baseline::kTie;
+    all["SAME"] = baseline::kSame;
+    all["LOG_UNIT"] = kLogGrid / kRounding;
+    all["LIFT"] = kLift;
+    all["CLASS_UNIT"] = Units(0x1p-40).class_grid / kRounding;
+    all["FLAT"] = kFlat;
+    all["SHARD_VOTES"] = kShardVotes;
+    all["MOST_SHARD_TASKS"] = kMostShardTasks;
+    all["PRIVATE_BYTES"] = kPrivateBytes;
+    all["LANES"] = nb::make_tuple(lanes_for(2), lanes_for(3), lanes_for(5), lanes_for(9), lanes_for(17));
+    all["ONE"] = Online::ONE;
+    all["TOGETHER"] = Online::TOGETHER;
+    return all;
+}
 
 NB_MODULE(_core, m) {
-    quorate::bind_passes(m);
-    quorate::bind_encode(m);
-    quorate::bind_online(m);
+    m.attr("CONSTANTS") = constants();
+    bind_passes(m);
+    bind_encode(m);
+    bind_online(m);
 }

@@ -12,17 +12,17 @@ namespace quorate {
 // Calls work(thread, piece) for every piece, on up to `threads` threads, of which the caller's is one; pieces are handed
 // out in order to whoever is free. Returns when all are done. The pieces do not depend on the number of threads. Where no
 // more threads can be had, those there are do the work. `work` must not throw.
-void share_out(int threads, std::int64_t pieces, const std::function<void(int, std::int64_t)>& work);
+void share_out(int threads, int64_t pieces, const std::function<void(int, int64_t)>& work);
 
 // Calls work(begin, end) on ranges of at most `grain` that cover 0..n. `work` must not throw.
-void share_range(int threads, std::int64_t n, std::int64_t grain,
-                 const std::function<void(std::int64_t, std::int64_t)>& work);
+void share_range(int threads, int64_t n, int64_t grain,
+                 const std::function<void(int64_t, int64_t)>& work);
 
 // Calls work(0) ... work(threads - 1), side by side; the failure of the first of them that failed is rethrown here.
 void in_threads(int threads, const std::function<void(int)>& work);
 
 // Returns the part [begin, end) of n things that falls to thread t.
-inline std::pair<std::size_t, std::size_t> part(std::size_t n, int t, int threads) {
+inline std::pair<size_t, size_t> part(size_t n, int t, int threads) {
     return {n / threads * t + n % threads * t / threads, n / threads * (t + 1) + n % threads * (t + 1) / threads};
 }
 

@@ -20,11 +20,11 @@ using Aligned = std::unique_ptr<T[], Free>;
 // Uninitialised room for n numbers. Votes hit a table at random, so a large one asks the system for large pages: with
 // small ones nearly every vote would miss the translation cache as well.
 template <class T>
-Aligned<T> allocate(std::size_t n) {
-    constexpr std::size_t kLine = 64, kPage = std::size_t(1) << 21;
-    const std::size_t bytes = n * sizeof(T);
-    const std::size_t unit = bytes >= kPage / 2 ? kPage : kLine;
-    const std::size_t size = (bytes / unit + 1) * unit;
+Aligned<T> allocate(size_t n) {
+    constexpr size_t kLine = 64, kPage = size_t(1) << 21;
+    const size_t bytes = n * sizeof(T);
+    const size_t unit = bytes >= kPage / 2 ? kPage : kLine;
+    const size_t size = (bytes / unit + 1) * unit;
     void* memory = std::aligned_alloc(unit, size);
     if (!memory) throw std::bad_alloc();
 #if defined(__linux__) && defined(MADV_HUGEPAGE)

@@ -22,39 +22,39 @@ namespace {
 
 template <class T, int D>
 using Maybe = std::optional<Out<T, D>>;
-using Scalars = std::tuple<double, double, std::int64_t, std::int64_t, std::int64_t>;
+using Scalars = std::tuple<double, double, int64_t, int64_t, int64_t>;
 
 void need(bool fits, const char* name) {
     if (fits) return;
     throw nb::value_error((std::string(name) + " does not have the shape that the other arrays ask for").c_str());
 }
 
-void need_rising(const std::int64_t* at, std::size_t n, const char* name) {
+void need_rising(const int64_t* at, size_t n, const char* name) {
     if (!rises(at, n)) throw nb::value_error((std::string(name) + " falls: each place is at least the one before").c_str());
 }
 
 template <class Array>
-auto pointer(const std::optional<Array>& array, std::size_t size, const char* name) -> decltype(array->data()) {
+auto pointer(const std::optional<Array>& array, size_t size, const char* name) -> decltype(array->data()) {
     if (!array) return nullptr;
     need(array->size() == size, name);
     return array->data();
 }
 
 // What all passes have in common.
-Pass pass_over(const In<std::int64_t, 1>& task_ptr, const In<std::uint32_t, 1>& row, std::size_t rows,
-               const In<std::uint64_t, 1>& task_key, const In<std::uint64_t, 1>& label_hash,
-               const Out<std::int32_t, 1>& labels, const Maybe<double, 1>& confidence, const Maybe<bool, 1>& tie,
+Pass pass_over(const In<int64_t, 1>& task_ptr, const In<uint32_t, 1>& row, size_t rows,
+               const In<uint64_t, 1>& task_key, const In<uint64_t, 1>& label_hash,
+               const Out<int32_t, 1>& labels, const Maybe<double, 1>& confidence, const Maybe<bool, 1>& tie,
                const Maybe<double, 2>& posterior) {
     need(task_ptr.size() >= 1, "task_ptr");
     Pass p;
-    const std::size_t tasks = task_ptr.size() - 1, k = label_hash.size();
-    need(task_ptr.data()[0] >= 0 && task_ptr.data()[tasks] <= std::int64_t(row.size()), "row");
+    const size_t tasks = task_ptr.size() - 1, k = label_hash.size();
+    need(task_ptr.data()[0] >= 0 && task_ptr.data()[tasks] <= int64_t(row.size()), "row");
     need(task_key.size() == tasks, "task_key");
     need(labels.size() == tasks, "labels");
     p.task_ptr = task_ptr.data();
     p.row = row.data();
-    p.tasks = std::int64_t(tasks);
-    p.rows = std::int64_t(rows);
+    p.tasks = int64_t(tasks);
+    p.rows = int64_t(rows);
     p.k = int(k);
     p.task_key = task_key.data();
     p.label_hash = label_hash.data();
@@ -66,8 +66,8 @@ Pass pass_over(const In<std::int64_t, 1>& task_ptr, const In<std::uint32_t, 1>& 
 }
 
 void with_model(Pass& p, const In<double, 2>& table, const In<double, 1>& log_prior, bool by_prior) {
-    need(table.shape(1) == std::size_t(p.k), "table");
-    need(log_prior.size() == std::size_t(p.k), "log_prior");
+    need(table.shape(1) == size_t(p.k), "table");
+    need(log_prior.size() == size_t(p.k), "log_prior");
     p.table = table.data();
     p.log_prior = log_prior.data();
     p.favour = by_prior ? p.log_prior : nullptr;
@@ -77,22 +77,22 @@ void with_model(Pass& p, const In<double, 2>& table, const In<double, 1>& log_pr
 void with_units(Pass& p, double unit, const Maybe<double, 2>& rest) {
     need(unit >= 0x1p-40 && unit <= 0x1p-16 && std::ldexp(1.0, std::ilogb(unit)) == unit, "unit");
     p.units = Units(unit);
-    p.rest = pointer(rest, std::size_t(p.rows) * std::size_t(p.k), "rest");
+    p.rest = pointer(rest, size_t(p.rows) * size_t(p.k), "rest");
 }
 
 Scalars scalars(const Sums& s) {
     return {s.log_likelihood, s.classification, s.changed, s.impossible, s.second_looks};
 }
 
-Scalars py_hard_pass(In<std::int64_t, 1> task_ptr, In<std::uint32_t, 1> row, In<double, 2> table,
-                     In<double, 1> log_prior, In<std::uint64_t, 1> task_key, In<std::uint64_t, 1> label_hash,
-                     bool by_prior, Out<std::int32_t, 1> labels, Maybe<double, 1> confidence, Maybe<bool, 1> tie,
-                     Maybe<double, 2> posterior, Maybe<std::int64_t, 2> counts, Maybe<std::int64_t, 1> class_counts,
+Scalars py_hard_pass(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<double, 2> table,
+                     In<double, 1> log_prior, In<uint64_t, 1> task_key, In<uint64_t, 1> label_hash,
+                     bool by_prior, Out<int32_t, 1> labels, Maybe<double, 1> confidence, Maybe<bool, 1> tie,
+                     Maybe<double, 2> posterior, Maybe<int64_t, 2> counts, Maybe<int64_t, 1> class_counts,
                      bool delta, bool likelihood, bool with_classification, int threads) {
     Pass p = pass_over(task_ptr, row, table.shape(0), task_key, label_hash, labels, confidence, tie, posterior);
     with_model(p, table, log_prior, by_prior);
-    std::int64_t* cells = pointer(counts, table.size(), "counts");
-    std::int64_t* classes = pointer(class_counts, std::size_t(p.k), "class_counts");
+    int64_t* cells = pointer(counts, table.size(), "counts");
+    int64_t* classes = pointer(class_counts, size_t(p.k), "class_counts");
     need(!cells == !classes, "class_counts");
     p.recount = !cells ? Pass::Recount::none : delta ? Pass::Recount::delta : Pass::Recount::hard;
     p.likelihood = likelihood;
@@ -101,18 +101,18 @@ Scalars py_hard_pass(In<std::int64_t, 1> task_ptr, In<std::uint32_t, 1> row, In<
     return scalars(hard_pass(p, cells, classes, with_classification, threads));
 }
 
-Scalars py_soft_pass(In<std::int64_t, 1> task_ptr, In<std::uint32_t, 1> row, In<double, 2> table,
-                     In<double, 1> log_prior, In<std::uint64_t, 1> task_key, In<std::uint64_t, 1> label_hash,
-                     bool by_prior, Out<std::int32_t, 1> labels, Maybe<double, 1> confidence, Maybe<bool, 1> tie,
+Scalars py_soft_pass(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<double, 2> table,
+                     In<double, 1> log_prior, In<uint64_t, 1> task_key, In<uint64_t, 1> label_hash,
+                     bool by_prior, Out<int32_t, 1> labels, Maybe<double, 1> confidence, Maybe<bool, 1> tie,
                      Maybe<double, 2> posterior, Maybe<double, 2> counts, Maybe<double, 1> class_counts, double unit,
                      Maybe<double, 2> rest, Maybe<double, 1> class_rest, int threads) {
     Pass p = pass_over(task_ptr, row, table.shape(0), task_key, label_hash, labels, confidence, tie, posterior);
     with_model(p, table, log_prior, by_prior);
     double* cells = pointer(counts, table.size(), "counts");
-    double* classes = pointer(class_counts, std::size_t(p.k), "class_counts");
+    double* classes = pointer(class_counts, size_t(p.k), "class_counts");
     need(!cells == !classes, "class_counts");
     with_units(p, unit, rest);
-    double* left = pointer(class_rest, std::size_t(p.k), "class_rest");
+    double* left = pointer(class_rest, size_t(p.k), "class_rest");
     need(cells || (!p.rest && !left), "rest");
     if (p.tasks == 0 || p.k == 0) return scalars({});
     nb::gil_scoped_release release;
@@ -121,20 +121,20 @@ Scalars py_soft_pass(In<std::int64_t, 1> task_ptr, In<std::uint32_t, 1> row, In<
 
 // Counts are int64 for hard, float64 for soft.
 template <class Cell>
-void py_majority(In<std::int64_t, 1> task_ptr, In<std::uint32_t, 1> row, In<std::int32_t, 1> row_label,
-                 In<std::uint64_t, 1> task_key, In<std::uint64_t, 1> label_hash, std::optional<In<double, 1>> favour,
-                 Out<std::int32_t, 1> labels, Maybe<double, 1> confidence, Maybe<bool, 1> tie,
+void py_majority(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<int32_t, 1> row_label,
+                 In<uint64_t, 1> task_key, In<uint64_t, 1> label_hash, std::optional<In<double, 1>> favour,
+                 Out<int32_t, 1> labels, Maybe<double, 1> confidence, Maybe<bool, 1> tie,
                  Maybe<double, 2> posterior, Maybe<Cell, 2> counts, Maybe<Cell, 1> class_counts, double unit,
                  Maybe<double, 2> rest, Maybe<double, 1> class_rest, int threads) {
     Pass p = pass_over(task_ptr, row, row_label.size(), task_key, label_hash, labels, confidence, tie, posterior);
-    Cell* cells = pointer(counts, row_label.size() * std::size_t(p.k), "counts");
-    Cell* classes = pointer(class_counts, std::size_t(p.k), "class_counts");
+    Cell* cells = pointer(counts, row_label.size() * size_t(p.k), "counts");
+    Cell* classes = pointer(class_counts, size_t(p.k), "class_counts");
     need(!cells == !classes, "class_counts");
     with_units(p, unit, rest);
-    double* left = pointer(class_rest, std::size_t(p.k), "class_rest");
+    double* left = pointer(class_rest, size_t(p.k), "class_rest");
     need((cells && std::is_same_v<Cell, double>) || (!p.rest && !left), "rest");
     if (favour) {
-        need(favour->size() == std::size_t(p.k), "favour");
+        need(favour->size() == size_t(p.k), "favour");
         p.favour = favour->data();
     }
     if (p.tasks == 0 || p.k == 0) return;
@@ -146,17 +146,17 @@ void py_majority(In<std::int64_t, 1> task_ptr, In<std::uint32_t, 1> row, In<std:
 }
 
 template <class Count>
-void py_confusion_table(In<Count, 2> counts, In<std::int64_t, 1> worker_ptr, double smoothing, Out<double, 2> table,
+void py_confusion_table(In<Count, 2> counts, In<int64_t, 1> worker_ptr, double smoothing, Out<double, 2> table,
                         Out<double, 2> totals, int threads) {
     need(worker_ptr.size() >= 1, "worker_ptr");
-    const std::size_t k = counts.shape(1), workers = worker_ptr.size() - 1;
-    need(worker_ptr.data()[workers] == std::int64_t(counts.shape(0)), "worker_ptr");
+    const size_t k = counts.shape(1), workers = worker_ptr.size() - 1;
+    need(worker_ptr.data()[workers] == int64_t(counts.shape(0)), "worker_ptr");
     need(worker_ptr.data()[0] == 0, "worker_ptr");
     need_rising(worker_ptr.data(), worker_ptr.size(), "worker_ptr");
     need(table.size() == counts.size() && table.shape(1) == k, "table");
     need(totals.size() == workers * k, "totals");
     nb::gil_scoped_release release;
-    confusion_table(counts.data(), worker_ptr.data(), std::int64_t(workers), int(k), smoothing, table.data(),
+    confusion_table(counts.data(), worker_ptr.data(), int64_t(workers), int(k), smoothing, table.data(),
                     totals.data(), threads);
 }
 
@@ -164,18 +164,18 @@ void py_restore_counts(Out<double, 1> counts, std::optional<In<double, 1>> rest,
     const double* second = pointer(rest, counts.size(), "rest");
     need(unit > 0.0 && unit < 1.0, "unit");
     nb::gil_scoped_release release;
-    restore_counts(counts.data(), second, unit, std::int64_t(counts.size()), threads);
+    restore_counts(counts.data(), second, unit, int64_t(counts.size()), threads);
 }
 
-void py_check_votes(In<std::int64_t, 1> task_ptr, In<std::uint32_t, 1> row, std::int64_t rows, int threads) {
+void py_check_votes(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, int64_t rows, int threads) {
     need(task_ptr.size() >= 1, "task_ptr");
-    const std::size_t tasks = task_ptr.size() - 1;
-    const std::int64_t* ptr = task_ptr.data();
-    need(ptr[0] >= 0 && ptr[tasks] <= std::int64_t(row.size()), "row");
+    const size_t tasks = task_ptr.size() - 1;
+    const int64_t* ptr = task_ptr.data();
+    need(ptr[0] >= 0 && ptr[tasks] <= int64_t(row.size()), "row");
     Fault fault;
     {
         nb::gil_scoped_release release;
-        fault = check_votes(ptr, std::int64_t(tasks), row.data(), rows, threads);
+        fault = check_votes(ptr, int64_t(tasks), row.data(), rows, threads);
     }
     const std::string at = std::to_string(fault.at);
     if (fault.what == Fault::What::falls)
@@ -186,68 +186,68 @@ void py_check_votes(In<std::int64_t, 1> task_ptr, In<std::uint32_t, 1> row, std:
                                   .c_str());
 }
 
-void py_votes_per_row(In<std::uint32_t, 1> row, Out<std::int64_t, 1> counts, int threads) {
+void py_votes_per_row(In<uint32_t, 1> row, Out<int64_t, 1> counts, int threads) {
     nb::gil_scoped_release release;
-    votes_per_row(row.data(), std::int64_t(row.size()), std::int64_t(counts.size()), counts.data(), threads);
+    votes_per_row(row.data(), int64_t(row.size()), int64_t(counts.size()), counts.data(), threads);
 }
 
-double py_classification(In<std::int64_t, 2> counts, In<std::int64_t, 1> class_counts, In<double, 2> table,
+double py_classification(In<int64_t, 2> counts, In<int64_t, 1> class_counts, In<double, 2> table,
                          In<double, 1> log_prior, int threads) {
     need(counts.size() == table.size() && counts.shape(1) == table.shape(1), "counts");
     need(class_counts.size() == table.shape(1) && log_prior.size() == table.shape(1), "class_counts");
     nb::gil_scoped_release release;
     return classification(counts.data(), class_counts.data(), table.data(), log_prior.data(),
-                          std::int64_t(table.shape(0)), int(table.shape(1)), threads);
+                          int64_t(table.shape(0)), int(table.shape(1)), threads);
 }
 
-void py_hash_texts(In<std::int64_t, 1> offsets, In<std::uint8_t, 1> data, Out<std::uint64_t, 1> hashes, int threads) {
+void py_hash_texts(In<int64_t, 1> offsets, In<uint8_t, 1> data, Out<uint64_t, 1> hashes, int threads) {
     need(offsets.size() == hashes.size() + 1, "hashes");
-    const std::int64_t* at = offsets.data();
-    need(at[0] >= 0 && at[hashes.size()] <= std::int64_t(data.size()), "data");
+    const int64_t* at = offsets.data();
+    need(at[0] >= 0 && at[hashes.size()] <= int64_t(data.size()), "data");
     need_rising(at, offsets.size(), "offsets");
     nb::gil_scoped_release release;
-    hash_texts(at, data.data(), std::int64_t(hashes.size()), hashes.data(), threads);
+    hash_texts(at, data.data(), int64_t(hashes.size()), hashes.data(), threads);
 }
 
-void py_hash_integers(In<std::int64_t, 1> values, Out<std::uint64_t, 1> hashes, int threads) {
+void py_hash_integers(In<int64_t, 1> values, Out<uint64_t, 1> hashes, int threads) {
     need(values.size() == hashes.size(), "hashes");
     nb::gil_scoped_release release;
-    hash_integers(values.data(), std::int64_t(hashes.size()), hashes.data(), threads);
+    hash_integers(values.data(), int64_t(hashes.size()), hashes.data(), threads);
 }
 
 // The votes and the model that both of GLAD's passes read.
-Glad glad_over(const In<std::int64_t, 1>& task_ptr, const In<std::uint32_t, 1>& row,
-               const In<std::int32_t, 1>& row_worker, const In<double, 1>& ability, const In<double, 1>& ease,
+Glad glad_over(const In<int64_t, 1>& task_ptr, const In<uint32_t, 1>& row,
+               const In<int32_t, 1>& row_worker, const In<double, 1>& ability, const In<double, 1>& ease,
                const Out<double, 1>& right, double log_others) {
     need(task_ptr.size() >= 1, "task_ptr");
     Glad g;
-    const std::size_t tasks = task_ptr.size() - 1;
-    const std::int64_t first = task_ptr.data()[0], last = task_ptr.data()[tasks];
-    need(first >= 0 && first <= last && last <= std::int64_t(row.size()), "row");
+    const size_t tasks = task_ptr.size() - 1;
+    const int64_t first = task_ptr.data()[0], last = task_ptr.data()[tasks];
+    need(first >= 0 && first <= last && last <= int64_t(row.size()), "row");
     need(ease.size() == tasks, "ease");
-    need(right.size() == std::size_t(last - first), "right");
+    need(right.size() == size_t(last - first), "right");
     g.task_ptr = task_ptr.data();
     g.row = row.data();
-    g.tasks = std::int64_t(tasks);
+    g.tasks = int64_t(tasks);
     g.row_worker = row_worker.data();
-    g.workers = std::int64_t(ability.size());
+    g.workers = int64_t(ability.size());
     g.ability = ability.data();
     g.ease = ease.data();
     g.log_others = log_others;
     return g;
 }
 
-std::tuple<double, std::int64_t> py_glad_expect(
-    In<std::int64_t, 1> task_ptr, In<std::uint32_t, 1> row, In<std::int32_t, 1> row_worker,
-    In<std::int32_t, 1> row_label, In<double, 1> ability, In<double, 1> ease, In<double, 1> log_prior,
-    double log_others, In<std::uint64_t, 1> task_key, In<std::uint64_t, 1> label_hash, bool by_prior,
-    Out<std::int32_t, 1> labels, Out<double, 1> right, Out<double, 1> class_counts, Maybe<double, 1> confidence,
+std::tuple<double, int64_t> py_glad_expect(
+    In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<int32_t, 1> row_worker,
+    In<int32_t, 1> row_label, In<double, 1> ability, In<double, 1> ease, In<double, 1> log_prior,
+    double log_others, In<uint64_t, 1> task_key, In<uint64_t, 1> label_hash, bool by_prior,
+    Out<int32_t, 1> labels, Out<double, 1> right, Out<double, 1> class_counts, Maybe<double, 1> confidence,
     Maybe<bool, 1> tie, Maybe<double, 2> posterior, int threads) {
     const Glad g = glad_over(task_ptr, row, row_worker, ability, ease, right, log_others);
     Pass p = pass_over(task_ptr, row, row_label.size(), task_key, label_hash, labels, confidence, tie, posterior);
     need(row_worker.size() == row_label.size(), "row_worker");
-    need(log_prior.size() == std::size_t(p.k), "log_prior");
-    need(class_counts.size() == std::size_t(p.k), "class_counts");
+    need(log_prior.size() == size_t(p.k), "log_prior");
+    need(class_counts.size() == size_t(p.k), "class_counts");
     p.log_prior = log_prior.data();
     p.favour = by_prior ? p.log_prior : nullptr;
     if (p.tasks == 0 || p.k == 0) return {0.0, 0};
@@ -256,7 +256,7 @@ std::tuple<double, std::int64_t> py_glad_expect(
     return {sums.log_likelihood, sums.changed};
 }
 
-double py_glad_gradient(In<std::int64_t, 1> task_ptr, In<std::uint32_t, 1> row, In<std::int32_t, 1> row_worker,
+double py_glad_gradient(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<int32_t, 1> row_worker,
                         In<double, 1> ability, In<double, 1> ease, Out<double, 1> right, double log_others,
                         Out<double, 1> by_worker, Out<double, 1> by_task, Out<double, 1> worker_curvature,
                         Out<double, 1> task_curvature, int threads) {
@@ -270,9 +270,9 @@ double py_glad_gradient(In<std::int64_t, 1> task_ptr, In<std::uint32_t, 1> row, 
                          task_curvature.data(), threads);
 }
 
-void py_tie_keys(Out<std::uint64_t, 1> hashes, std::uint64_t seed, int threads) {
+void py_tie_keys(Out<uint64_t, 1> hashes, uint64_t seed, int threads) {
     nb::gil_scoped_release release;
-    tie_keys(hashes.data(), std::int64_t(hashes.size()), seed, threads);
+    tie_keys(hashes.data(), int64_t(hashes.size()), seed, threads);
 }
 
 }  // namespace
@@ -295,9 +295,9 @@ void quorate::bind_passes(nb::module_& m) {
     m.def(NAME, &py_majority<CELL>, QUORATE_VOTES, "row_label"_a.noconvert(), "task_key"_a.noconvert(),            \
           "label_hash"_a.noconvert(), nb::kw_only(), "favour"_a.noconvert() = none, QUORATE_TASKS, QUORATE_COUNTS, \
           QUORATE_UNITS, "threads"_a = 1)
-    QUORATE_MAJORITY("majority_hard", std::int64_t);
+    QUORATE_MAJORITY("majority_hard", int64_t);
     QUORATE_MAJORITY("majority_soft", double);
-    m.def("confusion_table", &py_confusion_table<std::int64_t>, "counts"_a.noconvert(), "worker_ptr"_a.noconvert(),
+    m.def("confusion_table", &py_confusion_table<int64_t>, "counts"_a.noconvert(), "worker_ptr"_a.noconvert(),
           "smoothing"_a, "table"_a.noconvert(), "totals"_a.noconvert(), "threads"_a = 1);
     m.def("confusion_table", &py_confusion_table<double>, "counts"_a.noconvert(), "worker_ptr"_a.noconvert(),
           "smoothing"_a, "table"_a.noconvert(), "totals"_a.noconvert(), "threads"_a = 1);

@@ -19,12 +19,12 @@ class LogCount {
     explicit LogCount(double smoothing) : smoothing_(smoothing) {
         if constexpr (std::is_integral_v<Count>) {
             known_.resize(kKnown);
-            for (int n = 0; n < kKnown; ++n) known_[std::size_t(n)] = std::log(n + smoothing);
+            for (int n = 0; n < kKnown; ++n) known_[size_t(n)] = std::log(n + smoothing);
         }
     }
     double operator()(Count count) const {
         if constexpr (std::is_integral_v<Count>)
-            if (count >= 0 && count < kKnown) return known_[std::size_t(count)];
+            if (count >= 0 && count < kKnown) return known_[size_t(count)];
         return std::log(double(count) + smoothing_);
     }
 
@@ -36,18 +36,18 @@ class LogCount {
 }  // namespace
 
 template <class Count>
-void confusion_table(const Count* counts, const std::int64_t* worker_ptr, std::int64_t workers, int k, double smoothing,
+void confusion_table(const Count* counts, const int64_t* worker_ptr, int64_t workers, int k, double smoothing,
                      double* table, double* totals, int threads) {
     const LogCount<Count> log_count(smoothing);
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
-    share_range(threads, workers, 256, [&](std::int64_t begin, std::int64_t end) {
-        std::vector<double> more(std::size_t(k) * 2);
+    share_range(threads, workers, 256, [&](int64_t begin, int64_t end) {
+        std::vector<double> more(size_t(k) * 2);
         double* const __restrict lost = more.data();
         double* const __restrict norm = lost + k;
-        for (std::int64_t w = begin; w < end; ++w) {
+        for (int64_t w = begin; w < end; ++w) {
             double* const __restrict total = totals + w * k;
             for (int c = 0; c < k; ++c) total[c] = lost[c] = 0.0;
-            for (std::int64_t r = worker_ptr[w]; r < worker_ptr[w + 1]; ++r)
+            for (int64_t r = worker_ptr[w]; r < worker_ptr[w + 1]; ++r)
                 for (int c = 0; c < k; ++c) {
                     const double x = double(counts[r * k + c]), sum = total[c] + x;
                     if constexpr (!std::is_integral_v<Count>) {  // what the sum loses, so that the order does not matter
@@ -61,13 +61,13 @@ void confusion_table(const Count* counts, const std::int64_t* worker_ptr, std::i
                 const double all = total[c] + k * smoothing;
                 norm[c] = all > 0.0 ? std::log(all) : kInfinity;  // 0 / 0: no answer is possible
             }
-            for (std::int64_t r = worker_ptr[w]; r < worker_ptr[w + 1]; ++r)
+            for (int64_t r = worker_ptr[w]; r < worker_ptr[w + 1]; ++r)
                 for (int c = 0; c < k; ++c) table[r * k + c] = whole(log_count(counts[r * k + c]) - norm[c], kLogGrid);
         }
     });
 }
 
-template void confusion_table(const std::int64_t*, const std::int64_t*, std::int64_t, int, double, double*, double*, int);
-template void confusion_table(const double*, const std::int64_t*, std::int64_t, int, double, double*, double*, int);
+template void confusion_table(const int64_t*, const int64_t*, int64_t, int, double, double*, double*, int);
+template void confusion_table(const double*, const int64_t*, int64_t, int, double, double*, double*, int);
 
 }  // namespace quorate

@@ -9,7 +9,7 @@ namespace quorate {
 // totals OUT [workers, k].
 template <class Count>
 void confusion_table(const Count* counts,              // IN [rows, k]
-                     const std::int64_t* worker_ptr,   // IN [workers + 1] each worker's rows
-                     std::int64_t workers, int k, double smoothing, double* table, double* totals, int threads);
+                     const int64_t* worker_ptr,   // IN [workers + 1] each worker's rows
+                     int64_t workers, int k, double smoothing, double* table, double* totals, int threads);
 
 }  // namespace quorate

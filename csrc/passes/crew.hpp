@@ -10,32 +10,33 @@
 
 namespace quorate {
 
-constexpr std::int64_t kShardVotes = 1 << 16;
-constexpr std::size_t kPrivateBytes = std::size_t(1) << 30;  // more in tallies, and the threads share one
-constexpr std::int64_t kMergeCells = 1 << 14;
+constexpr int64_t kShardVotes = 1 << 16;
+constexpr int64_t kMostShardTasks = 4 * kShardVotes;
+constexpr size_t kPrivateBytes = size_t(1) << 30;  // more in tallies, and the threads share one
+constexpr int64_t kMergeCells = 1 << 14;
 
-inline std::int64_t votes_of(const Pass& p) { return p.task_ptr[p.tasks] - p.task_ptr[0]; }
+inline int64_t votes_of(const Pass& p) { return p.task_ptr[p.tasks] - p.task_ptr[0]; }
 
 // Shards depend on the votes alone, not on the threads.
 struct Shards {
-    std::int64_t tasks, number;
+    int64_t tasks, number;
 
     explicit Shards(const Pass& p) {
-        const std::int64_t votes = std::max<std::int64_t>(votes_of(p), 1);
+        const int64_t votes = std::max<int64_t>(votes_of(p), 1);
         const double share = double(p.tasks) / double(votes) * double(kShardVotes);
-        tasks = std::clamp<std::int64_t>(std::int64_t(share), 1, 4 * kShardVotes);
+        tasks = std::clamp<int64_t>(int64_t(share), 1, kMostShardTasks);
         if (tasks > kBlockTasks) tasks = tasks / kBlockTasks * kBlockTasks;
         number = (p.tasks + tasks - 1) / tasks;
     }
     int useful(int threads) const {
-        return int(std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(number, 1)));
+        return int(std::clamp<int64_t>(threads, 1, std::max<int64_t>(number, 1)));
     }
 };
 
 class Crew {
   public:
-    Crew(const Pass& p, int threads) : threads_(threads), worker_(std::size_t(threads)) {
-        const std::size_t k = std::size_t(padded(p.k) + 16);
+    Crew(const Pass& p, int threads) : threads_(threads), worker_(size_t(threads)) {
+        const size_t k = size_t(padded(p.k) + 16);
         for (Worker& w : worker_) {
             w.class_counts = room(doubles_, k);
             std::fill_n(w.class_counts, k, 0.0);
@@ -48,38 +49,38 @@ class Crew {
                 w.shares = room(doubles_, 2 * (kBlockNumbers + k));
                 std::fill_n(w.shares, 2 * (kBlockNumbers + k), 0.0);
             }
-            if (p.narrow_lanes > 16) w.narrow = room(floats_, std::size_t(p.narrow_lanes));
+            if (p.narrow_lanes > 16) w.narrow = room(floats_, size_t(p.narrow_lanes));
         }
     }
 
     // Gives every worker a cleared tally of its own, with lines of `stride` cells, if that is worth its memory.
     void give_tallies(const Pass& p, int stride) {
-        const std::size_t sums = p.rest ? 2 : 1;
-        const std::size_t cells = std::size_t(p.rows) * std::size_t(stride) * sums, all = cells * worker_.size();
-        const std::int64_t votes = votes_of(p);
+        const size_t sums = p.rest ? 2 : 1;
+        const size_t cells = size_t(p.rows) * size_t(stride) * sums, all = cells * worker_.size();
+        const int64_t votes = votes_of(p);
         if (votes < p.rows) return;
         if (p.recount == Pass::Recount::soft && all <= kPrivateBytes / sizeof(double)) {
             for (Worker& w : worker_) w.soft = room(doubles_, cells);
-        } else if (p.recount == Pass::Recount::hard && all <= kPrivateBytes / sizeof(std::uint32_t) &&
-                   votes < (std::int64_t(1) << 32)) {
+        } else if (p.recount == Pass::Recount::hard && all <= kPrivateBytes / sizeof(uint32_t) &&
+                   votes < (int64_t(1) << 32)) {
             for (Worker& w : worker_) w.hard = room(tallies_, cells);
         }
-        share_out(threads_, std::int64_t(worker_.size()), [&](int, std::int64_t i) {
-            Worker& w = worker_[std::size_t(i)];
+        share_out(threads_, int64_t(worker_.size()), [&](int, int64_t i) {
+            Worker& w = worker_[size_t(i)];
             if (w.soft) std::memset(w.soft, 0, cells * sizeof(double));
-            if (w.hard) std::memset(w.hard, 0, cells * sizeof(std::uint32_t));
+            if (w.hard) std::memset(w.hard, 0, cells * sizeof(uint32_t));
         });
     }
 
     // Runs one kernel over all shards; the sums are added in the order of the shards.
     template <class Kernel>
     Sums run(const Pass& p, const Shards& shards, const Kernel& kernel) {
-        std::vector<Sums> part(std::size_t(shards.number));
-        share_out(threads_, shards.number, [&](int thread, std::int64_t shard) {
+        std::vector<Sums> part(size_t(shards.number));
+        share_out(threads_, shards.number, [&](int thread, int64_t shard) {
             Sums sums;  // on the thread's own stack: neighbours in `part` share a cache line
-            const std::int64_t begin = shard * shards.tasks;
-            kernel(p, worker_[std::size_t(thread)], begin, std::min(p.tasks, begin + shards.tasks), sums);
-            part[std::size_t(shard)] = sums;
+            const int64_t begin = shard * shards.tasks;
+            kernel(p, worker_[size_t(thread)], begin, std::min(p.tasks, begin + shards.tasks), sums);
+            part[size_t(shard)] = sums;
         });
         Sums all;
         for (const Sums& s : part) all += s;
@@ -95,21 +96,21 @@ class Crew {
                 class_counts[c] += Cell(w.class_counts[c]);
                 class_rest[c] += Cell(w.class_rest[c]);
             }
-        share_range(threads_, p.rows, kMergeCells / p.k + 1, [&](std::int64_t begin, std::int64_t end) {
+        share_range(threads_, p.rows, kMergeCells / p.k + 1, [&](int64_t begin, int64_t end) {
             for (const Worker& w : worker_) {
                 const auto* tally = [&] {
                     if constexpr (std::is_floating_point_v<Cell>) return w.soft;
                     else return w.hard;
                 }();
                 if constexpr (std::is_floating_point_v<Cell>) {
-                    for (std::int64_t r = begin; p.rest && tally && r < end; ++r)
+                    for (int64_t r = begin; p.rest && tally && r < end; ++r)
                         for (int c = 0; c < p.k; ++c) {
                             counts[r * p.k + c] += tally[2 * r * stride + c];
                             p.rest[r * p.k + c] += tally[(2 * r + 1) * stride + c];
                         }
                     if (p.rest) continue;
                 }
-                for (std::int64_t r = begin; tally && r < end; ++r)
+                for (int64_t r = begin; tally && r < end; ++r)
                     for (int c = 0; c < p.k; ++c) counts[r * p.k + c] += Cell(tally[r * stride + c]);
             }
         });
@@ -117,7 +118,7 @@ class Crew {
 
   private:
     template <class T>
-    static T* room(std::vector<Aligned<T>>& keep, std::size_t n) {
+    static T* room(std::vector<Aligned<T>>& keep, size_t n) {
         keep.push_back(allocate<T>(n));
         return keep.back().get();
     }
@@ -126,7 +127,7 @@ class Crew {
     std::vector<Worker> worker_;
     std::vector<Aligned<double>> doubles_;
     std::vector<Aligned<float>> floats_;
-    std::vector<Aligned<std::uint32_t>> tallies_;
+    std::vector<Aligned<uint32_t>> tallies_;
 };
 
 }  // namespace quorate

@@ -8,19 +8,19 @@
 namespace quorate {
 namespace {
 
-constexpr std::size_t kNarrowBytes = std::size_t(1) << 30;  // more, and the caller's table is read instead
+constexpr size_t kNarrowBytes = size_t(1) << 30;  // more, and the caller's table is read instead
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-Sums hard_pass(Pass p, std::int64_t* counts, std::int64_t* class_counts, bool with_classification, int threads) {
+Sums hard_pass(Pass p, int64_t* counts, int64_t* class_counts, bool with_classification, int threads) {
     const Shards shards(p);
     threads = shards.useful(threads);
     const bool counted = p.recount != Pass::Recount::none;
     const bool hurry = !p.likelihood && !p.confidence && !p.tie && !p.posterior && (counted || !with_classification);
     const bool many = votes_of(p) >= p.rows;  // else copies cost more than they save
-    const std::size_t copy = std::size_t(p.rows) * std::size_t(p.k) * sizeof(float);
+    const size_t copy = size_t(p.rows) * size_t(p.k) * sizeof(float);
     Prepared own;
     const bool narrow = hurry && many && copy <= kNarrowBytes && prepare_narrow(p, own, threads);
     if (!narrow && many && lanes_for(p.k)) prepare_lines(p, own, threads);
@@ -58,32 +58,32 @@ Sums soft_pass(Pass p, double* counts, double* class_counts, double* class_rest,
     return sums;
 }
 
-void restore_counts(double* counts, const double* rest, double unit, std::int64_t n, int threads) {
+void restore_counts(double* counts, const double* rest, double unit, int64_t n, int threads) {
     const Units units(unit);
     const auto restored = [](double sum, const double* scale, const double* least, int first, int step, int end) {
         for (int i = first; i < end && sum != 0.0; i += step)
             if (std::fabs(sum) >= least[i]) return sum / scale[i];
         return 0.0;
     };
-    share_range(threads, n, kMergeCells, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i)
+    share_range(threads, n, kMergeCells, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i)
             counts[i] = rest ? restored(counts[i], units.fine, units.fine_least, 0, 2, units.digits) +
                                    restored(rest[i], units.fine, units.fine_least, 1, 2, units.digits)
                              : restored(counts[i], units.coarse, units.coarse_least, 0, 1, kCoarseDigits);
     });
 }
 
-double classification(const std::int64_t* counts, const std::int64_t* class_counts, const double* table,
-                      const double* log_prior, std::int64_t rows, int k, int threads) {
-    const std::int64_t cells = rows * k;
-    std::vector<double> part(std::size_t((cells + kMergeCells - 1) / kMergeCells));
-    share_range(threads, cells, kMergeCells, [&](std::int64_t begin, std::int64_t end) {
+double classification(const int64_t* counts, const int64_t* class_counts, const double* table,
+                      const double* log_prior, int64_t rows, int k, int threads) {
+    const int64_t cells = rows * k;
+    std::vector<double> part(size_t((cells + kMergeCells - 1) / kMergeCells));
+    share_range(threads, cells, kMergeCells, [&](int64_t begin, int64_t end) {
         double sum = 0.0;
-        for (std::int64_t i = begin; i < end; ++i) {
+        for (int64_t i = begin; i < end; ++i) {
             const double product = double(counts[i]) * table[i];
             sum += product >= std::numeric_limits<double>::lowest() ? product : 0.0;  // neither 0 * -inf nor -inf
         }
-        part[std::size_t(begin / kMergeCells)] = sum;
+        part[size_t(begin / kMergeCells)] = sum;
     });
     double sum = 0.0;
     for (double x : part) sum += x;

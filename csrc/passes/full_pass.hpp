@@ -11,7 +11,7 @@ namespace quorate {
 namespace QUORATE_ISA {
 
 // x IN/OUT [n]: exponentials, eight numbers at a time, of whichever tasks (and of what follows them, up to eight).
-QUORATE_APART inline void exponentials(double* x, std::int64_t n) {
+QUORATE_APART inline void exponentials(double* x, int64_t n) {
     using E = Vec<double, 8>;
     for (double* const end = x + n; x < end; x += 8) exp_nonpositive(E::load(x)).store(x);
 }
@@ -25,7 +25,7 @@ QUORATE_INLINE bool any_missing(const Vec<T, N>& x, const Vec<T, N>& digit, cons
 
 // from IN [n] to OUT [n], eight at a time likewise: probabilities to coarse shares (see units.hpp). As a rule every share
 // has whole units, and its leading digit is that of the first power.
-QUORATE_APART inline void coarse_shares(const Units& units, const double* from, double* to, std::int64_t n) {
+QUORATE_APART inline void coarse_shares(const Units& units, const double* from, double* to, int64_t n) {
     using E = Vec<double, 8>;
     const E grid = E::all(units.grid), scale = E::all(units.coarse[0]), one = E::all(units.unit);
     for (const double* const end = from + n; from < end; from += 8, to += 8) {
@@ -63,10 +63,10 @@ struct FullPass {
 
     FullPass(const Pass& p_, Worker& w_, Sums& sums_) : p(p_), w(w_), sums(sums_) {}
 
-    void run(std::int64_t begin, std::int64_t end) {
+    void run(int64_t begin, int64_t end) {
         int block = kBlockNumbers / stride / (p.rest ? 2 : 1);  // scores and shares stay in the nearest cache
         block = block < 1 ? 1 : block > kBlockTasks ? kBlockTasks : block;
-        for (std::int64_t t = begin; t < end; t += block) {
+        for (int64_t t = begin; t < end; t += block) {
             const int tasks = int(end - t < block ? end - t : block);
             score(t, tasks);
             decide_all(t, tasks);
@@ -75,21 +75,21 @@ struct FullPass {
         }
     }
 
-    void score(std::int64_t first, int tasks) {
+    void score(int64_t first, int tasks) {
         lengths.sort(p.task_ptr + first, p.row, tasks);
         if constexpr (L > 0) {
             lengths.each(ScoreRun<L>{p, p.task_ptr + first, w.scores});
         } else {
-            for (int i = 0; i < tasks; ++i) score_wide(p, first + i, w.scores + std::int64_t(i) * stride);
+            for (int i = 0; i < tasks; ++i) score_wide(p, first + i, w.scores + int64_t(i) * stride);
         }
     }
 
     // Winners; and scores relative to the best, ready for exp.
-    void decide_all(std::int64_t first, int tasks) {
+    void decide_all(int64_t first, int tasks) {
         double bests = 0.0, winning = 0.0;
-        std::int64_t changed = 0;
+        int64_t changed = 0;
         double* line = w.scores;
-        for (std::int64_t task = first; task < first + tasks; ++task, line += stride) {
+        for (int64_t task = first; task < first + tasks; ++task, line += stride) {
             V best = highest(line);
             const Candidates found = candidates(line, tie_threshold(best.first()));
             Decision d{found.first, false, false};
@@ -143,7 +143,7 @@ struct FullPass {
     // Scores to probabilities.
     void normalise(int tasks) {
         double* const scores = w.scores;  // a local: stores of numbers cannot have changed it
-        double* const end = scores + std::int64_t(tasks) * stride;
+        double* const end = scores + int64_t(tasks) * stride;
         exponentials(scores, end - scores);
         double product = 1.0;  // of the tasks' totals: one logarithm for many tasks
         const V units = V::all(total_grid);
@@ -162,27 +162,27 @@ struct FullPass {
         sums.log_likelihood += std::log(product);
     }
 
-    void record(std::int64_t first, int tasks) {
+    void record(int64_t first, int tasks) {
         for (int i = 0; i < tasks && (p.confidence || p.posterior); ++i) {
-            const double* line = w.scores + std::int64_t(i) * stride;
+            const double* line = w.scores + int64_t(i) * stride;
             if (p.confidence) p.confidence[first + i] = line[p.labels[first + i]];
-            if (p.posterior) std::memcpy(p.posterior + (first + i) * p.k, line, std::size_t(p.k) * sizeof(double));
+            if (p.posterior) std::memcpy(p.posterior + (first + i) * p.k, line, size_t(p.k) * sizeof(double));
         }
         if (p.recount == Pass::Recount::hard) recount_hard(p, w, lengths, first, tasks);
         if (p.recount == Pass::Recount::soft) recount(first, tasks);
     }
 
     // Probabilities to shares as they are counted (see units.hpp), and then into the counts.
-    void recount(std::int64_t first, int tasks) {
+    void recount(int64_t first, int tasks) {
         const int line = p.rest ? 2 * stride : stride;
         if (p.rest) fine_shares(tasks);
-        else coarse_shares(p.units, w.scores, w.shares, std::int64_t(tasks) * stride);
+        else coarse_shares(p.units, w.scores, w.shares, int64_t(tasks) * stride);
         const double* const shares = w.shares;
         for (int c = 0; c < stride; c += W) {
             V sum = V::all(0.0), more = V::all(0.0);
-            for (int i = 0; i < tasks; ++i) sum = sum + V::load(shares + std::int64_t(i) * line + c);
+            for (int i = 0; i < tasks; ++i) sum = sum + V::load(shares + int64_t(i) * line + c);
             if (p.rest) {
-                for (int i = 0; i < tasks; ++i) more = more + V::load(shares + std::int64_t(i) * line + stride + c);
+                for (int i = 0; i < tasks; ++i) more = more + V::load(shares + int64_t(i) * line + stride + c);
             } else {
                 const V units = whole(sum, V::all(p.units.class_grid));
                 more = sum - units;
@@ -194,7 +194,7 @@ struct FullPass {
         if constexpr (L > 0)
             if (w.soft) return recount_block<L>(p, w, lengths, first);
         for (int i = 0; i < tasks; ++i) {
-            const double* mine = shares + std::int64_t(i) * line;
+            const double* mine = shares + int64_t(i) * line;
             recount_soft(p, w, first + i, mine, mine + stride);
         }
     }

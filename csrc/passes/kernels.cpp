@@ -5,7 +5,7 @@
 namespace quorate {
 namespace QUORATE_ISA {
 
-static void full(const Pass& p, Worker& w, std::int64_t begin, std::int64_t end, Sums& sums) {
+static void full(const Pass& p, Worker& w, int64_t begin, int64_t end, Sums& sums) {
     switch (p.lanes) {
         case 2: FullPass<2>(p, w, sums).run(begin, end); break;
         case 4: FullPass<4>(p, w, sums).run(begin, end); break;
@@ -15,7 +15,7 @@ static void full(const Pass& p, Worker& w, std::int64_t begin, std::int64_t end,
     }
 }
 
-static void scan(const Pass& p, Worker& w, std::int64_t begin, std::int64_t end, Sums& sums) {
+static void scan(const Pass& p, Worker& w, int64_t begin, int64_t end, Sums& sums) {
     Scan scan(p, w, sums);
     switch (p.narrow_lanes) {
         case 2: scan.run<2>(begin, end); break;
@@ -26,7 +26,7 @@ static void scan(const Pass& p, Worker& w, std::int64_t begin, std::int64_t end,
     }
 }
 
-static void recount(const Pass& p, Worker& w, int lanes, std::int64_t first, int tasks) {
+static void recount(const Pass& p, Worker& w, int lanes, int64_t first, int tasks) {
     Lengths lengths;
     lengths.sort(p.task_ptr + first, p.row, tasks);
     if (p.recount == Pass::Recount::hard) return recount_hard(p, w, lengths, first, tasks);

@@ -17,40 +17,40 @@ constexpr int kLong = 32;        // this many votes and more share one group: th
 
 // A block of tasks as runs of equal length.
 struct Lengths {
-    std::uint16_t order[kBlockTasks + kAhead];  // tasks of the block by length; the last repeated, to be fetched ahead
+    uint16_t order[kBlockTasks + kAhead];  // tasks of the block by length; the last repeated, to be fetched ahead
     int begin[kLong + 2];                       // where each length begins in order
 
     // IN ptr [tasks + 1], the task_ptr of the block; row: all votes.
-    void sort(const std::int64_t* ptr, const std::uint32_t* row, int tasks) {
+    void sort(const int64_t* ptr, const uint32_t* row, int tasks) {
         for (int t = tasks; t < 2 * tasks; t += 8) __builtin_prefetch(ptr + t);  // the next block's
-        const std::int64_t first = ptr[1] - ptr[0];
-        std::int64_t other = 0;
+        const int64_t first = ptr[1] - ptr[0];
+        int64_t other = 0;
         for (int t = 0; t < tasks; ++t) other |= (ptr[t + 1] - ptr[t]) ^ first;
         for (int& b : begin) b = 0;
         if (other == 0) {
-            for (int t = 0; t < tasks; ++t) order[t] = std::uint16_t(t);
+            for (int t = 0; t < tasks; ++t) order[t] = uint16_t(t);
             for (int n = group(first) + 1; n < kLong + 2; ++n) begin[n] = tasks;
         } else {
             // Votes will be read out of order, which no prefetcher follows: bring those of the next block near.
-            const std::int64_t end = ptr[tasks], votes = end - ptr[0];
-            for (std::int64_t v = end; v < end + votes; v += 16) __builtin_prefetch(row + v, 0, 2);
+            const int64_t end = ptr[tasks], votes = end - ptr[0];
+            for (int64_t v = end; v < end + votes; v += 16) __builtin_prefetch(row + v, 0, 2);
             for (int t = 0; t < tasks; ++t) ++begin[group(ptr[t + 1] - ptr[t]) + 1];
             for (int n = 1; n < kLong + 2; ++n) begin[n] += begin[n - 1];
             int place[kLong + 1];
             for (int n = 0; n <= kLong; ++n) place[n] = begin[n];
-            for (int t = 0; t < tasks; ++t) order[place[group(ptr[t + 1] - ptr[t])]++] = std::uint16_t(t);
+            for (int t = 0; t < tasks; ++t) order[place[group(ptr[t + 1] - ptr[t])]++] = uint16_t(t);
         }
         for (int i = 0; i < kAhead; ++i) order[tasks + i] = order[tasks - 1];
     }
 
-    static int group(std::int64_t length) { return length < kLong ? int(length) : kLong; }
+    static int group(int64_t length) { return length < kLong ? int(length) : kLong; }
 
     // Calls visit.run<N>(order, tasks) for every run; N is the length when it is short, else 0: look it up.
     template <class Visit>
     QUORATE_INLINE void each(Visit&& visit) const {
         for (int n = 0; n <= kLong; ++n) {
             const int tasks = begin[n + 1] - begin[n];
-            const std::uint16_t* some = order + begin[n];
+            const uint16_t* some = order + begin[n];
             if (tasks == 0) continue;
             switch (n) {
                 case 1: visit.template run<1>(some, tasks); break;

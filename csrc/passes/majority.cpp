@@ -37,22 +37,22 @@ QUORATE_INLINE void count_ballots(const Pass& p, Worker& w, const double* ballot
 }
 
 // One shard. Ballots are whole numbers: labels tie exactly when they have equally many.
-void vote(const Pass& p, const std::int32_t* row_label, int lanes, Worker& w, std::int64_t begin, std::int64_t end) {
+void vote(const Pass& p, const int32_t* row_label, int lanes, Worker& w, int64_t begin, int64_t end) {
     const bool soft = p.recount == Pass::Recount::soft;
     const int block = lanes ? kBlockNumbers / lanes / (p.rest ? 2 : 1) : 0;  // tasks whose shares are counted together
     double* ballots = w.scores + kBlockNumbers;           // [k] zero between tasks
-    for (std::int64_t t = begin; t < end; ++t) {
-        const std::int64_t first = p.task_ptr[t], last = p.task_ptr[t + 1];
+    for (int64_t t = begin; t < end; ++t) {
+        const int64_t first = p.task_ptr[t], last = p.task_ptr[t + 1];
         // Three rounds without a branch that depends on the votes: count, find the most, see who has it.
-        for (std::int64_t v = first; v < last; ++v) ballots[row_label[p.row[v]]] += 1.0;
+        for (int64_t v = first; v < last; ++v) ballots[row_label[p.row[v]]] += 1.0;
         double best = 0.0;
-        for (std::int64_t v = first; v < last; ++v) {
+        for (int64_t v = first; v < last; ++v) {
             const double n = ballots[row_label[p.row[v]]];
             best = n > best ? n : best;
         }
         int winner = first < last ? row_label[p.row[first]] : 0;
         bool tied = false, any = false;
-        for (std::int64_t v = first; v < last; ++v) {
+        for (int64_t v = first; v < last; ++v) {
             const int label = row_label[p.row[v]];
             const bool has = ballots[label] == best;
             tied |= has & any & (label != winner);
@@ -78,19 +78,19 @@ void vote(const Pass& p, const std::int32_t* row_label, int lanes, Worker& w, st
         if (soft || p.posterior) {
             for (int c = 0; c < p.k; ++c) ballots[c] = 0.0;
         } else {
-            for (std::int64_t v = first; v < last; ++v) ballots[row_label[p.row[v]]] = 0.0;
+            for (int64_t v = first; v < last; ++v) ballots[row_label[p.row[v]]] = 0.0;
         }
     }
     if (p.recount != Pass::Recount::hard) return;
-    for (std::int64_t t = begin; t < end; t += kBlockTasks) {
-        kernels().recount(p, w, 0, t, int(std::min<std::int64_t>(end - t, kBlockTasks)));
+    for (int64_t t = begin; t < end; t += kBlockTasks) {
+        kernels().recount(p, w, 0, t, int(std::min<int64_t>(end - t, kBlockTasks)));
     }
 }
 
 }  // namespace
 
-void majority(const Pass& given, const std::int32_t* row_label, std::int64_t* hard_counts,
-              std::int64_t* hard_class_counts, double* soft_counts, double* soft_class_counts, double* soft_class_rest,
+void majority(const Pass& given, const int32_t* row_label, int64_t* hard_counts,
+              int64_t* hard_class_counts, double* soft_counts, double* soft_class_counts, double* soft_class_rest,
               int threads) {
     Pass p = given;
     p.recount = soft_counts   ? Pass::Recount::soft
@@ -103,7 +103,7 @@ void majority(const Pass& given, const std::int32_t* row_label, std::int64_t* ha
     const int lanes = soft_counts ? lanes_for(p.k) : 0, stride = lanes ? lanes : p.k;
     Crew crew(p, threads);
     crew.give_tallies(p, stride);
-    crew.run(p, shards, [&](const Pass& q, Worker& w, std::int64_t begin, std::int64_t end, Sums&) {
+    crew.run(p, shards, [&](const Pass& q, Worker& w, int64_t begin, int64_t end, Sums&) {
         vote(q, row_label, lanes, w, begin, end);
     });
     if (hard_counts) crew.add_up(p, p.k, hard_counts, hard_class_counts, hard_class_counts);

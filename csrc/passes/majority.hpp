@@ -7,7 +7,7 @@ namespace quorate {
 
 // IN p: the votes, the tie rule (p.favour) and the outputs labels, confidence (the winner's share), tie, posterior
 // (vote shares); row_label IN [rows]. The counts are added to; those not wanted are null.
-void majority(const Pass& p, const std::int32_t* row_label, std::int64_t* hard_counts, std::int64_t* hard_class_counts,
+void majority(const Pass& p, const int32_t* row_label, int64_t* hard_counts, int64_t* hard_class_counts,
               double* soft_counts, double* soft_class_counts, double* soft_class_rest, int threads);
 
 }  // namespace quorate

@@ -26,27 +26,27 @@ QUORATE_INLINE double tie_threshold(double best, double near = kTie) {
 }
 
 // scores OUT [k]: the log prior and then the votes one after the other, in stored order.
-QUORATE_INLINE void score_one(const Pass& p, std::int64_t task, double* scores) {
+QUORATE_INLINE void score_one(const Pass& p, int64_t task, double* scores) {
     for (int c = 0; c < p.k; ++c) scores[c] = p.log_prior[c];
-    for (std::int64_t v = p.task_ptr[task]; v < p.task_ptr[task + 1]; ++v) {
-        const double* line = p.table + std::int64_t(p.row[v]) * p.k;
+    for (int64_t v = p.task_ptr[task]; v < p.task_ptr[task + 1]; ++v) {
+        const double* line = p.table + int64_t(p.row[v]) * p.k;
         for (int c = 0; c < p.k; ++c) scores[c] += line[c];
     }
 }
 
 // Scores of a task that every label excludes: the limit of smoothing to 0. The labels with the fewest impossible
 // votes keep the finite part of their score; a label whose prior is 0 stays out. scores OUT [k].
-inline void score_impossible(const Pass& p, std::int64_t task, double* scores) {
-    const std::int64_t begin = p.task_ptr[task], end = p.task_ptr[task + 1];
-    const std::int64_t out = std::numeric_limits<std::int64_t>::max();
-    std::int64_t fewest = out;
+inline void score_impossible(const Pass& p, int64_t task, double* scores) {
+    const int64_t begin = p.task_ptr[task], end = p.task_ptr[task + 1];
+    const int64_t out = std::numeric_limits<int64_t>::max();
+    int64_t fewest = out;
     // Twice over the votes of each label, rather than room for the misses of all labels: this is rare.
     for (int pass = 0; pass < 2; ++pass) {
         for (int c = 0; c < p.k; ++c) {
-            std::int64_t misses = p.log_prior[c] == kNever ? out : 0;
+            int64_t misses = p.log_prior[c] == kNever ? out : 0;
             double finite = p.log_prior[c];
-            for (std::int64_t v = begin; v < end && misses != out; ++v) {
-                const double x = p.table[std::int64_t(p.row[v]) * p.k + c];
+            for (int64_t v = begin; v < end && misses != out; ++v) {
+                const double x = p.table[int64_t(p.row[v]) * p.k + c];
                 if (x == kNever) ++misses;
                 else finite += x;
             }
@@ -57,14 +57,14 @@ inline void score_impossible(const Pass& p, std::int64_t task, double* scores) {
 }
 
 // The winner among labels whose score (IN [k]) reaches the threshold: the largest favour, then the largest hash.
-inline Decision settle(const Pass& p, std::int64_t task, const double* scores, double threshold) {
+inline Decision settle(const Pass& p, int64_t task, const double* scores, double threshold) {
     int winner = 0, candidates = 0;
     double weight = kNever;
-    std::uint64_t key = 0;
+    uint64_t key = 0;
     for (int c = 0; c < p.k; ++c) {
         if (!(scores[c] >= threshold)) continue;
         const double w = p.favour ? p.favour[c] : 0.0;
-        const std::uint64_t hash = mix(p.task_key[task] ^ p.label_hash[c]);
+        const uint64_t hash = mix(p.task_key[task] ^ p.label_hash[c]);
         if (candidates == 0 || w > weight || (w == weight && hash > key)) winner = c, weight = w, key = hash;
         ++candidates;
     }
@@ -73,7 +73,7 @@ inline Decision settle(const Pass& p, std::int64_t task, const double* scores, d
 
 // The decision on a task whose scores (IN/OUT [k]) are known; an impossible task gets its scores in the limit. Labels that
 // are as good as the best get its very score, so that a tie stays a tie from pass to pass.
-inline Decision decide(const Pass& p, std::int64_t task, double* scores) {
+inline Decision decide(const Pass& p, int64_t task, double* scores) {
     double best = kNever;
     for (int c = 0; c < p.k; ++c) best = scores[c] > best ? scores[c] : best;
     const bool impossible = best == kNever;

@@ -11,10 +11,10 @@ namespace quorate {
 // What stays the same for all threads during one pass.
 struct Pass {
     // IN: the votes
-    const std::int64_t* task_ptr = nullptr;  // [tasks + 1] absolute positions in row
-    const std::uint32_t* row = nullptr;      // [votes]
-    std::int64_t tasks = 0;
-    std::int64_t rows = 0;
+    const int64_t* task_ptr = nullptr;  // [tasks + 1] absolute positions in row
+    const uint32_t* row = nullptr;      // [votes]
+    int64_t tasks = 0;
+    int64_t rows = 0;
     int k = 0;  // labels
 
     // IN: the model
@@ -22,12 +22,12 @@ struct Pass {
     const double* log_prior = nullptr;  // [k]
 
     // IN: who wins a tie
-    const std::uint64_t* task_key = nullptr;    // [tasks]
-    const std::uint64_t* label_hash = nullptr;  // [k]
+    const uint64_t* task_key = nullptr;    // [tasks]
+    const uint64_t* label_hash = nullptr;  // [k]
     const double* favour = nullptr;             // [k] or none: ties go to the largest of these first
 
     // IN/OUT and OUT: what is known of each task; any but labels may be absent
-    std::int32_t* labels = nullptr;  // [tasks] previous label in (-1: none yet), this pass's out
+    int32_t* labels = nullptr;  // [tasks] previous label in (-1: none yet), this pass's out
     double* confidence = nullptr;    // [tasks]
     bool* tie = nullptr;             // [tasks]
     double* posterior = nullptr;     // [tasks, k]
@@ -47,7 +47,7 @@ struct Pass {
 
     // How the recount is kept. Private tallies are one thread's own; shared ones take atomic additions.
     enum class Recount { none, soft, hard, delta } recount = Recount::none;
-    std::int64_t* shared_hard = nullptr;  // IN/OUT [rows, k]
+    int64_t* shared_hard = nullptr;  // IN/OUT [rows, k]
     double* shared_soft = nullptr;        // IN/OUT [rows, k]
 
     // How soft shares are counted; see units.hpp.
@@ -57,7 +57,7 @@ struct Pass {
 
 // What one thread keeps to itself during a pass.
 struct Worker {
-    std::uint32_t* hard = nullptr;  // [rows, k] private tally, or none: shared
+    uint32_t* hard = nullptr;  // [rows, k] private tally, or none: shared
     double* soft = nullptr;         // [rows, lanes or k] private tally, or none: shared; fine: [rows, 2, lanes or k]
     double* class_counts = nullptr;  // [k rounded up]
     double* class_rest = nullptr;    // [k rounded up] soft: what is left of them, or the second sums
@@ -70,9 +70,9 @@ struct Worker {
 struct Sums {
     double log_likelihood = 0.0;
     double classification = 0.0;  // C2, the paper's classification likelihood
-    std::int64_t changed = 0;
-    std::int64_t impossible = 0;
-    std::int64_t second_looks = 0;
+    int64_t changed = 0;
+    int64_t impossible = 0;
+    int64_t second_looks = 0;
 
     void operator+=(const Sums& other) {
         log_likelihood += other.log_likelihood;
@@ -86,11 +86,11 @@ struct Sums {
 // The kernels of one instruction set: tasks begin..end of the pass.
 struct Kernels {
     const char* name;
-    void (*full)(const Pass&, Worker&, std::int64_t begin, std::int64_t end, Sums&);  // float64, everything asked for
-    void (*scan)(const Pass&, Worker&, std::int64_t begin, std::int64_t end, Sums&);  // hard labels in a hurry
+    void (*full)(const Pass&, Worker&, int64_t begin, int64_t end, Sums&);  // float64, everything asked for
+    void (*scan)(const Pass&, Worker&, int64_t begin, int64_t end, Sums&);  // hard labels in a hurry
     // A block of at most kBlockTasks decided tasks into the counts: hard by p.labels; soft, into private tallies, by the
     // shares IN w.shares, [tasks, lanes], fine: [tasks, 2, lanes].
-    void (*recount)(const Pass&, Worker&, int lanes, std::int64_t first, int tasks);
+    void (*recount)(const Pass&, Worker&, int lanes, int64_t first, int tasks);
 };
 
 const Kernels& kernels();              // those of this machine

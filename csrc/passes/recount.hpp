@@ -9,44 +9,44 @@ namespace quorate {
 namespace QUORATE_ISA {
 
 // Adds `one` to the cell of label in the line of each vote of the task.
-QUORATE_INLINE void move_votes(const Pass& p, std::int64_t task, int label, std::int64_t one) {
-    for (std::int64_t v = p.task_ptr[task]; v < p.task_ptr[task + 1]; ++v)
-        __atomic_fetch_add(p.shared_hard + std::int64_t(p.row[v]) * p.k + label, one, __ATOMIC_RELAXED);
+QUORATE_INLINE void move_votes(const Pass& p, int64_t task, int label, int64_t one) {
+    for (int64_t v = p.task_ptr[task]; v < p.task_ptr[task + 1]; ++v)
+        __atomic_fetch_add(p.shared_hard + int64_t(p.row[v]) * p.k + label, one, __ATOMIC_RELAXED);
 }
 
 // Hard, in a private tally: a block of decided tasks, one run of equal length at a time.
 struct TallyRun {
     const Pass& p;
-    const std::int64_t* ptr;     // IN the task_ptr of the block
-    const std::int32_t* labels;  // IN [tasks]
-    std::uint32_t* tally;        // IN/OUT [rows, k]
+    const int64_t* ptr;     // IN the task_ptr of the block
+    const int32_t* labels;  // IN [tasks]
+    uint32_t* tally;        // IN/OUT [rows, k]
 
     template <int N>
-    void run(const std::uint16_t* order, int tasks) {
+    void run(const uint16_t* order, int tasks) {
         const TallyRun mine = *this;  // a local: the compiler cannot know that counting leaves these pointers alone
-        const std::uint32_t* const rows = p.row;
-        const std::int64_t k = p.k;
+        const uint32_t* const rows = p.row;
+        const int64_t k = p.k;
         for (int i = 0; i < tasks; ++i) {
             const int t = order[i];
-            const std::uint32_t* row = rows + mine.ptr[t];
-            const std::int64_t n = N ? N : mine.ptr[t + 1] - mine.ptr[t];
-            const std::uint32_t* ahead = rows + mine.ptr[order[i + kAhead]];
+            const uint32_t* row = rows + mine.ptr[t];
+            const int64_t n = N ? N : mine.ptr[t + 1] - mine.ptr[t];
+            const uint32_t* ahead = rows + mine.ptr[order[i + kAhead]];
             for (int v = 0; v < N; ++v) __builtin_prefetch(mine.tally + ahead[v] * k, 1);
-            std::uint32_t* column = mine.tally + mine.labels[t];
-            for (std::int64_t v = 0; v < n; ++v) ++column[row[v] * k];
+            uint32_t* column = mine.tally + mine.labels[t];
+            for (int64_t v = 0; v < n; ++v) ++column[row[v] * k];
         }
     }
 };
 
 // Hard, from scratch: a block of decided tasks.
-QUORATE_APART inline void recount_hard(const Pass& p, Worker& w, const Lengths& lengths, std::int64_t first, int tasks) {
-    for (std::int64_t t = first; t < first + tasks; ++t) w.class_counts[p.labels[t]] += 1.0;
+QUORATE_APART inline void recount_hard(const Pass& p, Worker& w, const Lengths& lengths, int64_t first, int tasks) {
+    for (int64_t t = first; t < first + tasks; ++t) w.class_counts[p.labels[t]] += 1.0;
     if (w.hard) return lengths.each(TallyRun{p, p.task_ptr + first, p.labels + first, w.hard});
-    for (std::int64_t t = first; t < first + tasks; ++t) move_votes(p, t, p.labels[t], 1);
+    for (int64_t t = first; t < first + tasks; ++t) move_votes(p, t, p.labels[t], 1);
 }
 
 // Hard, by difference: one task that leaves a label (-1: none yet) for another.
-QUORATE_INLINE void recount_delta(const Pass& p, Worker& w, std::int64_t task, int from, int to) {
+QUORATE_INLINE void recount_delta(const Pass& p, Worker& w, int64_t task, int from, int to) {
     if (from >= 0 && from < p.k) {
         w.class_counts[from] -= 1.0;
         move_votes(p, task, from, -1);
@@ -56,8 +56,8 @@ QUORATE_INLINE void recount_delta(const Pass& p, Worker& w, std::int64_t task, i
 }
 
 QUORATE_INLINE void add_shared(double* cell, double x) {
-    std::uint64_t* bits = reinterpret_cast<std::uint64_t*>(cell);
-    std::uint64_t seen = __atomic_load_n(bits, __ATOMIC_RELAXED), wanted;
+    uint64_t* bits = reinterpret_cast<uint64_t*>(cell);
+    uint64_t seen = __atomic_load_n(bits, __ATOMIC_RELAXED), wanted;
     do {
         double sum;
         std::memcpy(&sum, &seen, sizeof sum);
@@ -71,25 +71,25 @@ template <int L>
 struct RecountRun {
     using V = Vec<double, L>;
     const Pass& p;
-    const std::int64_t* ptr;  // IN the task_ptr of the block
+    const int64_t* ptr;  // IN the task_ptr of the block
     const double* share;      // IN [tasks, L]
     double* tally;            // IN/OUT [rows, L]
 
     template <int N>
-    QUORATE_APART void run(const std::uint16_t* order, int tasks) {
-        const std::int64_t* const ptr_ = ptr;  // locals: the compiler cannot know that the tally is not these pointers
+    QUORATE_APART void run(const uint16_t* order, int tasks) {
+        const int64_t* const ptr_ = ptr;  // locals: the compiler cannot know that the tally is not these pointers
         const double* const share_ = share;
-        const std::uint32_t* const rows = p.row;
+        const uint32_t* const rows = p.row;
         double* const tally_ = tally;
         for (int i = 0; i < tasks; ++i) {
             const int t = order[i];
-            const std::uint32_t* row = rows + ptr_[t];
-            const std::int64_t n = N ? N : ptr_[t + 1] - ptr_[t];
-            const std::uint32_t* ahead = rows + ptr_[order[i + kAhead]];
-            for (int v = 0; v < N; ++v) __builtin_prefetch(tally_ + std::int64_t(ahead[v]) * L, 1);
+            const uint32_t* row = rows + ptr_[t];
+            const int64_t n = N ? N : ptr_[t + 1] - ptr_[t];
+            const uint32_t* ahead = rows + ptr_[order[i + kAhead]];
+            for (int v = 0; v < N; ++v) __builtin_prefetch(tally_ + int64_t(ahead[v]) * L, 1);
             const V mine = V::load(share_ + t * L);
-            for (std::int64_t v = 0; v < n; ++v) {
-                double* line = tally_ + std::int64_t(row[v]) * L;
+            for (int64_t v = 0; v < n; ++v) {
+                double* line = tally_ + int64_t(row[v]) * L;
                 (V::load(line) + mine).store(line);
             }
         }
@@ -98,17 +98,17 @@ struct RecountRun {
 
 // Up to 16 labels: a block of tasks whose shares are IN w.shares, [tasks, L], fine: [tasks, 2, L].
 template <int L>
-QUORATE_APART void recount_block(const Pass& p, Worker& w, const Lengths& lengths, std::int64_t first) {
-    const std::int64_t* ptr = p.task_ptr + first;
+QUORATE_APART void recount_block(const Pass& p, Worker& w, const Lengths& lengths, int64_t first) {
+    const int64_t* ptr = p.task_ptr + first;
     if (p.rest) lengths.each(RecountRun<2 * L>{p, ptr, w.shares, w.soft});
     else lengths.each(RecountRun<L>{p, ptr, w.shares, w.soft});
 }
 
 // Any number of labels: the shares of one task as they are counted, IN [k], fine: the second ones at `second`, too.
-inline void recount_soft(const Pass& p, Worker& w, std::int64_t task, const double* share, const double* second) {
+inline void recount_soft(const Pass& p, Worker& w, int64_t task, const double* share, const double* second) {
     const int k = p.k;
-    for (std::int64_t v = p.task_ptr[task]; v < p.task_ptr[task + 1]; ++v) {
-        const std::int64_t line = std::int64_t(p.row[v]) * k;
+    for (int64_t v = p.task_ptr[task]; v < p.task_ptr[task + 1]; ++v) {
+        const int64_t line = int64_t(p.row[v]) * k;
         if (w.soft && !p.rest) {
             double* to = w.soft + line;
             for (int c = 0; c < k; ++c) to[c] += share[c];

@@ -19,11 +19,11 @@ namespace QUORATE_ISA {
 // (1 + e) (best (1 + 1e-9) / (1 - e) - 1e-9). Otherwise the sum is at most (n + 1) times the largest magnitude. We take
 // twice the bound: the threshold itself is computed in single precision. Room of 1e-8 stands for the absolute part
 // of the tie rule and for what underflow loses. Minus infinity stays minus infinity in every step.
-constexpr std::int64_t kTooLong = 1 << 16;  // votes: from here on every label is possible, and float64 decides
+constexpr int64_t kTooLong = 1 << 16;  // votes: from here on every label is possible, and float64 decides
 struct Margin {
     float times, less;
 
-    QUORATE_INLINE Margin(const Pass& p, std::int64_t votes) {
+    QUORATE_INLINE Margin(const Pass& p, int64_t votes) {
         const double e = double(votes + 4) * 0x1p-24;
         times = float(p.one_sign ? 1.0 + 4.0 * e + 1e-8 : 1.0);
         const double sum = p.one_sign ? 0.0 : double(votes + 1) * p.largest;
@@ -34,39 +34,39 @@ struct Margin {
 template <int L>
 struct ScanRun {
     const Pass& p;
-    const std::int64_t* ptr;  // IN the task_ptr of the block
-    std::uint16_t* possible;  // OUT [tasks] labels that could win, one bit each
+    const int64_t* ptr;  // IN the task_ptr of the block
+    uint16_t* possible;  // OUT [tasks] labels that could win, one bit each
 
     template <int N>
-    QUORATE_INLINE void run(const std::uint16_t* order, int tasks) {
+    QUORATE_INLINE void run(const uint16_t* order, int tasks) {
         if (p.prefetch) run<N, true>(order, tasks);
         else run<N, false>(order, tasks);
     }
 
     template <int N, bool Prefetch>
-    void run(const std::uint16_t* order, int tasks) {
+    void run(const uint16_t* order, int tasks) {
         using V = Vec<float, L>;
         const V start = V::load(p.narrow_start);
         const float* const lines = p.narrow_lines;
-        const std::uint32_t* const rows = p.row;
-        const std::int64_t* const ptr = this->ptr;
-        std::uint16_t* const out = possible;
-        std::int64_t length = N;
+        const uint32_t* const rows = p.row;
+        const int64_t* const ptr = this->ptr;
+        uint16_t* const out = possible;
+        int64_t length = N;
         Margin margin(p, length);
         for (int i = 0; i < tasks; ++i) {
             const int t = order[i];
-            const std::uint32_t* row = rows + ptr[t];
-            const std::int64_t n = N ? N : ptr[t + 1] - ptr[t];
+            const uint32_t* row = rows + ptr[t];
+            const int64_t n = N ? N : ptr[t + 1] - ptr[t];
             if (N == 0 && n != length) margin = Margin(p, length = n);
             if constexpr (Prefetch) {
-                const std::uint32_t* ahead = rows + ptr[order[i + kAhead]];
-                for (int v = 0; v < N; ++v) __builtin_prefetch(lines + std::int64_t(ahead[v]) * L);
+                const uint32_t* ahead = rows + ptr[order[i + kAhead]];
+                for (int v = 0; v < N; ++v) __builtin_prefetch(lines + int64_t(ahead[v]) * L);
             }
             __builtin_prefetch(row + kStream);
             V score = start;
-            for (std::int64_t v = 0; v < n; ++v) score = score + V::load(lines + std::int64_t(row[v]) * L);
+            for (int64_t v = 0; v < n; ++v) score = score + V::load(lines + int64_t(row[v]) * L);
             const V threshold = spread_max(score) * V::all(margin.times) - V::all(margin.less);
-            out[t] = std::uint16_t(at_least(score, threshold));
+            out[t] = uint16_t(at_least(score, threshold));
         }
     }
 };
@@ -76,47 +76,47 @@ struct Scan {
     Worker& w;
     Sums& sums;
     Lengths lengths;
-    std::uint16_t possible[kBlockTasks];
+    uint16_t possible[kBlockTasks];
 
     Scan(const Pass& p_, Worker& w_, Sums& sums_) : p(p_), w(w_), sums(sums_) {}
 
     template <int L>
-    void run(std::int64_t begin, std::int64_t end) {
-        for (std::int64_t first = begin; first < end; first += kBlockTasks) {
+    void run(int64_t begin, int64_t end) {
+        for (int64_t first = begin; first < end; first += kBlockTasks) {
             const int tasks = int(end - first < kBlockTasks ? end - first : kBlockTasks);
             lengths.sort(p.task_ptr + first, p.row, tasks);
             if constexpr (L > 0) {
                 lengths.each(ScanRun<L>{p, p.task_ptr + first, possible});
                 look_at_surprises(first, tasks);
             } else {
-                for (std::int64_t t = first; t < first + tasks; ++t) scan_wide(t);
+                for (int64_t t = first; t < first + tasks; ++t) scan_wide(t);
             }
             if (p.recount == Pass::Recount::hard) recount_hard(p, w, lengths, first, tasks);
         }
     }
 
     // Sixteen tasks at a time: as a rule the old label is the only possible one in all of them.
-    void look_at_surprises(std::int64_t first, int tasks) {
-        const std::int32_t* labels = p.labels + first;
+    void look_at_surprises(int64_t first, int tasks) {
+        const int32_t* labels = p.labels + first;
         for (int t = 0; t < tasks; t += 16) {
             const int n = tasks - t < 16 ? tasks - t : 16;
-            std::uint32_t surprise = n < 16;
+            uint32_t surprise = n < 16;
             if (n == 16)
                 for (int i = 0; i < 16; ++i) surprise |= only(labels[t + i]) ^ possible[t + i];
             for (int i = 0; surprise && i < n; ++i)
                 if (only(labels[t + i]) != possible[t + i]) look(first + t + i, possible[t + i]);
         }
     }
-    static QUORATE_INLINE std::uint32_t only(std::int32_t label) {
-        return std::uint32_t(1) << (label & 31);  // none yet (-1): a bit that no label has
+    static QUORATE_INLINE uint32_t only(int32_t label) {
+        return uint32_t(1) << (label & 31);  // none yet (-1): a bit that no label has
     }
 
-    void look(std::int64_t task, unsigned possible) {
+    void look(int64_t task, unsigned possible) {
         const bool sure = possible && !(possible & (possible - 1));
         become(task, sure ? __builtin_ctz(possible) : second_look(task));
     }
 
-    int second_look(std::int64_t task) {
+    int second_look(int64_t task) {
         score_one(p, task, w.scores);
         const Decision d = decide(p, task, w.scores);
         ++sums.second_looks;
@@ -124,7 +124,7 @@ struct Scan {
         return d.label;
     }
 
-    QUORATE_INLINE void become(std::int64_t task, int label) {
+    QUORATE_INLINE void become(int64_t task, int label) {
         const int before = p.labels[task];
         if (before == label) return;
         ++sums.changed;
@@ -133,16 +133,16 @@ struct Scan {
     }
 
     // More than 16 labels: columns by the score's registers, then the possible winners.
-    void scan_wide(std::int64_t task) {
+    void scan_wide(int64_t task) {
         constexpr int W = 16;
         using V = Vec<float, W>;
-        const std::int64_t begin = p.task_ptr[task], end = p.task_ptr[task + 1];
+        const int64_t begin = p.task_ptr[task], end = p.task_ptr[task + 1];
         const int lanes = p.narrow_lanes;
         V best = V::all(float(kNever));
         for (int c = 0; c < lanes; c += W) {
             V score = V::load(p.narrow_start + c);
-            for (std::int64_t v = begin; v < end; ++v)
-                score = score + V::load(p.narrow_lines + std::int64_t(p.row[v]) * lanes + c);
+            for (int64_t v = begin; v < end; ++v)
+                score = score + V::load(p.narrow_lines + int64_t(p.row[v]) * lanes + c);
             score.store(w.narrow + c);
             best = larger(best, score);
         }

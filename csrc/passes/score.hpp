@@ -12,32 +12,32 @@ namespace QUORATE_ISA {
 template <int L>
 struct ScoreRun {
     const Pass& p;
-    const std::int64_t* ptr;  // IN the task_ptr of the block
+    const int64_t* ptr;  // IN the task_ptr of the block
     double* scores;           // OUT [tasks, L]
 
     template <int N>
-    QUORATE_INLINE void run(const std::uint16_t* order, int tasks) {
+    QUORATE_INLINE void run(const uint16_t* order, int tasks) {
         if (p.prefetch) run<N, true>(order, tasks);
         else run<N, false>(order, tasks);
     }
 
     template <int N, bool Prefetch>
-    void run(const std::uint16_t* order, int tasks) {
+    void run(const uint16_t* order, int tasks) {
         using V = Vec<double, L>;
         const V start = V::load(p.start);
         const double* const lines = p.lines;
-        const std::uint32_t* const rows = p.row;
+        const uint32_t* const rows = p.row;
         for (int i = 0; i < tasks; ++i) {
             const int t = order[i];
-            const std::uint32_t* row = rows + ptr[t];
-            const std::int64_t n = N ? N : ptr[t + 1] - ptr[t];
+            const uint32_t* row = rows + ptr[t];
+            const int64_t n = N ? N : ptr[t + 1] - ptr[t];
             if constexpr (Prefetch) {
-                const std::uint32_t* ahead = rows + ptr[order[i + kAhead]];
-                for (int v = 0; v < N; ++v) __builtin_prefetch(lines + std::int64_t(ahead[v]) * L);
+                const uint32_t* ahead = rows + ptr[order[i + kAhead]];
+                for (int v = 0; v < N; ++v) __builtin_prefetch(lines + int64_t(ahead[v]) * L);
             }
             __builtin_prefetch(row + kStream);
             V score = start;
-            for (std::int64_t v = 0; v < n; ++v) score = score + V::load(lines + std::int64_t(row[v]) * L);
+            for (int64_t v = 0; v < n; ++v) score = score + V::load(lines + int64_t(row[v]) * L);
             score.store(scores + t * L);
         }
     }
@@ -45,15 +45,15 @@ struct ScoreRun {
 
 // Any number of labels, straight from the caller's table: W columns at a time stay in registers over all votes.
 template <int W>
-QUORATE_INLINE void score_columns(const Pass& p, std::int64_t task, int c, double* scores) {
+QUORATE_INLINE void score_columns(const Pass& p, int64_t task, int c, double* scores) {
     using V = Vec<double, W>;
     V score = V::load(p.log_prior + c);
-    for (std::int64_t v = p.task_ptr[task]; v < p.task_ptr[task + 1]; ++v)
-        score = score + V::load(p.table + std::int64_t(p.row[v]) * p.k + c);
+    for (int64_t v = p.task_ptr[task]; v < p.task_ptr[task + 1]; ++v)
+        score = score + V::load(p.table + int64_t(p.row[v]) * p.k + c);
     score.store(scores + c);
 }
 
-inline void score_wide(const Pass& p, std::int64_t task, double* scores) {
+inline void score_wide(const Pass& p, int64_t task, double* scores) {
     int c = 0;
     for (; c + 32 <= p.k; c += 32) score_columns<32>(p, task, c, scores);
     if (c + 16 <= p.k) score_columns<16>(p, task, c, scores), c += 16;
@@ -62,8 +62,8 @@ inline void score_wide(const Pass& p, std::int64_t task, double* scores) {
     if (c + 2 <= p.k) score_columns<2>(p, task, c, scores), c += 2;
     if (c < p.k) {
         double score = p.log_prior[c];
-        for (std::int64_t v = p.task_ptr[task]; v < p.task_ptr[task + 1]; ++v)
-            score += p.table[std::int64_t(p.row[v]) * p.k + c];
+        for (int64_t v = p.task_ptr[task]; v < p.task_ptr[task + 1]; ++v)
+            score += p.table[int64_t(p.row[v]) * p.k + c];
         scores[c] = score;
     }
     for (c = p.k; c < padded(p.k); ++c) scores[c] = kNever;

@@ -159,7 +159,7 @@ QUORATE_INLINE unsigned at_least(const Vec<T, L>& a, const Vec<T, L>& b) {
 template <int L>
 QUORATE_INLINE Vec<double, L> exp_nonpositive(const Vec<double, L>& x) {
     using V = Vec<double, L>;
-    using Bits = typename RegisterOf<std::int64_t, V::kBytes>::type;
+    using Bits = typename RegisterOf<int64_t, V::kBytes>::type;
     constexpr double kShift = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to an integer, in the low bits
     const V half = larger(x, V::all(-750.0)) * V::all(0.5);
     const V shifted = half * V::all(1.4426950408889634074) + V::all(kShift);

@@ -33,7 +33,7 @@ QUORATE_INLINE X whole(const X& x, const X& grid) {
 }
 
 // The unit in which `most` numbers of at most 1 add up exactly.
-QUORATE_INLINE double unit_below(std::int64_t most) {
+QUORATE_INLINE double unit_below(int64_t most) {
     int bits = 0;
     for (; most > 0; most >>= 1) ++bits;
     return std::ldexp(1.0, bits - 52);
@@ -83,6 +83,6 @@ QUORATE_INLINE void leading_digits(const Units& units, double share, double* sum
 }
 
 // counts IN/OUT [n]: brought back to scale. rest IN [n]: the second sums, which are added; none where counts are coarse.
-void restore_counts(double* counts, const double* rest, double unit, std::int64_t n, int threads);
+void restore_counts(double* counts, const double* rest, double unit, int64_t n, int threads);
 
 }  // namespace quorate

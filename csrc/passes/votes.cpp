@@ -7,58 +7,58 @@
 namespace quorate {
 namespace {
 
-constexpr std::int64_t kGrain = 1 << 18;
+constexpr int64_t kGrain = 1 << 18;
 
 // The first place in 0..n where wrong(begin, end) finds a fault, and n where there is none.
 template <class Wrong>
-std::int64_t first_fault(std::int64_t n, int threads, const Wrong& wrong) {
-    std::vector<std::int64_t> at(std::size_t((n + kGrain - 1) / kGrain), n);
+int64_t first_fault(int64_t n, int threads, const Wrong& wrong) {
+    std::vector<int64_t> at(size_t((n + kGrain - 1) / kGrain), n);
     share_range(threads, n, kGrain,
-                [&](std::int64_t begin, std::int64_t end) { at[std::size_t(begin / kGrain)] = wrong(begin, end); });
-    for (const std::int64_t place : at)
+                [&](int64_t begin, int64_t end) { at[size_t(begin / kGrain)] = wrong(begin, end); });
+    for (const int64_t place : at)
         if (place < n) return place;
     return n;
 }
 
 }  // namespace
 
-bool rises(const std::int64_t* at, std::size_t n) {
+bool rises(const int64_t* at, size_t n) {
     bool falls = false;  // all of them: a loop without an exit is done many at a time
-    for (std::size_t i = 1; i < n; ++i) falls |= at[i] < at[i - 1];
+    for (size_t i = 1; i < n; ++i) falls |= at[i] < at[i - 1];
     return !falls;
 }
 
-Fault check_votes(const std::int64_t* task_ptr, std::int64_t tasks, const std::uint32_t* row, std::int64_t rows,
+Fault check_votes(const int64_t* task_ptr, int64_t tasks, const uint32_t* row, int64_t rows,
                   int threads) {
-    const std::int64_t task = first_fault(tasks, threads, [&](std::int64_t begin, std::int64_t end) {
+    const int64_t task = first_fault(tasks, threads, [&](int64_t begin, int64_t end) {
         bool falls = false;  // all of them first: a loop without an exit is done many at a time
-        for (std::int64_t t = begin; t < end; ++t) falls |= task_ptr[t + 1] < task_ptr[t];
-        for (std::int64_t t = begin; falls && t < end; ++t)
+        for (int64_t t = begin; t < end; ++t) falls |= task_ptr[t + 1] < task_ptr[t];
+        for (int64_t t = begin; falls && t < end; ++t)
             if (task_ptr[t + 1] < task_ptr[t]) return t;
         return tasks;
     });
     if (task < tasks) return {Fault::What::falls, task};
-    const std::int64_t first = task_ptr[0], votes = task_ptr[tasks] - first;
-    const std::int64_t vote = first_fault(votes, threads, [&](std::int64_t begin, std::int64_t end) {
-        std::uint32_t largest = 0;
-        for (std::int64_t v = first + begin; v < first + end; ++v) largest = row[v] > largest ? row[v] : largest;
-        for (std::int64_t v = first + begin; std::int64_t(largest) >= rows && v < first + end; ++v)
-            if (std::int64_t(row[v]) >= rows) return v - first;
+    const int64_t first = task_ptr[0], votes = task_ptr[tasks] - first;
+    const int64_t vote = first_fault(votes, threads, [&](int64_t begin, int64_t end) {
+        uint32_t largest = 0;
+        for (int64_t v = first + begin; v < first + end; ++v) largest = row[v] > largest ? row[v] : largest;
+        for (int64_t v = first + begin; int64_t(largest) >= rows && v < first + end; ++v)
+            if (int64_t(row[v]) >= rows) return v - first;
         return votes;
     });
     return vote < votes ? Fault{Fault::What::row, first + vote} : Fault{};
 }
 
-void votes_per_row(const std::uint32_t* row, std::int64_t votes, std::int64_t rows, std::int64_t* counts, int threads) {
+void votes_per_row(const uint32_t* row, int64_t votes, int64_t rows, int64_t* counts, int threads) {
     // A tally for every thread, unless these would outgrow the votes.
-    threads = int(std::clamp<std::int64_t>(votes / (4 * std::max<std::int64_t>(rows, 1)), 1, std::max(threads, 1)));
-    std::vector<std::vector<std::int64_t>> tally(std::size_t(threads) - 1, std::vector<std::int64_t>(std::size_t(rows)));
-    share_out(threads, (votes + kGrain - 1) / kGrain, [&](int thread, std::int64_t piece) {
-        std::int64_t* const mine = thread ? tally[std::size_t(thread) - 1].data() : counts;
-        for (std::int64_t v = piece * kGrain; v < std::min(votes, (piece + 1) * kGrain); ++v) ++mine[row[v]];
+    threads = int(std::clamp<int64_t>(votes / (4 * std::max<int64_t>(rows, 1)), 1, std::max(threads, 1)));
+    std::vector<std::vector<int64_t>> tally(size_t(threads) - 1, std::vector<int64_t>(size_t(rows)));
+    share_out(threads, (votes + kGrain - 1) / kGrain, [&](int thread, int64_t piece) {
+        int64_t* const mine = thread ? tally[size_t(thread) - 1].data() : counts;
+        for (int64_t v = piece * kGrain; v < std::min(votes, (piece + 1) * kGrain); ++v) ++mine[row[v]];
     });
-    for (const std::vector<std::int64_t>& one : tally)
-        for (std::int64_t r = 0; r < rows; ++r) counts[r] += one[std::size_t(r)];
+    for (const std::vector<int64_t>& one : tally)
+        for (int64_t r = 0; r < rows; ++r) counts[r] += one[size_t(r)];
 }
 
 }  // namespace quorate

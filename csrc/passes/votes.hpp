@@ -7,19 +7,19 @@
 namespace quorate {
 
 // Whether each of at IN [n] is at least the one before.
-bool rises(const std::int64_t* at, std::size_t n);
+bool rises(const int64_t* at, size_t n);
 
 // What is wrong with votes that a pass is to read, and where.
 struct Fault {
     enum class What { none, falls, row } what = What::none;
-    std::int64_t at = -1;  // the task whose votes would end before they begin, or the vote whose row does not exist
+    int64_t at = -1;  // the task whose votes would end before they begin, or the vote whose row does not exist
 };
 
 // The first fault of task_ptr IN [tasks + 1] and of the rows it leads to, row IN [votes]; the ends of task_ptr lie in row.
-Fault check_votes(const std::int64_t* task_ptr, std::int64_t tasks, const std::uint32_t* row, std::int64_t rows,
+Fault check_votes(const int64_t* task_ptr, int64_t tasks, const uint32_t* row, int64_t rows,
                   int threads);
 
 // counts IN/OUT [rows]: one more for each vote of the row. row IN [votes], every one below rows.
-void votes_per_row(const std::uint32_t* row, std::int64_t votes, std::int64_t rows, std::int64_t* counts, int threads);
+void votes_per_row(const uint32_t* row, int64_t votes, int64_t rows, int64_t* counts, int threads);
 
 }  // namespace quorate

@@ -1,0 +1,28 @@
+"""What the compiled core and the package must agree on, and each spells out for itself."""
+
+import pytest
+
+from quorate import exact
+from quorate.engines import memory
+from quorate.kernels import glad_reference, online_numbers, online_reference, reference
+from quorate.kernels.core import compiled
+
+core = compiled()
+pytestmark = pytest.mark.skipif(core is None, reason="no compiled core")
+
+
+def test_constants_are_those_of_the_package():
+    assert core.CONSTANTS == {
+        "TIE": reference.TIE,
+        "SAME": reference.SAME,
+        "CLASS_UNIT": reference.CLASS_UNIT,
+        "LOG_UNIT": exact.LOG_UNIT,
+        "LIFT": exact.LIFT,
+        "FLAT": glad_reference.FLAT,
+        "SHARD_VOTES": memory.SHARD_VOTES,
+        "MOST_SHARD_TASKS": memory.MOST_SHARD_TASKS,
+        "PRIVATE_BYTES": memory.PRIVATE_BYTES,
+        "LANES": (*memory.LANES, 0),  # none beyond the last
+        "ONE": online_numbers.ONE,
+        "TOGETHER": online_reference.TOGETHER,
+    }
