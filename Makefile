@@ -11,6 +11,9 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell getconf _NPROCESSORS_ONLN)
 # ("no" where neither is possible: the caller decides whether that matters.)
 apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq $(1); } || { echo "please install $(1), then run make again"; false; }
 
+# Without pip's remarks on places to look for packages; whether it succeeded is asked of Python afterwards.
+quietly = 2>&1 | grep -v '^WARNING: Location' || true
+
 .DEFAULT_GOAL := help
 .PHONY: help demo setup test lint docs bench reproduce sanitize fuzz wheel clean
 
@@ -29,14 +32,15 @@ $(BASE): pyproject.toml constraints.txt $(shell find csrc -name '*.cpp' -o -name
 	@echo "installing quorate into $(VENV) (once; about a minute)"
 	@$(PYTHON) -m venv $(VENV)
 	@rm -f src/quorate/_core*.so # an old one would hide that the new one does not build
-	@$(BIN)/pip install --quiet -c constraints.txt -e . 2>&1 | grep -v '^WARNING: Location' || true
+	@$(BIN)/pip install --quiet -c constraints.txt -e . $(quietly)
 	@$(BIN)/python -c 'import quorate'
 	@! command -v c++ >/dev/null || $(BIN)/python -c 'import quorate._core' || { echo "the compiled core does not build: $(BIN)/pip install -v -e . shows why"; exit 1; }
 	@touch $(BASE)
 
 $(READY): $(BASE)
 	@echo "installing what development needs into $(VENV) (once)"
-	@$(BIN)/pip install --quiet -c constraints.txt 'quorate[dev]' # quorate is there: only what the extra names is added
+	@$(BIN)/pip install --quiet -c constraints.txt 'quorate[dev]' $(quietly) # quorate is there: only what the extra names is added
+	@$(BIN)/python -c 'import mypy, pyspark, pytest, sklearn'
 	@touch $(READY)
 
 test: lint  ## lint, types, layers, tests, doctests, coverage
@@ -65,9 +69,10 @@ sanitize: $(READY)  ## the compiled core under sanitizers: address and undefined
 	  $(BIN)/python tests/sanitized.py build/sanitize-address address
 	LD_PRELOAD="$$(c++ -print-file-name=libtsan.so)" ARROW_DEFAULT_MEMORY_POOL=system TSAN_OPTIONS=halt_on_error=1 $(BIN)/python tests/sanitized.py build/sanitize-thread thread
 
-wheel: $(BASE)  ## a wheel in dist/, installed into an empty environment, and the contract run on it there
-	@rm -rf dist build/wheel && $(BIN)/pip wheel --quiet --no-deps -w dist .
-	@$(PYTHON) -m venv build/wheel && build/wheel/bin/pip install --quiet -c constraints.txt dist/*.whl
+wheel:  ## a wheel in dist/, installed into an empty environment, and the contract run on it there
+	@rm -rf dist build/wheel && $(PYTHON) -m venv build/wheel
+	@build/wheel/bin/pip wheel --quiet --no-deps -w dist . $(quietly)
+	@build/wheel/bin/pip install --quiet -c constraints.txt dist/*.whl $(quietly)
 	@cd build && wheel/bin/python -c 'import quorate._core; from quorate.evaluation import contract; [contract.check(m, e) for m in ("mv", "fds", "ds") for e in ("cpu", "disk")]; print("the contract holds")'
 	@ls -l dist/*.whl
 
