@@ -1,4 +1,5 @@
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -8,6 +9,9 @@ from hypothesis import settings
 
 settings.register_profile("quorate", deadline=None, max_examples=60, derandomize=True, print_blob=True)
 settings.load_profile("quorate")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # of a shell's background job, and inherited: tests interrupt commands
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Settings that let the JVMs of Spark start sooner; a user's own SPARK_CONF_DIR stays.
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark" / "conf"))

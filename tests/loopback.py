@@ -42,4 +42,4 @@ def serving(root, *, cut_at=None, cuts=10**9, ranges=True, status=None, change=N
     finally:
         server.shutdown()
         server.server_close()
-        thread.join()
+        thread.join(60)

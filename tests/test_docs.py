@@ -40,7 +40,9 @@ def run_python(body, names, where):
 def run_console(body, folder, where):
     env = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "100", "NO_COLOR": "1"}
     for command, expected in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n?)*)", body, re.MULTILINE):
-        done = subprocess.run(["bash", "-c", command], cwd=folder, env=env, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["bash", "-c", command], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=240
+        )
         assert done.returncode == 0, f"{where}: {command}\n{done.stderr}"
         shown = done.stdout + done.stderr
         if expected.strip():
@@ -77,7 +79,7 @@ def test_make_targets_exist(page):
 
 
 def test_make_alone_lists_every_target():
-    shown = subprocess.run(["make", "-s"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run(["make", "-s"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=240).stdout
     for target in ("setup", "demo", "test", "lint", "bench", "docs", "clean"):
         assert f"make {target}" in shown
 

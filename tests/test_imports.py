@@ -19,7 +19,7 @@ HEAVY = {"polars", "narwhals", "pandas", "pyarrow", "pyspark", "typer", "click",
 def loaded(code):
     """Top-level modules loaded by running this code in a fresh interpreter."""
     script = f"import sys\n{code}\nimport json; print(json.dumps(sorted({{m.split('.')[0] for m in sys.modules}})))"
-    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120).stdout
     return set(json.loads(out.splitlines()[-1]))
 
 
@@ -75,7 +75,7 @@ def test_files_stay_small():
 def test_aggregate_loads_only_what_it_uses():
     code = "import quorate as qr; qr.aggregate([('t', 'w', 'x'), ('t', 'v', 'x')]).labels"
     script = f"import sys\n{code}\nprint(*(m for m in sys.modules if m.startswith('quorate.')))"
-    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120).stdout
     modules = out.split()
     assert len(modules) <= 60
     unused = (

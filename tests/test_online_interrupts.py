@@ -211,7 +211,9 @@ print(failed, len(online))
 def test_no_memory_in_the_middle_of_many_votes(model, tmp_path, kernels, request):
     if "reference" in request.node.name:
         pytest.skip("the reference allocates in Python")
-    done = subprocess.run([sys.executable, "-c", NO_MEMORY, model, f"{tmp_path}/"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", NO_MEMORY, model, f"{tmp_path}/"], capture_output=True, text=True, check=False, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     failed, tasks = map(int, done.stdout.split())
     assert failed > 2

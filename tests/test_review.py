@@ -162,7 +162,7 @@ def test_simulations_that_make_no_sense(options):
 
 def run(*arguments, **options):
     command = [sys.executable, "-m", "quorate", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, **options)
 
 
 def test_one_line_where_output_is_impossible(tmp_path):
@@ -184,12 +184,16 @@ def test_one_line_where_output_is_impossible(tmp_path):
     assert run("aggregate", votes, "-o", tmp_path / f"{'n' * 240}.csv", "--quiet").returncode == 0
     with open("/dev/full", "w") as full:  # noqa: PTH123
         command = [sys.executable, "-m", "quorate", "aggregate", str(votes), "--quiet"]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
     assert done.returncode == 1
     assert "No space left" in done.stderr
     assert "Traceback" not in done.stderr
     done = subprocess.run(
-        [sys.executable, "-m", "quorate", "aggregate", "-"], input=b"\x1f\x8bgarbage", capture_output=True, check=False
+        [sys.executable, "-m", "quorate", "aggregate", "-"],
+        input=b"\x1f\x8bgarbage",
+        capture_output=True,
+        check=False,
+        timeout=120,
     )
     assert done.returncode == 1
     assert done.stderr.count(b"\n") == 1
@@ -212,5 +216,8 @@ def test_ctrl_c_while_streaming_into_files_leaves_nothing(tmp_path):
             break
         time.sleep(0.05)
     os.kill(process.pid, signal.SIGINT)
-    assert process.wait(timeout=30) != 0
+    try:
+        assert process.wait(timeout=30) != 0
+    finally:
+        process.kill()
     assert list((tmp_path / "sim").iterdir()) == []

@@ -14,7 +14,12 @@ KNOWN = {
 def strays():
     """Names at the root that git knows, or would take, and that are not expected."""
     listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=False
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
     return sorted({line.split("/")[0] for line in listed.stdout.splitlines()} - KNOWN)
 

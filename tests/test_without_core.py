@@ -14,7 +14,9 @@ HIDE = "import sys; sys.modules['quorate._core'] = None\n"
 
 
 def run(code, *arguments):
-    done = subprocess.run([sys.executable, "-c", HIDE + code, *map(str, arguments)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", HIDE + code, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=240
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr
 
@@ -65,6 +67,7 @@ def test_a_wheel_can_be_built_without_a_compiler(tmp_path):
         env={"PATH": "/usr/bin:/bin", "CXX": "/bin/false", "HOME": str(tmp_path)},
         check=True,
         capture_output=True,
+        timeout=240,
     )
     [wheel] = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()

@@ -6,6 +6,7 @@ import threading
 import quorate as qr
 
 LABELS = ["a", "b", "c"]
+LIMIT = 240  # seconds after which a thread is taken to wait for ever
 
 
 def in_threads(*works):
@@ -14,18 +15,19 @@ def in_threads(*works):
 
     def guarded(work):
         try:
-            ready.wait()
+            ready.wait(60)
             work()
         except BaseException as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
+    threads = [threading.Thread(target=guarded, args=(work,), daemon=True) for work in works]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(LIMIT)
     if failures:
         raise failures[0]
+    assert not any(thread.is_alive() for thread in threads), "a thread waits for ever"
 
 
 def crowd(tasks, votes, seed=0):

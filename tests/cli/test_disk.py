@@ -140,7 +140,9 @@ def test_broken_off_and_resumed(quorate, tmp_path, model, what, how):
     )
     command = ["aggregate", tmp_path / "v.parquet", "--engine", "disk", *outputs]
     code = KILLED.replace("SIGNAL", str(int(how)))
-    done = subprocess.run([sys.executable, "-c", code, *map(str, command), what], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, command), what], capture_output=True, text=True, check=False, timeout=120
+    )
     assert done.returncode != 0
     assert not (tmp_path / "labels.csv").exists()
     assert (tmp_path / ".labels.csv.work").is_dir()

@@ -137,7 +137,7 @@ def test_a_pipe_is_written_into(name, here, quorate):
     reader.start()
     assert quorate("aggregate", "votes.csv", "-o", name, "--quiet") == (0, "", "")
     assert Path(name).is_fifo()
-    reader.join()
+    reader.join(60)
     wanted = qr.aggregate("votes.csv").labels
     assert (pl.read_parquet if name.endswith("parquet") else pl.read_csv)(got[0]).equals(wanted)
 
@@ -192,7 +192,7 @@ SLOW = """
 import sys, time, polars as pl
 real = pl.DataFrame.write_csv
 def write(self, path, **kw):
-    real(self, path, **kw); print("writing", file=sys.stderr, flush=True); time.sleep(30)
+    real(self, path, **kw); print("writing", file=sys.stderr, flush=True); time.sleep(60)
 pl.DataFrame.write_csv = write
 """
 
@@ -250,11 +250,12 @@ def test_many_writers_at_once(tmp_path):
             writing.write_aside(target, lambda aside: aside.write_text(text))
             assert target.read_text() in texts
 
-    threads = [threading.Thread(target=write, args=(text,)) for text in texts + texts]
+    threads = [threading.Thread(target=write, args=(text,), daemon=True) for text in texts + texts]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
     assert [p.name for p in tmp_path.iterdir()] == ["x.txt"]
 
 

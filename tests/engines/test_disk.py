@@ -236,7 +236,7 @@ def test_memory_stays_bounded(tmp_path):
             "print(Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0])\n"  # ru_maxrss begins with the parent's
         )
         done = subprocess.run(
-            [sys.executable, "-c", code, tmp_path / f"{tasks}.parquet"], capture_output=True, text=True, check=True
+            [sys.executable, "-c", code, tmp_path / f"{tasks}.parquet"], capture_output=True, text=True, check=True, timeout=120
         )
         peaks.append(int(done.stdout) / 1024)
     assert peaks[1] < 400
@@ -275,6 +275,7 @@ def test_killed_and_resumed_gives_the_same_bytes(tmp_path, model, what, at):
         capture_output=True,
         text=True,
         check=False,
+        timeout=120,
     )
     if not killed.returncode:
         pytest.skip(f"{model} has no such pass here")

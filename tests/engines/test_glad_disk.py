@@ -183,7 +183,9 @@ def test_memory_stays_bounded(tmp_path):
     for tasks in (30_000, 500_000):
         votes = qr.simulate(tasks=tasks, workers=50, votes_per_task=2, seed=1).votes
         encode(votes, tmp_path / f"{tasks}", plan=Plan(shard_votes=50_000))
-        done = subprocess.run([sys.executable, "-c", code, tmp_path / f"{tasks}"], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code, tmp_path / f"{tasks}"], capture_output=True, text=True, check=True, timeout=120
+        )
         peaks.append(int(done.stdout) / 1024)
     assert peaks[1] < 400
     assert peaks[1] - peaks[0] < 45  # in memory it is 75
@@ -245,7 +247,11 @@ def test_killed_and_resumed_gives_the_same_bytes(tmp_path, what, at):
     crowd.votes.write_parquet(tmp_path / "v.parquet")
     work, place = tmp_path / "work", replace(resolve("disk", 2), shard_votes=100, batch_votes=0)
     killed = subprocess.run(
-        [sys.executable, "-c", KILL, tmp_path / "v.parquet", work, what, str(at)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", KILL, tmp_path / "v.parquet", work, what, str(at)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     seen = []

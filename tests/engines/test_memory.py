@@ -37,7 +37,7 @@ def crowd(workers, labels, tasks=2000, per_task=5):
 )
 def test_told_is_about_what_is_taken(model, threads, what, size):
     asked = json.dumps([model, threads, "cpu", what, size])
-    done = subprocess.run([sys.executable, BENCHMARK, "--one", asked], stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run([sys.executable, BENCHMARK, "--one", asked], stdout=subprocess.PIPE, text=True, check=True, timeout=120)
     found = json.loads(done.stdout)
     assert 1 / 1.5 < found["told"] / found["taken"] < 1.5, found
 

@@ -140,7 +140,7 @@ def _ask(path: Path) -> dict[str, object]:
 
 
 def _stop(server: subprocess.Popen[str]) -> None:
-    server.communicate()
+    server.communicate(timeout=60)
 
 
 def _serve() -> None:
@@ -152,6 +152,7 @@ def _serve() -> None:
             said, told = Path(folder) / "said", Path(folder) / "told"
             child = os.fork()
             if not child:
+                signal.alarm(60)  # a file that makes a reader hang ends the child, and is told like a crash
                 os.dup2(os.open(said, os.O_CREAT | os.O_WRONLY), 2)
                 told.write_text(json.dumps(_try(line.rstrip("\n"))))
                 os._exit(0)

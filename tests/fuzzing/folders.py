@@ -50,7 +50,7 @@ def stop() -> None:
         server = _servers.pop()
         server.stdin.close()
         server.stdout.close()
-        server.wait()
+        server.wait(timeout=60)
 
 
 def serve() -> None:

@@ -254,5 +254,5 @@ def test_without_the_compiled_core_the_bytes_are_the_same(tmp_path):
         "import sys, warnings; sys.modules['quorate._core'] = None; warnings.simplefilter('ignore')\n"
         "import quorate as qr; qr.encode(sys.argv[1], sys.argv[2], duplicates='last')"
     )
-    subprocess.run([sys.executable, "-c", code, tmp_path / "v.csv", tmp_path / "slow"], check=True)
+    subprocess.run([sys.executable, "-c", code, tmp_path / "v.csv", tmp_path / "slow"], check=True, timeout=120)
     assert files(tmp_path / "fast") == files(tmp_path / "slow")

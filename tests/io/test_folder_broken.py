@@ -55,7 +55,11 @@ def test_killed_and_resumed_gives_the_same_bytes(tmp_path, what, at, suffix):
     plan = Plan(bits=3, partition_votes=200, held_votes=300, shard_votes=150)
     whole = encode(source, tmp_path / "whole", duplicates="last", plan=plan)
     killed = subprocess.run(
-        [sys.executable, "-c", KILL, source, tmp_path / "cut", what, str(at)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", KILL, source, tmp_path / "cut", what, str(at)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert not (tmp_path / "cut").exists()
@@ -130,7 +134,9 @@ def test_a_full_disk_for_real(tmp_path):
     """On a disk of two megabytes, where one can be had."""
     small = tmp_path / "small"
     small.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", small], capture_output=True, check=False).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", small], capture_output=True, check=False, timeout=120
+    ).returncode:
         pytest.skip("no disk can be mounted here")
     try:
         votes = qr.simulate(tasks=60_000, workers=50, seed=7).votes
@@ -139,7 +145,7 @@ def test_a_full_disk_for_real(tmp_path):
             encode(tmp_path / "v.parquet", small / "out")
         assert not (small / "out").exists()
     finally:
-        subprocess.run(["umount", small], check=True)
+        subprocess.run(["umount", small], check=True, timeout=120)
 
 
 @pytest.mark.parametrize(

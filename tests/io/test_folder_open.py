@@ -4,6 +4,7 @@ import copy
 import os
 import pickle
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -76,7 +77,7 @@ def test_open_votes_outlive_their_folder(tmp_path, monday, tuesday, engine):
 def test_another_process_encodes_anew(tmp_path, monday):
     right = qr.aggregate(monday, engine="disk")
     code = "import sys, quorate as qr; qr.encode(qr.simulate(tasks=300, workers=20, labels=4, seed=9).votes, sys.argv[1])"
-    subprocess.run([sys.executable, "-c", code, tmp_path / "v"], check=True)
+    subprocess.run([sys.executable, "-c", code, tmp_path / "v"], check=True, timeout=120)
     for engine in ENGINES:
         assert same(qr.aggregate(monday, engine="disk"), right)
         assert (
@@ -118,6 +119,8 @@ def test_votes_cross_a_fork(monday, tmp_path):
     encode(crowd(DAYS["fewer"]), tmp_path / "v")
     child = os.fork()
     if not child:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(60)  # a lock that another thread held is held for ever here
         os._exit(0 if int(monday.row.sum()) == int(sum(int(row.sum()) for _, _, row in monday.parts())) else 1)
     assert os.waitpid(child, 0)[1] == 0
 
@@ -229,7 +232,7 @@ def encode_elsewhere(votes, folder):
     """Encode without opening the result, which would count as a call."""
     votes.write_parquet(folder.parent / "v.parquet")
     code = "import sys, quorate as qr; qr.encode(sys.argv[1], sys.argv[2])"
-    subprocess.run([sys.executable, "-c", code, folder.parent / "v.parquet", folder], check=True)
+    subprocess.run([sys.executable, "-c", code, folder.parent / "v.parquet", folder], check=True, timeout=120)
 
 
 class Killed(BaseException):

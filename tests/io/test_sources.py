@@ -111,7 +111,9 @@ def test_duckdb_relations(tmp_path):
         "votes = duckdb.sql(f\"select * from '{sys.argv[1]}'\")\n"
         "qr.aggregate(votes).labels.write_parquet(sys.argv[2])\n"
     )
-    subprocess.run([sys.executable, "-c", code, tmp_path / "v.parquet", tmp_path / "l.parquet"], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "v.parquet", tmp_path / "l.parquet"], check=True, capture_output=True, timeout=120
+    )
     got = pl.read_parquet(tmp_path / "l.parquet")
     assert got.sort("task").equals(WANTED.sort("task"))
 

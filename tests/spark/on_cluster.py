@@ -42,16 +42,18 @@ def where(_):
 
 def fit_and_kill(spark, frame, engine):
     """Fits, and kills an executor while a stage of a pass runs."""
-    application, begun, told = spark.sparkContext.applicationId, threading.Event(), {}
+    application, begun, ended, told = spark.sparkContext.applicationId, threading.Event(), threading.Event(), {}
 
     def kill():
         begun.wait()
         tracker = spark.sparkContext.statusTracker()
-        while True:
+        while not ended.is_set():  # a fit may be over before a stage is seen at work
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
             if any(stage is not None and stage.numActiveTasks for stage in stages):
                 break
             time.sleep(0.002)
+        else:
+            return
         told["before"] = executors(application)
         told["killed"] = told["before"][0]
         os.kill(told["killed"], signal.SIGKILL)
@@ -59,7 +61,10 @@ def fit_and_kill(spark, frame, engine):
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
     result = qr.aggregate(frame, engine=engine, max_iter=MOST, progress=lambda _: begun.set())
-    killer.join()
+    ended.set()
+    killer.join(60)
+    if "killed" not in told:
+        raise TimeoutError("no stage of a pass was seen at work, so no executor was killed in one")
     told["after"] = executors(application)
     told["labels"] = dict(result.labels_frame().select("task", "label").iter_rows())
     told["changed"] = [row.labels_changed for row in result.fit.trace]

@@ -51,7 +51,9 @@ def environment(**more):
 
 
 def run(command, **more):
-    done = subprocess.run([str(c) for c in command], env=environment(**more), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [str(c) for c in command], env=environment(**more), capture_output=True, text=True, check=False, timeout=240
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return done
 

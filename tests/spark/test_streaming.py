@@ -173,7 +173,7 @@ def test_bad_votes(spark, tmp_path):
         stream(tmp_path).run(votes(spark, tmp_path))
     query = stream(tmp_path).start(votes(spark, tmp_path), availableNow=True)
     with pytest.raises(Exception, match="InputError: batch 0: a vote has no task"):  # Spark's own error has it, too
-        query.awaitTermination()
+        query.awaitTermination(120)
     done = stream(tmp_path, bad="skip").run(votes(spark, tmp_path))
     assert (done.votes, done.abstentions, done.skipped) == (1, 1, 2)
     with pytest.raises(qr.InputError, match="the label column 'label' holds double: cast it"):
@@ -239,12 +239,15 @@ def test_command_takes_what_comes_until_it_is_interrupted(tmp_path):
     drop(tmp_path / "votes", 0, [("t1", "w1", "a")])
     command = [sys.executable, "-m", "quorate", "stream", "votes/*.csv", "--labels", "a,b", "--state", "state", "-o", "out.csv"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
-        for number in range(2):
-            if number:
-                drop(tmp_path / "votes", number, [("t1", "w2", "a")])
-            wait_for(tmp_path / "state" / f"online-{number:09d}.quorate")
-        running.send_signal(signal.SIGINT)
-        told = running.communicate(timeout=60)[1]
+        try:
+            for number in range(2):
+                if number:
+                    drop(tmp_path / "votes", number, [("t1", "w2", "a")])
+                wait_for(tmp_path / "state" / f"online-{number:09d}.quorate")
+            running.send_signal(signal.SIGINT)
+            told = running.communicate(timeout=60)[1]
+        finally:
+            running.kill()  # else leaving the block would wait for a command that takes votes for ever
     assert running.returncode == 0
     assert told.endswith("batches: 2, votes: 2; decisions are in out.csv\n")
     parts = [next(tmp_path.glob(f"out.csv/batch_id={number}/part-*")).read_text() for number in range(2)]
