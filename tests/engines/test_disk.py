@@ -27,6 +27,7 @@ from quorate.io.folder.build import encode
 from quorate.io.folder.job import Plan
 from quorate.io.folder.opened import EncodedVotes
 from quorate.kernels import cpu
+from same_fit import EXACT
 from sealed import forge_checkpoint
 from strategies import crowds
 
@@ -84,8 +85,11 @@ def test_every_model_and_every_figure(tmp_path, model, engine):
     same(here, there)
     assert len(list(here.label_batches())) == len(here.votes.shards)
     same(fitted(here.votes, model, "cpu"), there)  # the folder in memory: one piece of figures, many parts of tasks
-    assert here.confusion("w3").equals(there.confusion("w3")) or model not in ("mv", "fds")
-    assert here.learned().knowledge.counts.shape == there.learned().knowledge.counts.shape
+    np.testing.assert_allclose(here.confusion_matrix("w3"), there.confusion_matrix("w3"), atol=0 if model in EXACT else 1e-9)
+    known, expected = here.learned().knowledge, there.learned().knowledge
+    assert known.workers.texts() == expected.workers.texts()
+    assert np.array_equal(known.row_label, expected.row_label)
+    np.testing.assert_allclose(known.counts, expected.counts, atol=1e-9)
 
 
 @pytest.mark.parametrize("model", ["mv", "fds", "ds", "iwmv"])
@@ -277,8 +281,6 @@ def test_killed_and_resumed_gives_the_same_bytes(tmp_path, model, what, at):
         check=False,
         timeout=120,
     )
-    if not killed.returncode:
-        pytest.skip(f"{model} has no such pass here")
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     seen = []
     again = replace(place, work=work, resume=True, report=lambda name, done, total: seen.append(name))
