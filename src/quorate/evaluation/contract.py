@@ -166,7 +166,7 @@ def long_tasks_do_not_underflow(model: str, engine: str | Engine) -> None:
     task = np.concatenate([np.zeros(30_000, int), rng.integers(1, 300, size=3000)])
     right = rng.random(33_000) < 0.7
     label = np.where(right, task % 3, rng.integers(3, size=33_000))
-    frame = _fit(model, {"task": task, "worker": worker, "label": label}, engine).labels_frame()
+    frame = _fit(model, {"task": task, "worker": worker, "label": label}, engine, **_briefly(model)).labels_frame()
     assert frame["confidence"].is_finite().all(), "a confidence is no number"
     assert dict(frame.select("task", "label").iter_rows())[0] == 0, "the task of 30,000 votes has another label than most of them"
 
@@ -174,7 +174,7 @@ def long_tasks_do_not_underflow(model: str, engine: str | Engine) -> None:
 def many_labels_work(model: str, engine: str | Engine) -> None:
     """300 labels."""
     crowd = simulate(tasks=900, workers=12, labels=300, votes_per_task=4, skill=0.8, seed=13)
-    accuracy = evaluate(_fit(model, crowd.votes, engine), crowd.truth).accuracy
+    accuracy = evaluate(_fit(model, crowd.votes, engine, **_briefly(model)), crowd.truth).accuracy
     assert accuracy > 0.85, f"the accuracy is {accuracy}"
 
 
@@ -306,6 +306,11 @@ def _fit(model: str, votes: Votes | Source, engine: str | Engine, **options: flo
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)  # slow convergence is not what is checked
         return MODELS[model](**cast(Any, options)).fit(votes, engine=engine)
+
+
+def _briefly(model: str) -> dict[str, float]:
+    """Return options for few iterations, where what is checked shows in each of them."""
+    return {"max_iter": 3} if "max_iter" in MODELS[model].options() else {}
 
 
 def _labels(result: Result) -> dict[object, object]:
