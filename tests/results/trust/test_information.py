@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 
 import oracle_trust as naive
 import quorate as qr
-from quorate.results.trust.ballots import Ballots
-from quorate.results.trust.kinds import compare, expected, kinds, mutual_information
-from quorate.results.trust.posterior import of_labels, settle, tally
+from quorate.results.trust.posterior import Ballots, compare, expected, kinds, mutual_information, of_labels, settle, tally
 from strategies import crowds
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import quorate as qr
-from quorate.results.trust.intervals import population
+from quorate.results.trust.verdicts import population
 
 pytestmark = pytest.mark.filterwarnings("ignore::quorate.NotConverged")  # slow convergence is not what is looked at
 

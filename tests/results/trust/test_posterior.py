@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 import oracle_trust as naive
 import quorate as qr
-from quorate.results.trust.ballots import Ballots
-from quorate.results.trust.posterior import judge_tasks, of_labels, settle, tally
+from quorate.results.trust.posterior import Ballots, of_labels, settle, tally, update_posterior
 from strategies import crowds
 
 
@@ -22,7 +21,7 @@ def test_a_pass_equals_the_naive_one(rows, seed):
     posterior = np.random.default_rng(seed).dirichlet(np.ones(shape[0]), shape[1]).T.astype(np.float32)
     expected = naive.judged(rows, as_dict(votes, posterior), votes.labels.ids())
     ballots = Ballots.of(votes)
-    judge_tasks(ballots, tally(ballots, posterior), posterior)  # in place, as passes do
+    update_posterior(ballots, tally(ballots, posterior), posterior)  # in place, as passes do
     for task, line in as_dict(votes, posterior).items():
         assert line == pytest.approx(expected[task], abs=2e-4)
 
@@ -54,21 +53,21 @@ def test_known_tasks_keep_their_label():
     assert ((posterior[:, ~known] > 0.01) & (posterior[:, ~known] < 0.99)).any()
 
 
-def test_pieces_cut_between_tasks(monkeypatch):
+def test_chunks_cut_between_tasks(monkeypatch):
     votes = qr.read(qr.simulate(tasks=40, workers=10, labels=3, votes_per_task=(1, 6), seed=2).votes)
     whole = Ballots.of(votes)
     labels = qr.aggregate(votes).fit.outcome.labels
     expected = settle(whole, of_labels(labels, 3))
-    monkeypatch.setattr("quorate.results.trust.ballots.PIECE", 7)
-    assert len(list(whole.pieces())) > 10
+    monkeypatch.setattr("quorate.results.trust.posterior.CHUNK_VOTES", 7)
+    assert len(list(whole.chunks())) > 10
     assert settle(whole, of_labels(labels, 3)) == pytest.approx(expected, abs=1e-6)
 
 
 def test_votes_that_nobody_cast_beside_tell_nothing():
     votes = qr.read([("t", "a", "x"), ("u", "a", "x"), ("u", "b", "y"), ("v", "b", "x"), ("v", "b", "y")])
     ballots = Ballots.of(votes)
-    assert ballots.telling().tolist() == [False, True, False]
-    assert ballots.telling(np.array([True, False, False])).tolist() == [True, True, False]
-    some = ballots.of_tasks(ballots.telling())
+    assert ballots.informative().tolist() == [False, True, False]
+    assert ballots.informative(np.array([True, False, False])).tolist() == [True, True, False]
+    some = ballots.of_tasks(ballots.informative())
     assert some.task_ptr.tolist() == [0, 2]
     assert some.per_worker.tolist() == [1, 1]

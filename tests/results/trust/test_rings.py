@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import quorate as qr
-from quorate.results.trust.ballots import Ballots
-from quorate.results.trust.copies import LINK, Ballot, Pairs, contract, partners, prove, rings, same_answers
+from quorate.results.trust.copies import MIN_LINK, ComparedVotes, Pairs, join_greedily, partners, prove, rings, same_answers
+from quorate.results.trust.posterior import Ballots
 
 
 def naive_contract(n, evidence):
@@ -19,7 +19,7 @@ def naive_contract(n, evidence):
 
     while len(groups) > 1:
         a, b = max(itertools.combinations(groups, 2), key=lambda pair: between(*pair))
-        if between(a, b) <= LINK:
+        if between(a, b) <= MIN_LINK:
             break
         groups = [g for g in groups if g not in (a, b)] + [a | b]
     return {frozenset(g) for g in groups if len(g) > 1}
@@ -31,14 +31,14 @@ def test_joining_equals_the_naive_one(n, seed):
     found = [pair for pair in itertools.combinations(range(n), 2) if rng.random() < 0.7]
     evidence = {pair: float(e) for pair, e in zip(found, rng.normal(0, 4, len(found)), strict=True)}
     first, second = (np.array([p[k] for p in found], np.int64) for k in (0, 1))
-    groups = contract(n, first, second, np.array(list(evidence.values())))
+    groups = join_greedily(n, first, second, np.array(list(evidence.values())))
     assert {frozenset(g.tolist()) for g in groups} == naive_contract(n, evidence)
 
 
 def ballot_of(rows, gain=2.0, chance=0.1):
     """(task, worker, label) in codes, each answer with the same gain."""
     task, worker, label = (np.array(part, np.int64) for part in zip(*sorted(rows), strict=True))
-    return Ballot(task, worker, label, np.full(len(task), chance), np.full(len(task), gain))
+    return ComparedVotes(task, worker, label, np.full(len(task), chance), np.full(len(task), gain))
 
 
 def test_proof_counts_an_answer_once_however_many_gave_it():
@@ -86,5 +86,5 @@ def test_repeated_answers_of_a_ring_are_told_from_others():
 
 def test_without_workers_or_pairs_there_are_no_rings():
     nobody = Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
-    empty = Ballot(*(np.zeros(0, np.int64) for _ in range(3)), np.zeros(0), np.zeros(0))
+    empty = ComparedVotes(*(np.zeros(0, np.int64) for _ in range(3)), np.zeros(0), np.zeros(0))
     assert rings(empty, nobody, -3.0, 4).tolist() == [-1] * 4

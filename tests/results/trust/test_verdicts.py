@@ -172,8 +172,8 @@ def test_labels_do_not_pay(monkeypatch):
 
 
 def test_what_is_too_large_to_look_at_is_said(monkeypatch, caplog):
-    monkeypatch.setattr("quorate.results.trust.verdicts.LARGEST", 3)
-    with caplog.at_level(logging.WARNING, "quorate.results.trust.verdicts"):
+    monkeypatch.setattr("quorate.results.trust.copies.MAX_NUMBERS", 3)
+    with caplog.at_level(logging.WARNING, "quorate.results.trust.copies"):
         result = qr.aggregate([("t", "a", "x"), ("t", "b", "y"), ("u", "b", "y")])
         workers = result.workers
     assert "2 tasks and 2 rows x 2 labels are too many" in caplog.text
@@ -183,10 +183,10 @@ def test_what_is_too_large_to_look_at_is_said(monkeypatch, caplog):
 
 
 def test_what_would_not_fit_in_memory_is_refused_with_the_estimate(monkeypatch, caplog):
-    monkeypatch.setattr("quorate.results.trust.verdicts.available", lambda: 100_000)
-    with caplog.at_level(logging.WARNING, "quorate.results.trust.verdicts"):
+    monkeypatch.setattr("quorate.results.trust.copies.available", lambda: 100_000)
+    with caplog.at_level(logging.WARNING, "quorate.results.trust.copies"):
         workers = qr.aggregate(qr.simulate(tasks=500, workers=10, labels=50, seed=1).votes).workers
-    assert "no intervals and verdicts: they need about" in caplog.text
+    assert "no intervals, verdicts and copies: they need about" in caplog.text
     assert "but 0.1 MiB are free: merge rare labels, drop workers with few votes" in caplog.text
     assert workers["accuracy_low"].is_nan().all()
     assert workers["accuracy"].is_not_nan().all()
@@ -197,11 +197,11 @@ def test_blocks_of_workers_and_tasks_change_nothing(monkeypatch, workers, votes_
     crowd = qr.simulate(tasks=900, workers=workers, labels=4, votes_per_task=votes_per_task, colluders=0.1, spammers=0.1, seed=3)
     votes = qr.read(crowd.votes)
     whole = qr.aggregate(votes)
-    monkeypatch.setattr("quorate.results.trust.kinds.SAMPLE", 40)  # every seventh worker, and so on
+    monkeypatch.setattr("quorate.results.trust.posterior.MAX_SAMPLED_WORKERS", 40)  # every seventh worker, and so on
     sampled = qr.aggregate(votes).workers
-    for module in ("ballots", "kinds", "intervals"):
-        monkeypatch.setattr(f"quorate.results.trust.{module}.WORKERS", 37)
-    monkeypatch.setattr("quorate.results.trust.posterior.CELLS", 2000)
+    for module in ("posterior", "verdicts"):
+        monkeypatch.setattr(f"quorate.results.trust.{module}.CHUNK_WORKERS", 37)
+    monkeypatch.setattr("quorate.results.trust.posterior.MAX_CELLS", 2000)
     parts = qr.aggregate(votes)
     numbers = [name for name, kind in sampled.schema.items() if kind.is_numeric()]
     assert parts.workers.drop(numbers).equals(sampled.drop(numbers))

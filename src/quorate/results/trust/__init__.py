@@ -1,6 +1,6 @@
-"""How far each worker can be trusted, told from the votes and the labels of a fit: arrays in, arrays out.
+"""How far each worker can be trusted, from the votes and the labels of a fit: arrays in, arrays out.
 
-`assess` is the way in. It takes the labels of any model as a start, makes posteriors of its own that are as sure as
-they are right (`posterior`), and tells from these: intervals (`intervals`), what answers say about the truth
-(`kinds`), who shares answers (`copies`), and a word for each worker (`verdicts`).
+`assess` is the way in. It starts from the labels of any model and computes posteriors of its own that are as sure as they
+are right (`posterior`). From these it finds who copies whom (`copies`), and a word for each worker with its intervals
+(`verdicts`).
 """
