@@ -53,7 +53,7 @@ def test_json(quorate, panel):
     code, out, _ = quorate("agreement", panel / "votes.csv", "--json", "--resamples", 50, "--seed", 3, "--confidence", 0.5)
     document = json.loads(out)
     assert code == 0
-    assert (document["resamples"], document["confidence"], document["reference"]) == (50, 0.5, "fds, one voice per ring")
+    assert (document["resamples"], document["confidence"], document["reference"]) == (50, 0.5, "fds, one vote per ring")
     assert document["rings"] == [["w0", "w1", "w2"]]
     assert document["alpha"]["low"] < document["alpha"]["value"] < document["alpha"]["high"]
     assert document["copying"][0]["worker_a"] == "w0"

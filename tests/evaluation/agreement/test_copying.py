@@ -7,10 +7,7 @@ import numpy as np
 import pytest
 
 import quorate as qr
-from quorate.evaluation.agreement import copies as copying
-from quorate.evaluation.agreement.pairs import VotePairs
-from quorate.evaluation.agreement.panel import one_voice
-from quorate.evaluation.agreement.reference import Reference
+from quorate.evaluation.agreement.pairs import COPY_SHARES, VotePairs, common_answers, figures, pair_tables
 
 
 def rings_of(crowd):
@@ -35,7 +32,45 @@ RINGS = {
     "repeated votes": {"tasks": 2000, "workers": 20, "colluders": 0.2, "ring": 4, "repeats": 0.2},
     "a panel": {"tasks": 300, "workers": 9, "votes_per_task": 9, "colluders": 0.34, "ring": 3},
     "a panel outvoted": {"tasks": 500, "workers": 9, "votes_per_task": 9, "colluders": 0.56, "ring": 5},
+    "few votes": {"tasks": 300, "workers": 20, "colluders": 0.2, "ring": 4},
+    "two labels, few votes": {"tasks": 400, "workers": 20, "labels": 2, "colluders": 0.2, "ring": 4},
+    "all kinds": {"tasks": 300, "workers": 20, "votes_per_task": 7, "spammers": 0.1, "adversaries": 0.1, "colluders": 0.2},
+    "skilled": {"tasks": 500, "workers": 12, "votes_per_task": 6, "skill": 0.9, "skill_spread": 0.05, "colluders": 0.34},
+    "rare labels": {"tasks": 800, "workers": 15, "label_weights": [8, 1, 1], "colluders": 0.2, "ring": 3},
+    "a large ring": {"tasks": 400, "workers": 20, "votes_per_task": 6, "colluders": 0.4, "ring": 8},
 }
+HARD = {  # too few votes to find them all
+    "many workers": {"tasks": 1000, "workers": 100, "colluders": 0.1, "ring": 5},
+    "four labels": {"tasks": 300, "workers": 30, "labels": 4, "colluders": 0.2, "ring": 3},
+}
+
+
+def copies_of(workers):
+    """The workers who are called copies."""
+    return sorted(workers.filter(verdict="copy")["worker"])
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("name", [*RINGS, *HARD])
+def test_agreement_and_workers_name_the_same_copies(name, seed):
+    crowd = qr.simulate(**(RINGS | HARD)[name], seed=seed)
+    found = agreement(crowd.votes)
+    workers = qr.aggregate(crowd.votes).workers
+    assert sorted(w for ring in found.rings for w in ring) == copies_of(workers)
+    ring_of = {w: ring for ring in found.rings for w in ring}
+    assert all(c in ring_of[w] for w, c in workers.filter(verdict="copy").select("worker", "copies").iter_rows())
+    if name in RINGS:
+        assert copies_of(workers) == sorted(crowd.workers.filter(kind="colluder")["worker"])
+
+
+@pytest.mark.parametrize("known", [60, 300])
+@pytest.mark.parametrize("model", ["fds", "ds", "mv"])
+def test_truth_is_gold_to_both(model, known):
+    crowd = qr.simulate(tasks=300, workers=30, labels=4, colluders=0.2, ring=3, seed=2)
+    truth = crowd.truth.head(known)
+    found = agreement(crowd.votes, truth=truth, model=model)
+    assert found.reference == "truth"
+    assert sorted(w for ring in found.rings for w in ring) == copies_of(qr.aggregate(crowd.votes, model, gold=truth).workers)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -93,11 +128,11 @@ def test_spammers_with_the_same_habit_are_no_ring():
         assert qr.agreement(crowd.votes, truth=truth, resamples=0).rings == ()
 
 
-def test_half_copied_answers_are_measured():
+def test_partly_copied_answers_are_measured():
     rng = np.random.default_rng(4)
     crowd = qr.simulate(tasks=2000, workers=6, votes_per_task=6, skill=0.7, seed=4)
     said = {(t, w): k for t, w, k in crowd.votes.iter_rows()}
-    for share, found_at_all in ((0.3, False), (0.8, True)):
+    for share, found_at_all in ((0.3, False), (0.6, False), (0.9, True)):
         votes = []
         for (t, w), k in said.items():
             copied = w == "w1" and rng.random() < share
@@ -139,7 +174,7 @@ def test_the_odds_are_those_of_the_formula():
     votes, truth = crowd.votes.rows(), dict(crowd.truth.rows())
     found = agreement(votes, truth=truth)
     row = found.copying.row(0, named=True)
-    by_share = [naive_log_odds(votes, truth, row["worker_a"], row["worker_b"], c) for c in copying.TRIED]
+    by_share = [naive_log_odds(votes, truth, row["worker_a"], row["worker_b"], c) for c in COPY_SHARES]
     expected = math.log(sum(math.exp(x) for x in by_share) / len(by_share))
     assert row["log10_odds"] * math.log(10) == pytest.approx(expected, rel=1e-9)
     both = {(t, w): k for t, w, k in votes}
@@ -165,27 +200,50 @@ def test_truth_of_some_tasks_only():
 
 def test_repeated_votes_are_no_evidence():
     votes = qr.read([("t", "a", "x")] * 30 + [("t", "b", "x")] * 30 + [("t", "c", "y")] + [("u", "a", "y"), ("u", "c", "y")])
-    once = VotePairs(votes).once()
+    pairs = VotePairs(votes)
+    once = pairs.once()
     assert (len(once.votes), once.repeats) == (5, 0)
     assert once.votes.task_ptr.tolist() == [0, 3, 5]
-    seen = copying.gather(once, Reference(np.array([1, 1]), "truth"))
-    assert seen.shared.tolist() == [1, 2, 1]
-    assert seen.same_wrong().tolist() == [1, 0, 0]
+    common = common_answers(once, np.array([1, 1]), figures(pair_tables(pairs)))
+    assert common.shared.tolist() == [1, 2, 1]
+    assert common.same_wrong.tolist() == [1, 0, 0]
     assert qr.agreement(votes).rings == ()
 
 
-def test_a_ring_has_one_vote_per_task():
-    votes = qr.read([(1, "a", "x"), (1, "b", "x"), (1, "c", "y"), (2, "b", "y"), (3, "a", "x"), (3, "c", "x")])
-    heard = one_voice(votes, np.array([0, 0, 2]))
-    assert heard.task_ptr.tolist() == [0, 2, 3, 5]
-    assert votes.workers.texts() == ["a", "b", "c"]
-    assert heard.row_worker()[heard.row].tolist() == [0, 2, 1, 0, 2]
+def test_each_ring_has_one_vote_in_the_labels():
+    crowd = qr.simulate(tasks=500, workers=9, votes_per_task=9, colluders=0.56, ring=5, seed=1)
+    found = agreement(crowd.votes)
+    assert found.reference == "fds, one vote per ring"
+    by_truth = agreement(crowd.votes, truth=crowd.truth)
+    by_fit = agreement(crowd.votes, truth=qr.aggregate(crowd.votes))  # the labels of the ring, which outvotes the others
+    assert abs(found.effective_votes - by_truth.effective_votes) < 0.2
+    assert abs(by_fit.effective_votes - by_truth.effective_votes) > 0.5
+
+
+def test_a_truth_that_nobody_gave_is_no_gold():
+    crowd = qr.simulate(tasks=300, workers=9, votes_per_task=9, colluders=0.34, ring=3, seed=1)
+    nowhere = dict.fromkeys(crowd.truth["task"], "elsewhere")
+    for model in ("fds", None):
+        found = agreement(crowd.votes, truth=nowhere, model=model)
+        assert found.rings == (("w0", "w1", "w2"),)
+        assert found.copying["same_wrong"].to_list() == [300] * 3
+
+
+def test_without_memory_nobody_is_called_a_copy(monkeypatch, caplog):
+    crowd = qr.simulate(tasks=300, workers=9, votes_per_task=9, colluders=0.34, ring=3, seed=1)
+    monkeypatch.setattr("quorate.results.trust.copies.available", lambda: 1000)
+    found = qr.agreement(crowd.votes, resamples=0)
+    assert "no intervals, verdicts and copies" in caplog.text
+    assert found.rings == ()
+    assert not found.pairs["copies"].any()
+    assert found.pairs["same_wrong"].null_count() == 0
 
 
 def test_real_judges_and_real_crowds(data_dir):
     judges = agreement(data_dir / "llmbar_natural" / "votes.csv", truth=data_dir / "llmbar_natural" / "truth.csv")
     assert judges.votes_per_task > 80
     assert judges.effective_votes < 8  # prompts of the same models
-    assert len(judges.copies) > 100
+    assert len(judges.copies) > 30
+    assert all(len({judge.split("/")[0] for judge in ring}) == 1 for ring in judges.rings)
     for name in ("bm", "rte", "labelme"):
         assert agreement(data_dir / name / "votes.csv", truth=data_dir / name / "truth.csv").rings == ()

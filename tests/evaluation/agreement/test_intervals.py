@@ -7,12 +7,10 @@ import numpy as np
 import pytest
 
 import quorate as qr
-from quorate.evaluation.agreement import pair_means
-from quorate.evaluation.agreement import pairs as tally
-from quorate.evaluation.agreement import pairs as vote_pairs
-from quorate.evaluation.agreement import sums as atoms
-from quorate.evaluation.agreement.pairs import figures, tables
-from quorate.evaluation.agreement.resample import Estimate
+from quorate.evaluation.agreement import coefficients
+from quorate.evaluation.agreement import pairs as of_pairs
+from quorate.evaluation.agreement.coefficients import Estimate
+from quorate.evaluation.agreement.pairs import figures, pair_tables
 
 NAMES = ("percent", "cohen", "scott", "fleiss", "alpha", "ac1", "ac2_linear", "ac2_quadratic")
 
@@ -52,7 +50,7 @@ def test_intervals_are_those_of_tasks_drawn_with_replacement(draw, level):
 def test_groups_of_tasks_give_the_same_figures_and_nearly_the_same_intervals(draw, monkeypatch):
     votes = draw(2, tasks=1500, workers=5)
     exact = qr.agreement(votes, level="ordinal", model=None)
-    monkeypatch.setattr(atoms, "MOST", 256)
+    monkeypatch.setattr(coefficients, "MAX_UNITS", 256)
     grouped = qr.agreement(votes, level="ordinal", model=None)
     for name in NAMES:
         assert getattr(grouped, name) == pytest.approx(getattr(exact, name), rel=1e-12)
@@ -62,17 +60,17 @@ def test_groups_of_tasks_give_the_same_figures_and_nearly_the_same_intervals(dra
 def test_equal_tasks_are_drawn_as_one_pattern(draw):
     votes = qr.read(draw(2, tasks=1500, workers=3, labels=2, missing=0))
     rng = np.random.default_rng(0)
-    found = atoms.by_pattern(votes, 9, rng)
+    found = coefficients.by_pattern(votes, 9, rng)
     assert len(found) == 4  # 3 votes for two labels
     assert found.sizes.sum() == 1500
-    assert len(atoms.by_pattern(votes, 1 << 30, rng)) == 4
-    assert len(atoms.by_task(1500, 9, rng)) == 1500
-    assert np.ptp(np.bincount(atoms.by_task(1500, 1 << 17, rng).atom)) <= 1
+    assert len(coefficients.by_pattern(votes, 1 << 30, rng)) == 4
+    assert len(coefficients.by_task(1500, 9, rng)) == 1500
+    assert np.ptp(np.bincount(coefficients.by_task(1500, 1 << 17, rng).unit)) <= 1
 
 
 def test_patterns_that_need_too_many_digits_are_not_told_apart():
     votes = qr.read([(t, w, f"l{(t * w) % 40}") for t in range(30) for w in range(4)])
-    assert atoms._patterns(votes) is None
+    assert coefficients._patterns(votes) is None
     assert qr.agreement(votes).percent.low >= 0
 
 
@@ -100,12 +98,12 @@ def test_wider_confidence_is_wider(draw):
 def test_influence_widths_are_those_of_the_bootstrap(draw, monkeypatch):
     votes = draw(5, tasks=400, workers=6)
     drawn = qr.agreement(votes, resamples=4000)
-    monkeypatch.setattr(pair_means, "SMALL", 0)
+    monkeypatch.setattr(of_pairs, "MAX_RESAMPLED", 0)
     computed = qr.agreement(votes)
     names = ("cohen", "scott")
     assert (computed.cohen, computed.scott) == (drawn.cohen, drawn.scott)
     assert np.all(np.abs(widths(computed, names) / widths(drawn, names) - 1) < 0.1)
-    monkeypatch.setattr(tally, "DENSE", 0)
+    monkeypatch.setattr(of_pairs, "MAX_DENSE_KEYS", 0)
     assert np.allclose(intervals(qr.agreement(votes), names), intervals(computed, names), atol=1e-6)
 
 
@@ -118,9 +116,9 @@ def test_influence_is_what_one_more_copy_of_a_task_does(draw):
         return np.array([found.cohen, found.scott])
 
     read = qr.read(votes)
-    pairs = vote_pairs.VotePairs(read)
-    cells = tables(pairs)
-    moved = pair_means.influence(pairs, cells, figures(cells))
+    pairs = of_pairs.VotePairs(read)
+    cells = pair_tables(pairs)
+    moved = of_pairs.influence(pairs, cells, figures(cells))
     assert np.allclose(moved.sum(axis=0), 0, atol=1e-6)
     base = means(many)
     for code in (0, 7, 20):

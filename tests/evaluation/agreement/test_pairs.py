@@ -10,10 +10,8 @@ import pyarrow as pa
 import pytest
 
 import quorate as qr
-from quorate.evaluation.agreement import figures, panel
-from quorate.evaluation.agreement import pairs as tally
-from quorate.evaluation.agreement import pairs as vote_pairs
-from quorate.evaluation.agreement.pairs import Tally
+from quorate.evaluation.agreement import agreement, figures, pairs
+from quorate.evaluation.agreement.pairs import KeyCounts
 
 
 def table(found):
@@ -29,33 +27,33 @@ def votes(draw):
 @pytest.mark.parametrize("block", [1, 7, 50])
 def test_blocks_of_any_size_give_the_same(votes, monkeypatch, block):
     whole = table(qr.agreement(votes))
-    monkeypatch.setattr(vote_pairs, "BLOCK", block)
+    monkeypatch.setattr(pairs, "BLOCK_PAIRS", block)
     assert table(qr.agreement(votes)).equals(whole)
 
 
 def test_sorted_tallies_give_the_same(votes, monkeypatch):
     dense = qr.agreement(votes)
-    monkeypatch.setattr(tally, "DENSE", 0)
-    monkeypatch.setattr(tally, "PENDING", 5)
-    monkeypatch.setattr(vote_pairs, "BLOCK", 20)
+    monkeypatch.setattr(pairs, "MAX_DENSE_KEYS", 0)
+    monkeypatch.setattr(pairs, "MAX_PENDING_KEYS", 5)
+    monkeypatch.setattr(pairs, "BLOCK_PAIRS", 20)
     sparse = qr.agreement(votes)
     assert table(sparse).equals(table(dense))
     assert (sparse.cohen, sparse.scott) == (dense.cohen, dense.scott)
 
 
 def test_a_tally_counts_large_keys(monkeypatch):
-    monkeypatch.setattr(tally, "PENDING", 2)
-    counting = Tally(1 << 60)
+    monkeypatch.setattr(pairs, "MAX_PENDING_KEYS", 2)
+    counting = KeyCounts(1 << 60)
     for keys in ([1 << 59, 3, 3], [5], [3, 1 << 59], []):
         counting.add(np.array(keys, np.int64))
     assert [part.tolist() for part in counting.counts()] == [[3, 5, 1 << 59], [3, 1, 2]]
-    empty = Tally(1 << 60)
+    empty = KeyCounts(1 << 60)
     assert [part.tolist() for part in empty.counts()] == [[], []]
 
 
 def test_too_many_pairs_leave_the_other_figures(votes, monkeypatch):
     whole = qr.agreement(votes)
-    monkeypatch.setattr(panel, "MOST_VOTE_PAIRS", 100)
+    monkeypatch.setattr(agreement, "MAX_VOTE_PAIRS", 100)
     found = qr.agreement(votes)
     assert "more than 100: look at a sample" in found.without_pairs
     assert math.isnan(found.cohen)
@@ -69,8 +67,8 @@ def test_too_many_pairs_leave_the_other_figures(votes, monkeypatch):
 
 
 def test_too_many_cells_leave_the_other_figures(votes, monkeypatch):
-    monkeypatch.setattr(tally, "DENSE", 0)
-    monkeypatch.setattr(tally, "MOST", 10)
+    monkeypatch.setattr(pairs, "MAX_DENSE_KEYS", 0)
+    monkeypatch.setattr(pairs, "MAX_KEYS", 10)
     assert "more than 10 cells: look at a sample" in qr.agreement(votes).without_pairs
 
 
@@ -81,7 +79,7 @@ def test_pairs_may_be_left_out(votes):
 
 
 def test_a_matrix_of_many_workers_is_refused(votes, monkeypatch):
-    monkeypatch.setattr(figures, "MOST_IN_MATRIX", 7)
+    monkeypatch.setattr(figures, "MAX_MATRIX_WORKERS", 7)
     found = qr.agreement(votes)
     with pytest.raises(qr.InputError, match="8 workers has 64 cells: use pairs"):
         found.matrix  # noqa: B018

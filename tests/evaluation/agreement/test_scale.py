@@ -6,7 +6,7 @@ import pytest
 
 import quorate as qr
 from quorate.data.vocabulary import Vocabulary
-from quorate.evaluation.agreement.scale import scale_of
+from quorate.evaluation.agreement.coefficients import scale_of
 
 
 def ranks(labels):

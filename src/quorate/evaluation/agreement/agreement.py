@@ -1,30 +1,62 @@
-"""One call from votes to how far their workers agree."""
+"""One call from votes to how far their workers agree, and what their errors have in common."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 import numpy as np
+import polars as pl
+from numpy.typing import NDArray
 
 from quorate.data import options
 from quorate.data.options import Choice, Number, Rules
 from quorate.data.votes import Votes
 from quorate.errors import CopiedVotes, InputError
-from quorate.evaluation.agreement import coefficients, panel
-from quorate.evaluation.agreement import copies as mistakes
+from quorate.evaluation.agreement import coefficients
+from quorate.evaluation.agreement.coefficients import (
+    LEVELS,
+    Bootstrap,
+    Estimate,
+    Floats,
+    Integers,
+    Scale,
+    Sums,
+    by_pattern,
+    by_task,
+    estimates,
+    ratio,
+    scale_of,
+    sum_by,
+    task_sums,
+    unit_numbers,
+)
 from quorate.evaluation.agreement.figures import Agreement
-from quorate.evaluation.agreement.pair_means import pair_means
-from quorate.evaluation.agreement.pairs import VotePairs
-from quorate.evaluation.agreement.panel import Panel
-from quorate.evaluation.agreement.reference import Reference, from_fit, from_truth
-from quorate.evaluation.agreement.resample import Drawing, Estimate, estimates
-from quorate.evaluation.agreement.scale import LEVELS, Scale, scale_of
-from quorate.evaluation.agreement.sums import Floats, Sums, by_pattern, features, task_sums
+from quorate.evaluation.agreement.pairs import (
+    CHUNK_TASKS,
+    MAX_VOTE_PAIRS,
+    REMEDY,
+    CopyingPairs,
+    PairFigures,
+    PairTables,
+    TooManyError,
+    VotePairs,
+    common_answers,
+    copying_pairs,
+    figures,
+    no_copying,
+    pair_means,
+    pair_tables,
+)
+from quorate.evaluation.truth import read_truth
+from quorate.io.ids import column
 from quorate.io.sources import Source, as_votes
+from quorate.models.base import make
 from quorate.results.result import Result
+from quorate.results.trust.copies import NOBODY, Copies, find_copies
 
 RULES: Final[Rules] = {
     "level": Choice(LEVELS),
@@ -56,12 +88,12 @@ def agreement(
 
     - `level`: what labels are: names (nominal), an order (ordinal: that of `labels`, of numbers, or of the alphabet) or
       numbers (interval).
-    - Errors are measured against `truth` (whatever `qr.evaluate` takes), or else against the labels of `model`; None
-      measures none.
-    - `pairs=False` leaves out pairs of workers and all that comes from them; so do crowds with too many pairs.
+    - Errors are measured against `truth` (anything that `qr.evaluate` takes), or else against the labels of `model`; None
+      measures none, and looks for no copies.
+    - `pairs=False` leaves out pairs of workers and copies; so do crowds with too many pairs.
     - Intervals hold the middle `confidence` of `resamples` bootstraps over tasks, drawn from `seed`; 0 draws none.
 
-    Warns with `CopiedVotes` where workers seem to copy each other.
+    Warns with `CopiedVotes` where workers seem to copy each other: those whom `result.workers` calls copies.
 
     >>> import quorate as qr
     >>> a = qr.agreement(qr.simulate(tasks=400, workers=9, votes_per_task=9, seed=1).votes)
@@ -74,11 +106,11 @@ def agreement(
     paired = int(np.count_nonzero(np.diff(votes.task_ptr) > 1))
     if not paired:
         raise InputError(f"none of the {votes.n_tasks} tasks has two votes: agreement needs tasks that several workers judged")
-    drawing = Drawing(resamples, confidence, seed)
+    bootstrap = Bootstrap(resamples, confidence, seed)
     reference = _reference(votes, truth, model, seed, truth_task, truth_label)
     vote_pairs = VotePairs(votes)
-    seen = panel.look(vote_pairs, reference, seed) if pairs else panel.unseen(reference, "pairs=False leaves them out")
-    errors = mistakes.measure(votes, seen.reference, drawing)
+    seen = _look(vote_pairs, reference, model, seed) if pairs else Panel(reference, "pairs=False leaves them out")
+    errors = measure_errors(votes, seen.reference, bootstrap)
     out = Agreement(
         level=level,
         votes=len(votes),
@@ -87,8 +119,8 @@ def agreement(
         repeated_votes=vote_pairs.repeats,
         workers=votes.workers,
         labels=votes.labels,
-        **_task_figures(votes, scale, drawing),
-        **_pair_figures(vote_pairs, seen, drawing),
+        **_task_figures(votes, scale, bootstrap),
+        **_pair_figures(vote_pairs, seen, bootstrap),
         reference=None if seen.reference is None else seen.reference.source,
         votes_per_task=errors.votes_per_task,
         error_correlation=errors.correlation,
@@ -97,13 +129,22 @@ def agreement(
         confidence=confidence,
         pair_figures=seen.pairs,
         same_wrong=seen.same_wrong,
+        ring=np.full(votes.n_workers, NOBODY) if seen.ring is None else seen.ring,
         copies=seen.copies,
         without_pairs=seen.without,
         frame_kind=votes.frame_kind,
     )
-    if len(seen.copies):
-        warnings.warn(_word(out), CopiedVotes, stacklevel=2)
+    if len(out.copies):
+        warnings.warn(_copied_votes(out), CopiedVotes, stacklevel=2)
     return out
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """The label that each task is taken to have."""
+
+    labels: Integers  # [tasks] codes; K: a label that nobody gave; -1: not known
+    source: str  # truth, or the name of the model
 
 
 def _reference(
@@ -114,31 +155,171 @@ def _reference(
     truth_task: str | None,
     truth_label: str | None,
 ) -> Reference | None:
-    if truth is not None:
-        return from_truth(votes, truth, truth_task=truth_task, truth_label=truth_label)
-    return None if model is None else from_fit(votes, model, seed)
+    """Return the given labels of the votes' tasks, matched by id as text, or else the labels of a fit."""
+    if truth is None:
+        return None if model is None else Reference(_fitted(votes, model, seed), model)
+    known = read_truth(truth, truth_task, truth_label)
+    tasks = pl.DataFrame({"task": column(votes.tasks).cast(pl.String)})
+    names = pl.DataFrame({"label": pl.Series(votes.labels.texts(), dtype=pl.String)}).with_row_index("code")
+    coded = known.join(names, on="label", how="left").with_columns(pl.col("code").cast(pl.Int64).fill_null(votes.n_labels))
+    labels = tasks.join(coded, on="task", how="left", maintain_order="left")["code"].fill_null(-1).to_numpy()
+    if not (labels >= 0).any():
+        raise InputError(f"the truth has none of the {votes.n_tasks} tasks of the votes: are these their ids?")
+    return Reference(labels, "truth")
 
 
-def _task_figures(votes: Votes, scale: Scale, drawing: Drawing) -> dict[str, Estimate]:
-    """Return the figures that depend on nothing but how many votes each label got in each task."""
-    rng = drawing.rng(1)
-    atoms = by_pattern(votes, features(votes.n_labels, scale), rng)
-    figures = coefficients.NOMINAL if scale.level == "nominal" else coefficients.ORDERED
-    bound = {name: partial(_on_scale, figure, scale) for name, figure in figures.items()}
-    return estimates(bound, task_sums(votes, atoms, scale), atoms, drawing, rng)
+def _fitted(votes: Votes, model: str, seed: int, gold: Source | None = None) -> Integers:
+    """Return the labels of a fit, [tasks]."""
+    fitted = make(model, {"seed": 0}, {"seed": seed}).fit(votes, trace="light", gold=gold)
+    return fitted.fit.outcome.labels.astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """The pairs of workers, and who copies whom."""
+
+    reference: Reference | None  # the one given; without truth and with rings, one in which each ring has one vote per task
+    without: str | None = None  # why pairs were left out
+    tables: PairTables | None = None
+    pairs: PairFigures | None = None
+    same_wrong: Integers | None = None  # [pairs]
+    ring: Integers | None = None  # [workers] the smallest code in the worker's ring; -1 for workers in none
+    copies: CopyingPairs = field(default_factory=no_copying)
+
+
+def _look(vote_pairs: VotePairs, reference: Reference | None, model: str | None, seed: int) -> Panel:
+    votes, number = vote_pairs.votes, vote_pairs.number
+    if number > MAX_VOTE_PAIRS:
+        return Panel(reference, f"the tasks have {number} pairs of votes, more than {MAX_VOTE_PAIRS}: {REMEDY}")
+    if votes.n_workers**2 * votes.n_labels * (votes.n_labels + 1) >= 2**62:
+        return Panel(reference, f"{votes.n_workers} workers x {votes.n_labels} labels are too many: {REMEDY}")
+    try:
+        return _look_at_pairs(vote_pairs, reference, model, seed)
+    except TooManyError as error:
+        return Panel(reference, f"the tables of all pairs of {votes.n_workers} workers have {error}: {REMEDY}")
+
+
+def _look_at_pairs(vote_pairs: VotePairs, reference: Reference | None, model: str | None, seed: int) -> Panel:
+    votes, tables = vote_pairs.votes, pair_tables(vote_pairs)
+    pairs = figures(tables)
+    if reference is None:
+        return Panel(None, tables=tables, pairs=pairs)
+    found = _copies(votes, reference, model, seed)
+    if found is not None and (found.ring >= 0).any() and reference.source != "truth":
+        reference = Reference(found.labels(reference.labels), f"{reference.source}, one vote per ring")
+    once = vote_pairs.once()
+    common = common_answers(once, reference.labels, pairs)
+    ring = None if found is None else found.ring
+    copies = no_copying() if ring is None else copying_pairs(once.votes, reference.labels, pairs, common, ring)
+    return Panel(reference, None, tables, pairs, common.same_wrong, ring, copies)
+
+
+def _copies(votes: Votes, reference: Reference, model: str | None, seed: int) -> Copies | None:
+    """Return who copies whom, as `result.workers` finds it: truth is taken for gold, and a fit labels the other tasks."""
+    labels, known = reference.labels, None
+    if reference.source == "truth":
+        known = (labels >= 0) & (labels < votes.n_labels)
+        if not known.all():
+            gold = pl.DataFrame(
+                {"task": column(votes.tasks, np.flatnonzero(known)), "label": column(votes.labels, labels[known])}
+            )
+            labels = _fitted(votes, model or "mv", seed, gold if known.any() else None)
+    return find_copies(votes, labels.astype(np.int32), known)
+
+
+def _task_figures(votes: Votes, scale: Scale, bootstrap: Bootstrap) -> dict[str, Estimate]:
+    """Return the figures that depend only on how many votes each label got in each task."""
+    rng = bootstrap.rng(1)
+    units = by_pattern(votes, unit_numbers(votes.n_labels, scale), rng)
+    chosen = coefficients.NOMINAL if scale.level == "nominal" else coefficients.ORDERED
+    bound = {name: partial(_on_scale, figure, scale) for name, figure in chosen.items()}
+    return estimates(bound, task_sums(votes, units, scale), units, bootstrap, rng)
 
 
 def _on_scale(figure: coefficients.Figure, scale: Scale, sums: Sums) -> Floats:
     return figure(sums, scale)
 
 
-def _pair_figures(vote_pairs: VotePairs, seen: Panel, drawing: Drawing) -> dict[str, Estimate]:
-    if seen.pairs is None or seen.cells is None:
+def _pair_figures(vote_pairs: VotePairs, seen: Panel, bootstrap: Bootstrap) -> dict[str, Estimate]:
+    if seen.pairs is None or seen.tables is None:
         return {"cohen": Estimate(np.nan), "scott": Estimate(np.nan)}
-    return pair_means(vote_pairs, seen.cells, seen.pairs, drawing)
+    return pair_means(vote_pairs, seen.tables, seen.pairs, bootstrap)
 
 
-def _word(found: Agreement) -> str:
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """Errors against a reference."""
+
+    votes_per_task: float  # mean, over tasks whose label is known
+    correlation: Estimate  # of the errors of two votes on the same task
+    effective_votes: Estimate  # number of independent votes that the votes of a task amount to
+
+
+def measure_errors(votes: Votes, reference: Reference | None, bootstrap: Bootstrap) -> Errors:
+    """Return the mean correlation of errors and the effective votes.
+
+    Let x be 1 for a wrong vote and 0 for a right one, less its mean over the worker's votes. The correlation is the mean of
+    x x' divided by that of (x^2 + x'^2) / 2, over all pairs of votes on the same task. So pairs of workers have the weight
+    of their shared tasks, and none needs many of them. The mean error of n votes with correlation r varies like that of
+    n / (1 + (n - 1) r) independent votes (Kish). The workers' means are held fixed in the resamples.
+    """
+    if reference is None:
+        return Errors(float(np.diff(votes.task_ptr).mean()), Estimate(np.nan), Estimate(np.nan))
+    known, rng = reference.labels >= 0, bootstrap.rng(3)
+    n = float(np.diff(votes.task_ptr)[known].mean())
+    rate = _error_rates(votes, reference)
+    units = by_task(votes.n_tasks, 2, rng)
+    sums = {"products": np.zeros(len(units)), "squares": np.zeros(len(units))}
+    row_worker = votes.row_worker()
+    for start in range(0, votes.n_tasks, CHUNK_TASKS):
+        task, row, wrong = _chunk(votes, reference, start)
+        x, unit = wrong - rate[row_worker[row]], units.unit[start : start + CHUNK_TASKS]
+        votes_in, squares = sum_by(task, np.ones(len(x)), len(unit)), sum_by(task, x**2, len(unit))
+        sums["products"] += sum_by(unit, sum_by(task, x, len(unit)) ** 2 - squares, len(units))
+        sums["squares"] += sum_by(unit, np.maximum(votes_in - 1, 0) * squares, len(units))
+    of_sums = {"correlation": _correlation, "effective": lambda sums: effective(n, _correlation(sums))}
+    found = estimates(of_sums, sums, units, bootstrap, rng)
+    return Errors(n, found["correlation"], found["effective"])
+
+
+def effective(n: float, correlation: Floats) -> Floats:
+    """Return n / (1 + (n - 1) r), with r at least 0: a panel is never worth more than its votes.
+
+    >>> effective(9.0, np.array([0.0, 0.5, 1.0])).tolist()
+    [9.0, 1.8, 1.0]
+    """
+    out: Floats = n / (1 + (n - 1) * np.maximum(correlation, 0.0))
+    return out
+
+
+def _correlation(sums: Sums) -> Floats:
+    return ratio(sums["products"], sums["squares"])
+
+
+def _error_rates(votes: Votes, reference: Reference) -> Floats:
+    """Return the share of wrong votes of each worker, [workers]; 0 without a vote on a task whose label is known."""
+    wrong, seen = np.zeros(votes.n_rows), np.zeros(votes.n_rows)
+    for start in range(0, votes.n_tasks, CHUNK_TASKS):
+        _, row, wrongs = _chunk(votes, reference, start)
+        wrong += np.bincount(row, wrongs, minlength=votes.n_rows)
+        seen += np.bincount(row, minlength=votes.n_rows)
+    starts = votes.worker_ptr[:-1]
+    totals = np.add.reduceat(seen, starts)
+    return np.divide(np.add.reduceat(wrong, starts), totals, out=np.zeros(len(starts)), where=totals > 0)
+
+
+def _chunk(votes: Votes, reference: Reference, start: int) -> tuple[Integers, NDArray[np.uint32], Floats]:
+    """Return task (counted from `start`), row and wrongness of the votes of some tasks whose label is known."""
+    ptr = votes.task_ptr[start : start + CHUNK_TASKS + 1]
+    task = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+    label = reference.labels[start : start + CHUNK_TASKS][task]
+    row = votes.row[ptr[0] : ptr[-1]]
+    if (label < 0).any():
+        task, row, label = task[label >= 0], row[label >= 0], label[label >= 0]
+    return task, row, (votes.row_label[row] != label).astype(np.float64)
+
+
+def _copied_votes(found: Agreement) -> str:
     """Return one line on who copies whom."""
     first = found.copying_frame().row(0, named=True)
     number, rings = len(found.copies), found.rings

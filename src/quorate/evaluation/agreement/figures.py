@@ -12,13 +12,12 @@ import polars as pl
 from quorate.data.vocabulary import Id, Vocabulary
 from quorate.data.votes import FrameKind
 from quorate.errors import InputError
-from quorate.evaluation.agreement.copies import Copies, rings
-from quorate.evaluation.agreement.pairs import Ints, PairFigures
-from quorate.evaluation.agreement.resample import Estimate, known
+from quorate.evaluation.agreement.coefficients import Estimate, Floats, Integers, or_none
+from quorate.evaluation.agreement.pairs import CopyingPairs, PairFigures
 from quorate.io import frames
 from quorate.io.ids import column, label_columns
 
-MOST_IN_MATRIX: Final = 2000  # workers
+MAX_MATRIX_WORKERS: Final = 2000
 TITLES: Final = {
     "percent": "percent agreement",
     "cohen": "Cohen's kappa, mean of pairs",
@@ -33,9 +32,9 @@ TITLES: Final = {
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Agreement:
-    """How far workers agree. Figures are floats that know their interval: `a.alpha`, `a.alpha.low`, `a.alpha.high`.
+    """How far workers agree. Figures are floats with an interval: `a.alpha`, `a.alpha.low`, `a.alpha.high`.
 
-    NaN stands for what cannot be said: AC2 of labels without order, kappa where everybody always says the same.
+    NaN stands for figures without a value: AC2 of labels without order, kappa where everybody always says the same.
 
     >>> import quorate as qr
     >>> a = qr.agreement([(1, "ann", "x"), (1, "bob", "x"), (2, "ann", "y"), (2, "bob", "x"), (3, "ann", "y"), (3, "bob", "y")])
@@ -51,7 +50,7 @@ class Agreement:
     votes: int
     tasks: int
     paired_tasks: int  # with two votes or more: the others say nothing about agreement
-    repeated_votes: int  # that are not the first of their worker on their task; they count as votes all the same
+    repeated_votes: int  # that are not the first of their worker on their task; they count as votes nevertheless
     workers: Vocabulary
     labels: Vocabulary
     percent: Estimate
@@ -69,9 +68,10 @@ class Agreement:
     resamples: int
     confidence: float
     pair_figures: PairFigures | None
-    same_wrong: Ints | None  # [pairs]
-    copies: Copies
-    without_pairs: str | None  # why pairs of workers were not looked at
+    same_wrong: Integers | None  # [pairs]
+    ring: Integers  # [workers] the smallest code in the worker's ring; -1 for workers in none
+    copies: CopyingPairs
+    without_pairs: str | None  # why pairs of workers were left out
     frame_kind: FrameKind = "polars"
 
     def __repr__(self) -> str:
@@ -98,17 +98,17 @@ class Agreement:
 
     @cached_property
     def copying(self) -> Any:
-        """A line for every two workers, one of whom seems to copy the other, the surest first.
+        """A line for every two workers of the same ring who share a task, the surest first.
 
-        `copied` is the likeliest share of copied answers, `log10_odds` how much likelier copying makes their votes.
+        `shared` counts tasks of known label, `same_wrong` those with the same wrong answer. `copied` is the likeliest share
+        of copied answers, `log10_odds` how much likelier copying makes their votes.
         """
         return self._native(self.copying_frame())
 
     @property
     def rings(self) -> tuple[tuple[Id, ...], ...]:
-        """Workers linked by copying, the largest ring first."""
-        ring = rings(len(self.workers), self.copies.a, self.copies.b)
-        members = [np.flatnonzero(ring == r) for r in np.unique(ring[self.copies.a])]
+        """Workers who copy each other, the largest ring first: those whom `result.workers` calls copies."""
+        members = [np.flatnonzero(self.ring == r) for r in np.unique(self.ring[self.ring >= 0])]
         return tuple(tuple(self.workers[int(w)] for w in m) for m in sorted(members, key=lambda m: (-len(m), m[0])))
 
     def estimates(self) -> dict[str, Estimate]:
@@ -117,15 +117,15 @@ class Agreement:
         return {name: getattr(self, name) for name in TITLES if ordered or not name.startswith("ac2")}
 
     def figures_frame(self) -> pl.DataFrame:
-        """Return `figures` as a polars frame, whatever the caller's kind."""
+        """Return `figures` as a polars frame."""
         rows = [(name, TITLES[name], *e.summary().values()) for name, e in self.estimates().items()]
         floats = dict.fromkeys(("value", "low", "high"), pl.Float64)
         return pl.DataFrame(rows, schema={"figure": pl.String, "title": pl.String, **floats}, orient="row")
 
     def pairs_frame(self) -> pl.DataFrame:
-        """Return `pairs` as a polars frame, whatever the caller's kind."""
+        """Return `pairs` as a polars frame."""
         p = self._pairs()
-        copies = np.isin(p.a * len(self.workers) + p.b, self.copies.a * len(self.workers) + self.copies.b)
+        copies = (self.ring[p.a] >= 0) & (self.ring[p.a] == self.ring[p.b])
         return pl.DataFrame(
             {
                 "worker_a": column(self.workers, p.a),
@@ -140,16 +140,16 @@ class Agreement:
         ).with_columns(pl.col("kappa", "pi").fill_nan(None))
 
     def matrix_frame(self) -> pl.DataFrame:
-        """Return `matrix` as a polars frame, whatever the caller's kind."""
+        """Return `matrix` as a polars frame."""
         p, n = self._pairs(), len(self.workers)
-        if n > MOST_IN_MATRIX:
+        if n > MAX_MATRIX_WORKERS:
             raise InputError(f"a matrix of {n} workers has {n * n} cells: use pairs, which lists only those that share a task")
         names = label_columns(self.workers.texts(), "worker")
         square = self.matrix_array(p)
         columns = {name: pl.Series(square[:, i]).fill_nan(None) for i, name in enumerate(names)}
         return pl.DataFrame({"worker": column(self.workers), **columns})
 
-    def matrix_array(self, pairs: PairFigures) -> np.ndarray[Any, np.dtype[np.float64]]:
+    def matrix_array(self, pairs: PairFigures) -> Floats:
         """Return the agreement of every two workers, [workers, workers]; 1 with oneself, NaN where no task is shared."""
         square = np.full((len(self.workers), len(self.workers)), np.nan)
         np.fill_diagonal(square, 1.0)
@@ -157,7 +157,7 @@ class Agreement:
         return square
 
     def copying_frame(self) -> pl.DataFrame:
-        """Return `copying` as a polars frame, whatever the caller's kind."""
+        """Return `copying` as a polars frame."""
         c = self.copies
         return pl.DataFrame(
             {
@@ -168,7 +168,7 @@ class Agreement:
                 "copied": c.copied,
                 "log10_odds": c.log_odds / np.log(10),
             }
-        )
+        ).with_columns(pl.col("copied").fill_nan(None))
 
     def summary(self) -> dict[str, object]:
         """Return every figure as plain Python values, ready for JSON."""
@@ -186,7 +186,7 @@ class Agreement:
             "pairs": None if self.pair_figures is None else len(self.pair_figures),
             "without_pairs": self.without_pairs,
             "reference": self.reference,
-            "votes_per_task": known(self.votes_per_task),
+            "votes_per_task": or_none(self.votes_per_task),
             "error_correlation": self.error_correlation.summary(),
             "effective_votes": self.effective_votes.summary(),
             "copying": self.copying_frame().to_dicts(),
