@@ -7,16 +7,17 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias, TypedDict, cast, get_args
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from quorate.data import options
-from quorate.data.options import Choice, Number, Rules
+from quorate.data.options import DEFAULTS, Choice, EngineName, Number, Rules, StreamedModel
 from quorate.data.vocabulary import Id, Vocabulary, text_of
 from quorate.data.votes import Votes
+from quorate.engines.base import Engine
 from quorate.errors import (
     InputError,
     OptionError,
@@ -41,13 +42,24 @@ from quorate.results.result import Result
 from quorate.results.temperature import posterior_of
 
 VERSION: Final = 1
-STREAMED: Final = ("ds", "fds", "hybrid")
+STREAMED: Final = get_args(StreamedModel)
+Kept: TypeAlias = Literal["last", "all"]  # of a worker's votes on a task
 RULES: Final[Rules] = {
     "model": Choice(STREAMED),
-    "duplicates": Choice(("last", "all")),
+    "duplicates": Choice(get_args(Kept)),
     "seed": Number(whole=True),
     "strength": Number(least=0, most=1e12),
 }
+
+
+class OnlineSettings(TypedDict):
+    """What a stream was made with."""
+
+    labels: list[Id]
+    model: StreamedModel
+    seed: int
+    duplicates: Kept
+    strength: float
 
 
 @dataclass(frozen=True)
@@ -84,7 +96,13 @@ class Online:
     """
 
     def __init__(
-        self, *, labels: Iterable[object], model: str = "fds", seed: int = 0, duplicates: str = "last", strength: float = 1.0
+        self,
+        *,
+        labels: Iterable[object],
+        model: StreamedModel = "fds",
+        seed: int = DEFAULTS.seed,
+        duplicates: Kept = "last",
+        strength: float = 1.0,
     ) -> None:
         options.check({"model": model, "duplicates": duplicates, "seed": seed, "strength": strength}, RULES)
         self._labels = Vocabulary.of(labels, "label")
@@ -105,7 +123,7 @@ class Online:
         )
 
     @classmethod
-    def from_result(cls, result: Result, *, strength: float = 1.0, duplicates: str | None = None) -> Online:
+    def from_result(cls, result: Result, *, strength: float = 1.0, duplicates: Kept | None = None) -> Online:
         """Return a stream that continues from a batch fit, with its votes and its way with repeated ones.
 
         >>> import quorate as qr
@@ -123,7 +141,8 @@ class Online:
         rule = duplicates or ("all" if votes.duplicates == "all" else "last")
         seed = result.settings["seed"]
         assert isinstance(seed, int)
-        online = cls(labels=votes.labels.ids(), model=result.model, seed=seed, duplicates=rule, strength=strength)
+        model = cast(StreamedModel, result.model)
+        online = cls(labels=votes.labels.ids(), model=model, seed=seed, duplicates=rule, strength=strength)
         online._options = {k: v for k, v in result.settings.items() if k != "seed"}
         online._state.restore(
             *(np.ascontiguousarray(part) for part in (*votes.tasks.text_buffers(), *votes.workers.text_buffers())),
@@ -145,7 +164,7 @@ class Online:
         return f"Online({self._model}: {self._state.tasks} tasks, {self._state.workers} workers, {len(self._labels)} labels)"
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> OnlineSettings:
         """What the stream was made with: labels, model, seed, duplicates, strength."""
         return {
             "labels": self._labels.ids(),
@@ -230,7 +249,9 @@ class Online:
         columns = {name: matrix[:, code] for code, name in enumerate(label_columns(self._labels.texts(), "true"))}
         return pl.DataFrame({"true": column(self._labels), **columns})
 
-    def refit(self, *, warm: bool = False, engine: str = "auto", threads: int | None = None) -> Result:
+    def refit(
+        self, *, warm: bool = False, engine: EngineName | str | Engine = DEFAULTS.engine, threads: int | None = None
+    ) -> Result:
         """Return a batch fit of the votes kept, and continue from it; `warm` starts from the current labels.
 
         Other threads may read and learn meanwhile. A task that has got or lost votes since `refit` was called is then

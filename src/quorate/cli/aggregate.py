@@ -9,12 +9,18 @@ import typer
 
 from quorate.cli import output as out
 from quorate.cli.output import at_work, label_list
+from quorate.data.options import DEFAULTS
 
 if TYPE_CHECKING:
     import polars as pl
 
     from quorate.evaluation.truth import Evaluation
     from quorate.results.result import Result
+
+
+def own(option: str) -> str:
+    """Return the default of a setting of models, for the help: the model knows it, the command line leaves it out."""
+    return str(getattr(DEFAULTS, option))
 
 
 def command(
@@ -25,7 +31,7 @@ def command(
             help="Files or patterns: csv, tsv, jsonl, parquet, arrow, .gz or .zst; a folder of `encode`; - is standard input.",
         ),
     ],
-    model: Annotated[str, typer.Option(help="mv, ds, fds, hybrid, one-coin, iwmv or glad.")] = "fds",
+    model: Annotated[str, typer.Option(help="mv, ds, fds, hybrid, one-coin, iwmv or glad.")] = DEFAULTS.model,
     output: Annotated[str | None, typer.Option("-o", "--output", help="Write the labels here (else to stdout).")] = None,
     workers: Annotated[str | None, typer.Option(help="Write the workers here.")] = None,
     probabilities: Annotated[str | None, typer.Option(help="Write the probability of every label here.")] = None,
@@ -36,12 +42,17 @@ def command(
     history: Annotated[Path | None, typer.Option(help="A saved model, or a table worker, true, given, count.")] = None,
     priors: Annotated[str | None, typer.Option(help="Class priors: cat=0.3,dog=0.7 or uniform.")] = None,
     priors_weight: Annotated[float | None, typer.Option(help="Tasks the priors are worth (default: they are fixed).")] = None,
-    strength: Annotated[str, typer.Option(help="Votes of the mean worker lent to every worker, or auto; 0 is the paper.")] = "0",
+    strength: Annotated[
+        str | None,
+        typer.Option(
+            help="Votes of the mean worker lent to every worker, or auto; 0 is the paper.", show_default=own("strength")
+        ),
+    ] = None,
     warm_start: Annotated[Path | None, typer.Option(help="A saved model to go on from.")] = None,
     calibrate: Annotated[bool, typer.Option("--calibrate", help="Fit a temperature on the gold.")] = False,
     save: Annotated[Path | None, typer.Option(help="Save what was learned here, for predict, history and warm start.")] = None,
-    seed: Annotated[int, typer.Option(help="Decides ties.")] = 0,
-    engine: Annotated[str, typer.Option(help="auto, reference, cpu, disk (votes beyond memory) or spark.")] = "auto",
+    seed: Annotated[int | None, typer.Option(help="Decides ties.", show_default=own("seed"))] = None,
+    engine: Annotated[str, typer.Option(help="auto, reference, cpu, disk (votes beyond memory) or spark.")] = DEFAULTS.engine,
     master: Annotated[str | None, typer.Option(help="spark: the cluster (default: spark-submit's, else this machine).")] = None,
     threads: Annotated[int | None, typer.Option(help="Threads to use (default: all cores).")] = None,
     memory: Annotated[str | None, typer.Option(help="Memory to use, like 2GB; more votes than fit go to disk.")] = None,
@@ -50,15 +61,27 @@ def command(
     worker: Annotated[str | None, typer.Option(help="Column of the worker.")] = None,
     label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
     labels: Annotated[str | None, typer.Option(help="The labels in order, joined by commas.")] = None,
-    smoothing: Annotated[float, typer.Option(help="Added to every cell of every confusion; 0 is the paper.")] = 0.0,
-    tol: Annotated[float, typer.Option(help="Stop when the priors (glad: the objective) change by less than this.")] = 1e-4,
-    max_iter: Annotated[int, typer.Option(help="The most iterations.")] = 100,
-    switch: Annotated[float, typer.Option(help="hybrid: harden when the priors change by at most this.")] = 0.005,
-    stop: Annotated[str, typer.Option(help="priors, or labels: stop when no label changed.")] = "priors",
-    ties: Annotated[str, typer.Option(help="hash, or prior: ties go to the more frequent label.")] = "hash",
+    smoothing: Annotated[
+        float | None,
+        typer.Option(help="Added to every cell of every confusion; 0 is the paper.", show_default=own("smoothing")),
+    ] = None,
+    tol: Annotated[
+        float | None,
+        typer.Option(help="Stop when the priors (glad: the objective) change by less than this.", show_default=own("tol")),
+    ] = None,
+    max_iter: Annotated[int | None, typer.Option(help="The most iterations.", show_default=own("max_iter"))] = None,
+    switch: Annotated[
+        float | None, typer.Option(help="hybrid: harden when the priors change by at most this.", show_default=own("switch"))
+    ] = None,
+    stop: Annotated[
+        str | None, typer.Option(help="priors, or labels: stop when no label changed.", show_default=own("stop"))
+    ] = None,
+    ties: Annotated[
+        str | None, typer.Option(help="hash, or prior: ties go to the more frequent label.", show_default=own("ties"))
+    ] = None,
     multi: Annotated[bool, typer.Option("--multi", help="Votes are sets of options, joined by | or as lists.")] = False,
     per_option: Annotated[bool, typer.Option("--per-option", help="With --multi: fit each option apart.")] = False,
-    duplicates: Annotated[str, typer.Option(help="Repeated votes: all, last, first or error.")] = "all",
+    duplicates: Annotated[str, typer.Option(help="Repeated votes: all, last, first or error.")] = DEFAULTS.duplicates,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but data.")] = False,
 ) -> None:
@@ -92,36 +115,37 @@ def command(
     place = resolve(engine, threads, source=None if multi else source, memory=memory, room=takes)
     beside = None if output is None else Path(output)
     with at_work(place, beside, resume=resume, model=model, quiet=quiet) as (where, progress):
-        result = qr.aggregate(
+        result: Any = qr.aggregate(
             source,
-            model=model,
-            seed=seed,
             engine=where,
-            threads=threads,
             task=task,
             worker=worker,
             label=label,
             labels=None if labels is None else label_list(labels),
-            duplicates=duplicates,
-            smoothing=smoothing,
-            tol=tol,
-            max_iter=max_iter,
-            switch=switch,
-            stop=stop,
-            ties=ties,
             trace="light",  # nobody sees it here
             multi=multi,
             per_option=per_option,
             gold=gold,
             history=history,
-            priors=None if priors is None else _prior_map(priors),
             priors_weight=priors_weight,
-            strength=_strength(strength),
             warm_start=warm_start,
             calibrate=calibrate,
             progress=progress,
+            **_typed(
+                model=model,
+                seed=seed,
+                duplicates=duplicates,
+                smoothing=smoothing,
+                strength=None if strength is None else _strength(strength),
+                tol=tol,
+                max_iter=max_iter,
+                switch=switch,
+                stop=stop,
+                ties=ties,
+                priors=None if priors is None else _prior_map(priors),
+            ),
         )
-        evaluation = None if truth is None else qr.evaluate(result, truth, truth_task=truth_task, truth_label=truth_label)
+        evaluation: Any = None if truth is None else qr.evaluate(result, truth, truth_task=truth_task, truth_label=truth_label)
         if on_spark:
             far.write(result, output, workers, probabilities)
         else:
@@ -154,6 +178,11 @@ def _write(result: Any, what: str, path: Path) -> None:
         write_frame(_flat(result.labels_frame(), path.suffix), path)
     else:
         write_frame(result.probabilities_frame(), path)
+
+
+def _typed(**options: Any) -> dict[str, Any]:
+    """Return options as they were typed: `aggregate` says what is no choice."""
+    return options
 
 
 def _prior_map(text: str) -> dict[str, float] | str:

@@ -62,7 +62,7 @@ def _run(folder: Path, seed: int) -> None:
     results: dict[str, Result] = {}
     for name, model in MODELS.items():
         began = time.perf_counter()
-        results[name] = qr.aggregate(folder / "votes.csv", model=name, labels=LABELS)
+        results[name] = qr.aggregate(folder / "votes.csv", model=model(), labels=LABELS)
         seconds = time.perf_counter() - began
         accuracy = qr.evaluate(results[name], folder / "truth.csv").accuracy
         rows.append((name, model.title, f"{accuracy:.1%}", results[name].iterations, f"{seconds * 1000:.0f}"))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
 from quorate.cli.output import label_list
+from quorate.data.options import DEFAULTS, Duplicates
 
 
 def command(
@@ -23,7 +24,7 @@ def command(
     worker: Annotated[str | None, typer.Option(help="Column of the worker.")] = None,
     label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
     labels: Annotated[str | None, typer.Option(help="The labels in order, joined by commas.")] = None,
-    duplicates: Annotated[str, typer.Option(help="Repeated votes: all, last, first or error.")] = "all",
+    duplicates: Annotated[str, typer.Option(help="Repeated votes: all, last, first or error.")] = DEFAULTS.duplicates,
     memory: Annotated[str | None, typer.Option(help="Memory to use, like 2GB (default: half of what is free).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where the same command was broken off.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
@@ -41,7 +42,7 @@ def command(
             worker=worker,
             label=label,
             labels=None if labels is None else label_list(labels),
-            duplicates=duplicates,
+            duplicates=cast(Duplicates, duplicates),
             memory=memory,
             resume=resume,
             progress=progress,

@@ -45,7 +45,7 @@ def command(
     from quorate.cli import console
 
     out = console.data()
-    if multi:
+    if not isinstance(result, qr.Evaluation):
         rows = [[name.replace("_", " "), value] for name, value in result.summary().items()]
         out.print(console.table(["", ""], rows))
         return

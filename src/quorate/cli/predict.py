@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
+
+from quorate.data.options import DEFAULTS, Duplicates
 
 SHOWN = 10  # unknown workers named on the terminal
 
@@ -19,7 +21,7 @@ def command(
     task: Annotated[str | None, typer.Option(help="Column of the task.")] = None,
     worker: Annotated[str | None, typer.Option(help="Column of the worker.")] = None,
     label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
-    duplicates: Annotated[str, typer.Option(help="Repeated votes: all, last, first or error.")] = "all",
+    duplicates: Annotated[str, typer.Option(help="Repeated votes: all, last, first or error.")] = DEFAULTS.duplicates,
     threads: Annotated[int | None, typer.Option(help="Threads to use (default: all cores).")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but data.")] = False,
 ) -> None:
@@ -32,8 +34,8 @@ def command(
     frames = {"-o": output, "--workers": workers, "--probabilities": probabilities}
     out.check(frames, {"the votes": votes, "the model": using}, to_stdout=output is None)
     model = qr.load(using)
-    source = votes if len(votes) > 1 else votes[0]
-    result = model.predict(source, task=task, worker=worker, label=label, duplicates=duplicates, threads=threads)
+    source, counted = votes if len(votes) > 1 else votes[0], cast(Duplicates, duplicates)
+    result = model.predict(source, task=task, worker=worker, label=label, duplicates=counted, threads=threads)
     if workers is not None:
         write_frame(result.workers_frame(), workers)
     if probabilities is not None:

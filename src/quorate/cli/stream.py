@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from quorate.data.options import DEFAULTS
 
 
 def command(
@@ -23,10 +25,14 @@ def command(
     ] = False,
     every: Annotated[str, typer.Option(help="Time between two batches.")] = "1 second",
     files: Annotated[int | None, typer.Option(min=1, help="Files in a batch, at most.")] = None,
-    model: Annotated[str, typer.Option(help="ds, fds or hybrid.")] = "fds",
-    seed: Annotated[int, typer.Option(help="Decides ties.")] = 0,
-    duplicates: Annotated[str, typer.Option(help="A worker's second vote on a task: last replaces, all adds.")] = "last",
-    strength: Annotated[float, typer.Option(help="Votes of the mean worker lent to every worker; 0 is the paper.")] = 1.0,
+    model: Annotated[str | None, typer.Option(help="fds (the default), ds or hybrid.")] = None,
+    seed: Annotated[int, typer.Option(help="Decides ties.")] = DEFAULTS.seed,
+    duplicates: Annotated[
+        str | None, typer.Option(help="A worker's second vote on a task: last replaces (the default), all adds.")
+    ] = None,
+    strength: Annotated[
+        float | None, typer.Option(help="Votes of the mean worker lent to every worker (default: 1); 0 is the paper.")
+    ] = None,
     task: Annotated[str | None, typer.Option(help="Column of the task.")] = None,
     worker: Annotated[str | None, typer.Option(help="Column of the worker.")] = None,
     label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
@@ -41,10 +47,20 @@ def command(
     from quorate.spark.files import watch
 
     _check_folders(source, state, output)
-    online = qr.Online(labels=label_list(labels), model=model, seed=seed, duplicates=duplicates, strength=strength)
+    settings: dict[str, Any] = {"model": model, "seed": seed, "duplicates": duplicates, "strength": strength}
+    online = qr.Online(labels=label_list(labels), **{name: value for name, value in settings.items() if value is not None})
     columns = order.split(",") if order else ()
+    on_bad: Any = bad
     stream = qr.SparkStream(
-        online, state=state, sink=output, task=task, worker=worker, label=label, order=columns, bad=bad, refit_every=refit_every
+        online,
+        state=state,
+        sink=output,
+        task=task,
+        worker=worker,
+        label=label,
+        order=columns,
+        bad=on_bad,
+        refit_every=refit_every,
     )
     votes = watch(source, form=form, files=files, master=master)
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # under spark-submit, what is logged is the operator's choice

@@ -6,9 +6,39 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from quorate.errors import OptionError, shown, unknown
+
+# The choices of options. Type checkers read them here, and `Choice(get_args(…))` checks them at run time.
+ModelName: TypeAlias = Literal["mv", "ds", "fds", "hybrid", "one-coin", "iwmv", "glad"]
+StreamedModel: TypeAlias = Literal["ds", "fds", "hybrid"]
+EngineName: TypeAlias = Literal["auto", "reference", "cpu", "disk", "spark"]  # `register` adds others: any text is one
+Duplicates: TypeAlias = Literal["all", "last", "first", "error"]
+Ties: TypeAlias = Literal["hash", "prior"]
+Stop: TypeAlias = Literal["priors", "labels"]
+TraceDetail: TypeAlias = Literal["full", "light"]
+ClassPriors: TypeAlias = Literal["uniform", "estimated"]
+Strength: TypeAlias = float | Literal["auto"]
+
+
+class Defaults(NamedTuple):
+    """What is done where nothing is said: the fields of models, `aggregate` and the command line take it from here."""
+
+    model: ModelName = "fds"
+    engine: EngineName = "auto"
+    duplicates: Duplicates = "all"
+    seed: int = 0
+    ties: Ties = "hash"
+    tol: float = 1e-4
+    max_iter: int = 100
+    smoothing: float = 0.0
+    strength: Strength = 0.0
+    stop: Stop = "priors"
+    switch: float = 0.005
+
+
+DEFAULTS: Final = Defaults()
 
 # The most pseudo-votes (or weight) that may be asked for: beside more of them, single votes would be lost in rounding.
 MOST_VOTES = 1e12

@@ -63,6 +63,9 @@ def resolve(
     >>> resolve("reference").name
     'reference'
     """
+    home = home_of(source)
+    if not isinstance(engine, str) and home is None and threads is None and memory is None and not any(of_disk.values()):
+        return engine  # resolved before
     if threads is not None:
         Number(least=1, most=MOST_THREADS, whole=True).check("threads", threads)
         threads = int(threads)
@@ -71,7 +74,6 @@ def resolve(
     except OverflowError:
         raise OptionError(f"memory is {shown(memory)}: give a size like '2GB' or '500MB', or a number of bytes") from None
     chosen = engine
-    home = home_of(source)
     if home is not None:
         name = engine if isinstance(engine, str) else engine.name
         if name not in ("auto", home):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, Literal, TypedDict, Unpack, cast, overload
 
 import numpy as np
 import polars as pl
@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from quorate.data.votes import FrameKind
 from quorate.errors import InputError, OptionError, shown
 from quorate.evaluation.confidence import Calibration, calibration
-from quorate.evaluation.sets import evaluate_sets
+from quorate.evaluation.sets import SetEvaluation, evaluate_sets
 from quorate.io import frames
 from quorate.io.answers import is_dict, of_dict, one_each, read_answers, text_column, texts
 from quorate.io.columns import REST
+from quorate.io.frames import Frame
 from quorate.io.ids import label_columns
 from quorate.io.sources import Source, read_frame
 from quorate.results.result import Result
@@ -47,7 +48,7 @@ def read_labels(source: Result | Source, task: str | None, label: str | None) ->
     return one_each(out, "labels", "label or confidence" if "confidence" in frame.columns else "label"), kind
 
 
-def read_truth(source: Source, task: str | None, label: str | None) -> pl.DataFrame:
+def read_truth(source: Result | Source, task: str | None, label: str | None) -> pl.DataFrame:
     """Return task and label as text, of the tasks whose truth is known."""
     if isinstance(source, Result):
         return one_each(texts(source.labels_frame()), "truth", "label")
@@ -141,12 +142,12 @@ class Evaluation:
         return self.correct / self.tasks if self.tasks else float("nan")
 
     @property
-    def per_label(self) -> Any:
+    def per_label(self) -> Frame:
         """Label, precision, recall, f1, support (tasks whose truth it is); NaN where nothing can be said."""
         return frames.native(self.per_label_frame(), self.frame_kind)
 
     @property
-    def confusion(self) -> Any:
+    def confusion(self) -> Frame:
         """A row per true label, a column per chosen label: numbers of tasks."""
         return frames.native(self.confusion_frame(), self.frame_kind)
 
@@ -163,7 +164,7 @@ class Evaluation:
         return (self.correct - self.gold_correct) / inferred if inferred else float("nan")
 
     @property
-    def reliability(self) -> Any:
+    def reliability(self) -> Frame | None:
         """The reliability curve, least sure first: lowest and highest confidence of a bin, tasks, confidence, accuracy."""
         return frames.native(self.reliability_frame(), self.frame_kind) if self.calibration.tasks else None
 
@@ -230,9 +231,50 @@ class Evaluation:
         }
 
 
+class Columns(TypedDict, total=False):
+    """The columns of labels and of truth, where their usual names do not tell."""
+
+    task: str | None
+    label: str | None
+    truth_task: str | None
+    truth_label: str | None
+
+
+@overload
+def evaluate(
+    labels: Result | Source,
+    truth: Result | Source,
+    *,
+    multi: Literal[False] = ...,
+    probabilities: Result | Source | None = ...,
+    **columns: Unpack[Columns],
+) -> Evaluation: ...
+
+
+@overload
+def evaluate(labels: MultiResult, truth: Source, *, multi: bool = ..., **columns: Unpack[Columns]) -> SetEvaluation: ...
+
+
+@overload
+def evaluate(
+    labels: MultiResult | Source, truth: Source, *, multi: Literal[True], **columns: Unpack[Columns]
+) -> SetEvaluation: ...
+
+
+@overload
 def evaluate(
     labels: Result | MultiResult | Source,
-    truth: Source,
+    truth: Result | Source,
+    *,
+    multi: bool = ...,
+    probabilities: Result | Source | None = ...,
+    **columns: Unpack[Columns],
+) -> Evaluation | SetEvaluation: ...
+
+
+def evaluate(
+    labels: Result | MultiResult | Source,
+    truth: Result | Source,
     *,
     task: str | None = None,
     label: str | None = None,
@@ -240,16 +282,20 @@ def evaluate(
     truth_label: str | None = None,
     multi: bool = False,
     probabilities: Result | Source | None = None,
-) -> Any:
-    """Return how well labels meet the truth. Either is a Result, a frame, a file or a dict task -> label.
+) -> Evaluation | SetEvaluation:
+    """Return how well labels meet the truth.
 
-    Tasks are matched by id, never by position; ids and labels are compared as text, so 1 meets "1". With `multi`
-    labels are sets, and a `SetEvaluation` comes back: exact sets, (task, option) pairs, F1, Jaccard. `task`, `label`,
-    `truth_task` and `truth_label` name the columns where their usual names do not tell.
+    Tasks are matched by id, never by position; ids and labels are compared as text, so 1 meets "1".
 
-    Where confidence is known, the evaluation tells what it is worth. A Result knows the probabilities of all labels, a
-    frame or file may have a column `confidence`. `probabilities` (a frame or file: the task and a column for each
-    label) go before both, and the confidence of a label is then its probability there.
+    - `labels`: a result, a frame, a file or a dict task -> label. A frame or file may have a column `confidence`: then,
+      as for a result, the evaluation says what confidence is worth.
+    - `truth`: the known labels, as any of these; never learned from.
+    - `task`, `label`: the columns of the labels, where their usual names do not tell; `truth_task`, `truth_label` those
+      of the truth.
+    - `multi`: labels are sets of options, and a `SetEvaluation` comes back: exact sets, (task, option) pairs, F1, Jaccard.
+      A `MultiResult` needs no saying.
+    - `probabilities`: of all labels (a frame or file: the task and a column for each label, or a result). The confidence
+      of a label is then its probability there; a result knows its own.
 
     >>> import quorate as qr
     >>> qr.evaluate({"t1": "cat", "t2": "dog"}, {"t2": "dog", "t1": "dog", "t3": "cat"})
@@ -258,7 +304,8 @@ def evaluate(
     if multi or isinstance(labels, MultiResult):
         if probabilities is not None:
             raise OptionError("probabilities are for labels, not for sets of options: leave them out")
-        return evaluate_sets(labels, truth, task=task, label=label, truth_task=truth_task, truth_label=truth_label)
+        sets = cast(MultiResult | Source, labels)
+        return evaluate_sets(sets, cast(Source, truth), task=task, label=label, truth_task=truth_task, truth_label=truth_label)
     chosen, kind = read_labels(labels, task, label)
     true = read_truth(truth, truth_task, truth_label)
     both = chosen.join(true, on="task", how="inner", suffix="_true")

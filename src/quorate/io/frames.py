@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 
 from quorate.data.votes import FrameKind
 from quorate.io.ids import series_of
+
+
+class Frame(Any):  # type: ignore[misc]
+    """A frame of the caller's own kind: of polars, pandas or pyarrow, and of Spark for votes on Spark.
+
+    For type checkers alone: which kind it is depends on the votes, so any use of it is taken for right.
+    """
 
 
 def kind_of(source: object) -> FrameKind | None:
@@ -56,18 +63,19 @@ def _series(column: Any, what: str) -> pl.Series:
     return out
 
 
-def native(frame: pl.DataFrame, kind: FrameKind) -> Any:
+def native(frame: pl.DataFrame, kind: FrameKind) -> Frame:
     """Return a polars frame as the caller's own kind."""
+    out: Any = frame
     if kind == "polars":
-        return frame
+        return cast(Frame, out)
     if kind == "pyarrow":
-        return frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+        return cast(Frame, frame.to_arrow(compat_level=pl.CompatLevel.oldest()))
     if find_spec("pyarrow") is None:
         import pandas as pd
 
-        return pd.DataFrame(frame.to_dict(as_series=False))
+        return cast(Frame, pd.DataFrame(frame.to_dict(as_series=False)))
     out = frame.to_pandas()
     for name, series in zip(frame.columns, frame.iter_columns(), strict=True):
         if series.dtype == pl.Int64 and series.null_count():  # an id is never a float
             out[name] = series.to_pandas(use_pyarrow_extension_array=True).astype("Int64")
-    return out
+    return cast(Frame, out)

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 import polars as pl
 
+from quorate.data.options import DEFAULTS, Duplicates
 from quorate.data.votes import FrameKind, Votes
 from quorate.errors import InputError, OptionError, listed, shown
 from quorate.io import files, frames
@@ -21,8 +22,26 @@ from quorate.io.encode import Encoder
 from quorate.io.files import Wanted, is_encoded
 from quorate.io.ids import frame_of, series_of
 
+
+class ArrowData(Protocol):
+    """Anything with the Arrow interface: a table of pyarrow, a relation of DuckDB."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return the data as a capsule."""
+        ...
+
+
+class SparkFrame(Protocol):
+    """A frame of Spark."""
+
+    @property
+    def sparkSession(self) -> object:  # noqa: N802
+        """The session that it belongs to."""
+        ...
+
+
 # A path or several, a pattern, "-", a frame, anything Arrow, an iterator of batches, tuples, or a dict of columns.
-Source: TypeAlias = str | os.PathLike[str] | Mapping[str, object] | Iterable[object] | Any
+Source: TypeAlias = str | os.PathLike[str] | Mapping[str, object] | Iterable[object] | ArrowData | SparkFrame
 ACCEPTED: Final = (
     "a path, a pattern or '-' for standard input, a frame of pandas, polars or pyarrow, anything with the Arrow "
     "interface, an iterator of record batches, tuples, or a dict of columns"
@@ -39,7 +58,7 @@ class Table:
     is_text: bool = False  # whether ids are as written in a text file
 
 
-def open_table(source: Source, wanted: Wanted) -> Table:
+def open_table(source: Votes | Source, wanted: Wanted) -> Table:
     """Return a source opened for reading the wanted roles; nothing is read but what is needed to know its kind."""
     names = _names(source)
     if names is not None:
@@ -85,7 +104,7 @@ def files_of(source: Source) -> list[Path | int]:
     return [0] if names == ["-"] else list(chain.from_iterable(map(_matches, names)))
 
 
-def _names(source: Source) -> list[str] | None:
+def _names(source: object) -> list[str] | None:
     if isinstance(source, str | os.PathLike):
         return [os.fspath(source)]
     if isinstance(source, list | tuple) and source and all(isinstance(s, str | os.PathLike) for s in source):
@@ -215,13 +234,18 @@ def read(
     worker: str | None = None,
     label: str | None = None,
     labels: Iterable[object] | None = None,
-    duplicates: str = "all",
+    duplicates: Duplicates = DEFAULTS.duplicates,
 ) -> Votes:
     """Return the votes of files, a frame, Arrow data, tuples (task, worker, label), a dict of columns or an encoded folder.
 
-    `task`, `worker` and `label` name the columns where their usual names do not tell; `labels` declares the
-    label set and its order; `duplicates` says which of a worker's votes on one task count (all, last, first,
-    or error). Sources are read batch by batch: memory stays near that of the encoded votes.
+    Sources are read batch by batch: memory stays near that of the encoded votes.
+
+    - `source`: a path, several paths or a pattern (csv, tsv, jsonl, parquet, arrow; .gz or .zst), "-" for standard input,
+      a frame of pandas, polars or pyarrow, anything with the Arrow interface, an iterator of record batches, tuples, a
+      dict of columns, or a folder that `qr.encode` made.
+    - `task`, `worker`, `label`: the columns, where their usual names (task, question, item…) do not tell.
+    - `labels`: all labels, in their order; by default those seen, sorted. A vote for another label is then an error.
+    - `duplicates`: which of a worker's votes on one task count: "all", the "last", the "first", or "error" for none.
 
     >>> import quorate as qr
     >>> qr.read({"question": [1, 1, 2], "annotator": ["ann", "bob", "ann"], "answer": ["yes", "no", "yes"]})
@@ -253,7 +277,7 @@ def as_votes(
     if isinstance(source, Votes):
         refuse_options("read", task, worker, label, labels, duplicates=duplicates)
         return source
-    return read(source, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates)
+    return read(source, task=task, worker=worker, label=label, labels=labels, duplicates=cast(Duplicates, duplicates))
 
 
 def encoded_folder(source: object) -> Path | None:

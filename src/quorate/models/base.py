@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from importlib import import_module
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from quorate.data import options
 from quorate.data.counts import ClassPrior, Parameters
 from quorate.data.fit import Fit
-from quorate.data.options import Choice, Number, Rules
+from quorate.data.options import DEFAULTS, Choice, EngineName, Number, Rules, Ties, TraceDetail
 from quorate.data.votes import Panel, Votes
 from quorate.engines.base import Engine, Session
 from quorate.engines.memory import NOTHING, Room, require_fit
@@ -30,8 +30,8 @@ from quorate.results.knowledge import Learned, loosened, transfer
 from quorate.results.known import HasLearned, Priors, as_knowledge, as_learned, class_prior, pseudo_votes
 from quorate.results.result import Result
 
-COMMON: Rules = {"seed": Number(whole=True), "ties": Choice(("hash", "prior"))}
-HOMES: Final = {
+COMMON: Rules = {"seed": Number(whole=True), "ties": Choice(get_args(Ties))}
+HOMES: Final[dict[str, str]] = {
     "mv": "majority:MajorityVote",
     "ds": "dawid_skene:DawidSkene",
     "fds": "dawid_skene:FastDawidSkene",
@@ -39,7 +39,7 @@ HOMES: Final = {
     "one-coin": "one_coin:OneCoin",
     "iwmv": "iwmv:IWMV",
     "glad": "glad:GLAD",
-}  # adding a model adds a line here
+}  # adding a model adds a line here, and its name to `ModelName`
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +77,8 @@ class Model:
 
     room: ClassVar[Room] = NOTHING  # that it takes in memory beside what all models take
 
-    seed: int = 0
-    ties: str = "hash"
+    seed: int = DEFAULTS.seed
+    ties: Ties = DEFAULTS.ties
 
     def __post_init__(self) -> None:
         options.check(asdict(self), self.rules)
@@ -98,9 +98,9 @@ class Model:
         self,
         votes: Votes | Source,
         *,
-        engine: str | Engine = "auto",
+        engine: EngineName | str | Engine = DEFAULTS.engine,
         threads: int | None = None,
-        trace: str = "full",
+        trace: TraceDetail = "full",
         progress: Progress | None = None,
         start: ArrayLike | None = None,
         gold: Source | None = None,
@@ -116,7 +116,7 @@ class Model:
         codes to begin with, [tasks] whole numbers, for models that would else begin with majority vote. What callers
         know beforehand (`gold`, `history`, `priors`, `warm_start`) is described in `quorate.aggregate`.
         """
-        options.check({"trace": trace}, {"trace": Choice(("full", "light"))})
+        options.check({"trace": trace}, {"trace": Choice(get_args(TraceDetail))})
         for name, value in (("history", history), ("priors", priors), ("warm_start", warm_start)):
             if value is not None and name not in self.takes:
                 raise OptionError(f"model {self.name!r} cannot use {name}: it takes {listed(sorted({'gold', *self.takes}))}")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, get_args
 
 from quorate.data.fit import Fit
-from quorate.data.options import MOST_VOTES, Choice, Number, Rules
+from quorate.data.options import DEFAULTS, MOST_VOTES, Choice, Number, Rules, Stop, Strength
 from quorate.engines import memory
 from quorate.engines.base import Session
 from quorate.models import em
@@ -20,7 +20,7 @@ FAMILY: Rules = {
     "max_iter": Number(least=1, whole=True),
     "smoothing": Number(least=0, most=MOST_VOTES),
     "strength": Number(least=0, most=MOST_VOTES, words=(AUTO,)),
-    "stop": Choice(("priors", "labels")),
+    "stop": Choice(get_args(Stop)),
 }
 
 
@@ -39,11 +39,11 @@ class DawidSkene(Model):
     rules: ClassVar[Rules] = FAMILY
     starts_hard: ClassVar[bool] = False
 
-    tol: float = 1e-4
-    max_iter: int = 100
-    smoothing: float = 0.0
-    strength: float | str = 0.0
-    stop: str = "priors"
+    tol: float = DEFAULTS.tol
+    max_iter: int = DEFAULTS.max_iter
+    smoothing: float = DEFAULTS.smoothing
+    strength: Strength = DEFAULTS.strength
+    stop: Stop = DEFAULTS.stop
 
     def _fit(self, session: Session, known: Knowns) -> Fit:
         beliefs, strength = beliefs_of(self, session, known)
@@ -84,7 +84,7 @@ class Hybrid(DawidSkene):
     room: ClassVar[memory.Room] = memory.TURNS_HARD
     rules: ClassVar[Rules] = {**FAMILY, "switch": Number(least=0)}
 
-    switch: float = 0.005
+    switch: float = DEFAULTS.switch
 
     def next_is_hard(self, was_hard: bool, change: float) -> bool:
         """Return whether the next E-step is hard: once the priors have settled, for good."""

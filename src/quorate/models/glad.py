@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quorate.data.counts import ClassPrior
 from quorate.data.fit import Fit
-from quorate.data.options import Choice, Number, Rules
+from quorate.data.options import DEFAULTS, Choice, ClassPriors, Number, Rules
 from quorate.data.vectors import Vector, alike, pieces, summed
 from quorate.engines import memory
 from quorate.engines.base import (
@@ -71,14 +71,14 @@ class GLAD(Model):
         "max_iter": Number(least=1, whole=True),
         "m_steps": Number(least=1, whole=True),
         "m_tol": Number(least=0),
-        "class_priors": Choice(("uniform", "estimated")),
+        "class_priors": Choice(get_args(ClassPriors)),
     }
 
-    tol: float = 1e-4
-    max_iter: int = 100
+    tol: float = DEFAULTS.tol
+    max_iter: int = DEFAULTS.max_iter
     m_steps: int = 25
     m_tol: float = 0.01
-    class_priors: str = "uniform"
+    class_priors: ClassPriors = "uniform"
 
     def _fit(self, session: Session, known: Knowns) -> Fit:
         if not isinstance(session, OffersGlad):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from quorate.data.counts import Lines
 from quorate.data.fit import Fit
-from quorate.data.options import Number, Rules
+from quorate.data.options import DEFAULTS, Number, Rules
 from quorate.engines import memory
 from quorate.engines.base import Session, WorkerBlock
 from quorate.models import em
@@ -43,7 +43,7 @@ class IWMV(Model):
     starts_hard: ClassVar[bool] = True
     is_likelihood: ClassVar[bool] = False
 
-    max_iter: int = 100
+    max_iter: int = DEFAULTS.max_iter
 
     def _fit(self, session: Session, known: Knowns) -> Fit:
         ended = em.run(session, WeightRecipe(self), replace(known.options, likelihood=False))

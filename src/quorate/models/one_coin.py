@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from quorate.data.counts import ClassPrior, Lines, Prior
 from quorate.data.exact import unit_below, whole
 from quorate.data.fit import Fit
-from quorate.data.options import Choice, Rules
+from quorate.data.options import DEFAULTS, Choice, ClassPriors, Rules, Stop, Strength
 from quorate.engines.base import Session, WorkerBlock
 from quorate.models import em
 from quorate.models.base import Knowns, Model
@@ -38,15 +38,15 @@ class OneCoin(Model):
 
     name: ClassVar[str] = "one-coin"
     title: ClassVar[str] = "one-coin Dawid-Skene"
-    rules: ClassVar[Rules] = {**FAMILY, "class_priors": Choice(("uniform", "estimated"))}
+    rules: ClassVar[Rules] = {**FAMILY, "class_priors": Choice(get_args(ClassPriors))}
     scoring: ClassVar[str] = "coin"
 
-    tol: float = 1e-4
-    max_iter: int = 100
-    smoothing: float = 0.0
-    strength: float | str = 0.0
-    stop: str = "priors"
-    class_priors: str = "uniform"
+    tol: float = DEFAULTS.tol
+    max_iter: int = DEFAULTS.max_iter
+    smoothing: float = DEFAULTS.smoothing
+    strength: Strength = DEFAULTS.strength
+    stop: Stop = DEFAULTS.stop
+    class_priors: ClassPriors = "uniform"
 
     def _fit(self, session: Session, known: Knowns) -> Fit:
         possible, given = known.possible(session), known.classes

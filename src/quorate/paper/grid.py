@@ -10,9 +10,10 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import quorate
+from quorate.data.options import ModelName
 from quorate.data.votes import Votes
 from quorate.errors import NotConverged
 from quorate.evaluation.truth import evaluate
@@ -109,7 +110,7 @@ def fit(votes: Votes, model: str, seed: int = 0, **options: Any) -> Result:
         options["seed"] = seed
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)
-        result: Result = aggregate(votes, model, **options)
+        result: Result = aggregate(votes, cast(ModelName, model), **options)
     return result
 
 

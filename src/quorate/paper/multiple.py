@@ -7,12 +7,13 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 import polars as pl
 
 import quorate
+from quorate.data.options import ModelName
 from quorate.errors import NotConverged
 from quorate.evaluation.truth import evaluate
 from quorate.models.aggregation import aggregate
@@ -51,7 +52,7 @@ def _average(folder: Path, model: str) -> Figures:
             path = Path(aside) / "votes.csv"  # an empty cell is a vote for no option: read as any file of votes is
             some.write_csv(path)
             began = time.perf_counter()
-            result = aggregate(path, model, seed=trial, multi=True)
+            result = aggregate(path, cast(ModelName, model), seed=trial, multi=True)
             found["seconds"].append(time.perf_counter() - began)
             evaluation = evaluate(result, folder / "truth.csv", multi=True)
         found["accuracy"].append(evaluation.option_accuracy)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 import polars as pl
@@ -31,7 +31,7 @@ def calibrated(result: Result, calibrate: Source | bool, gold: pl.DataFrame | No
     if calibrate is True and gold is not None:
         posterior, truth = _crossed(gold, refit)
     else:
-        posterior, truth = _judged(result, read_gold(calibrate, result.votes.labels))
+        posterior, truth = _judged(result, read_gold(cast(Source, calibrate), result.votes.labels))
     if len(truth) < LEAST:
         which = "gold labels of tasks with votes" if calibrate is True else "known labels of tasks with votes that are no gold"
         raise InputError(f"a temperature needs at least {LEAST} {which}; there are {len(truth)}")

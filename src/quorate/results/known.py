@@ -7,14 +7,14 @@ import os
 from collections.abc import Iterable, Mapping
 from numbers import Real
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import polars as pl
 
 from quorate.data.counts import ClassPrior, Knowledge, Others
 from quorate.data.options import MOST_VOTES, Number
-from quorate.data.vocabulary import Vocabulary, text_of
+from quorate.data.vocabulary import Id, Vocabulary, text_of
 from quorate.data.votes import Panel
 from quorate.errors import InputError, OptionError, listed, shown
 from quorate.io import container
@@ -24,7 +24,8 @@ from quorate.io.sources import Source, read_frame
 from quorate.results import knowledge, model_file
 from quorate.results.knowledge import Learned
 
-Priors: TypeAlias = Mapping[Any, float] | Iterable[float] | str | Any
+# By label, in label order, or the same for all.
+Priors: TypeAlias = Mapping[str, float] | Mapping[int, float] | Mapping[Id, float] | Iterable[float] | Literal["uniform"]
 CLOSE = 1e-6  # class priors sum to one within this
 
 

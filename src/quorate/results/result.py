@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from quorate.data.counts import Knowledge
 from quorate.data.fit import Fit, TraceRow
+from quorate.data.options import DEFAULTS, Duplicates, EngineName
 from quorate.data.votes import Votes, piece
 from quorate.engines.base import Engine, Session
 from quorate.engines.memory import require_probabilities
@@ -22,6 +23,7 @@ from quorate.engines.registry import resolve
 from quorate.errors import InputError, shown
 from quorate.io import frames
 from quorate.io.encode import over_labels
+from quorate.io.frames import Frame
 from quorate.io.ids import column, label_columns
 from quorate.io.sources import Source
 from quorate.io.write import check_files
@@ -63,7 +65,7 @@ class Result:
         return f"Result({self.model}: {v.n_tasks} tasks, {v.n_workers} workers, {v.n_labels} labels from {len(v)} votes{passes})"
 
     @cached_property
-    def labels(self) -> Any:
+    def labels(self) -> Frame:
         """Task, label, confidence (posterior probability of the label), votes, tie, and what else the model tells of a task.
 
         Tasks with nothing but abstentions come last, without label.
@@ -71,12 +73,12 @@ class Result:
         return self._native(self.labels_frame())
 
     @cached_property
-    def probabilities(self) -> Any:
+    def probabilities(self) -> Frame:
         """Task and one column per label: the probability that it is the true one (for mv the vote share)."""
         return self._native(self.probabilities_frame())
 
     @cached_property
-    def workers(self) -> Any:
+    def workers(self) -> Frame:
         """Worker, votes, accuracy (expected share of right votes), agreement (share of votes equal to the label).
 
         Then what the votes tell whatever the model: accuracy_low and accuracy_high (90% interval), information (bits a
@@ -86,13 +88,13 @@ class Result:
         return self._native(self.workers_frame())
 
     @cached_property
-    def priors(self) -> Any:
+    def priors(self) -> Frame:
         """Label, prior, p_c: the share of tasks expected to have it; low and high, its 90% interval, whatever the model."""
         known = {"label": column(self.votes.labels), "prior": self.fit.params.priors}
         return self._native(pl.DataFrame({**known, **(self._assessment.priors._asdict() if self._is_here else {})}))
 
     @cached_property
-    def trace(self) -> Any:
+    def trace(self) -> Frame:
         """A line per iteration: phase, change of the priors (glad: of the objective), likelihoods, labels changed, seconds."""
         schema = dict.fromkeys(TraceRow.__dataclass_fields__, pl.Float64) | {
             "iteration": pl.Int64,
@@ -136,7 +138,7 @@ class Result:
         """The number of tasks with nothing but abstentions."""
         return len(self.votes.unvoted)
 
-    def confusion(self, worker: object) -> Any:
+    def confusion(self, worker: object) -> Frame:
         """Return pi_cl of one worker: a row per true label, a column per given label.
 
         >>> import quorate as qr
@@ -208,12 +210,12 @@ class Result:
         self,
         votes: Votes | Source,
         *,
-        engine: str | Engine = "auto",
+        engine: EngineName | str | Engine = DEFAULTS.engine,
         threads: int | None = None,
         task: str | None = None,
         worker: str | None = None,
         label: str | None = None,
-        duplicates: str = "all",
+        duplicates: Duplicates = DEFAULTS.duplicates,
     ) -> Result:
         """Return the labels of other tasks under what was learned here; nothing is learned from their votes.
 
@@ -336,7 +338,7 @@ class Result:
         starts = self.votes.worker_ptr[:-1]
         return np.add.reduceat(by_row, starts) if len(starts) else by_row
 
-    def _native(self, frame: pl.DataFrame) -> Any:
+    def _native(self, frame: pl.DataFrame) -> Frame:
         return frames.native(frame, self.votes.frame_kind)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from quorate.data.options import DEFAULTS, Duplicates, EngineName
 from quorate.data.votes import Votes
 from quorate.engines.base import Engine
 from quorate.engines.registry import resolve
@@ -21,6 +22,8 @@ from quorate.results import knowledge, model_file
 from quorate.results.knowledge import Learned
 from quorate.results.known import HasLearned, as_learned
 from quorate.results.result import Result, predicted
+
+Fitted: TypeAlias = HasLearned | str | os.PathLike[str]  # a result, a loaded model, or the path of a saved one
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -97,12 +100,12 @@ class FittedModel:
         self,
         votes: Votes | Source,
         *,
-        engine: str | Engine = "auto",
+        engine: EngineName | str | Engine = DEFAULTS.engine,
         threads: int | None = None,
         task: str | None = None,
         worker: str | None = None,
         label: str | None = None,
-        duplicates: str = "all",
+        duplicates: Duplicates = DEFAULTS.duplicates,
     ) -> Result:
         """Return the labels of votes under what was learned; unknown workers are taken for the mean one, and named."""
         place = resolve(engine, threads, source=votes)
@@ -119,12 +122,14 @@ class FittedModel:
 
 
 def load(path: str | os.PathLike[str]) -> FittedModel:
-    """Return the model that `result.save` or `quorate aggregate --save` wrote; `FittedModel` has an example."""
+    """Return the model that `result.save` or `quorate aggregate --save` wrote to `path`; `FittedModel` has an example."""
     return FittedModel(model_file.load(Path(path)))
 
 
-def merge(first: HasLearned | str | os.PathLike[str], second: HasLearned | str | os.PathLike[str], *more: Any) -> FittedModel:
-    """Return a model that knows what all of these know: results, loaded models or files, over the same labels.
+def merge(first: Fitted, second: Fitted, *more: Fitted) -> FittedModel:
+    """Return a model that knows what all of these know.
+
+    `first`, `second` and `more` are results, loaded models or files of saved ones, over the same labels.
 
     >>> import quorate as qr
     >>> monday, tuesday = (qr.aggregate(qr.simulate(tasks=100, workers=8, seed=s).votes) for s in (1, 2))

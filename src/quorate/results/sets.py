@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from quorate.errors import InputError, listed, shown
 from quorate.io import frames
+from quorate.io.frames import Frame
 from quorate.io.ids import column, label_columns
 from quorate.io.sets import SetVotes
 from quorate.results.result import Result
@@ -53,21 +54,21 @@ class MultiResult:
         return sum(r.log_likelihood for r in self.results)
 
     @cached_property
-    def labels(self) -> Any:
+    def labels(self) -> Frame:
         """Task, label (the chosen set), confidence (that the whole set is right), votes, tie (of any option)."""
         return self._native(self.labels_frame())
 
     @cached_property
-    def probabilities(self) -> Any:
+    def probabilities(self) -> Frame:
         """Task and one column per option: the probability that it is correct."""
         return self._native(self.probabilities_frame())
 
     @cached_property
-    def workers(self) -> Any:
+    def workers(self) -> Frame:
         """Worker, votes (sets cast), accuracy and agreement on the (task, option) questions."""
         return self._native(self.workers_frame())
 
-    def confusion(self, worker: object, option: object = None) -> Any:
+    def confusion(self, worker: object, option: object = None) -> Frame:
         """Return the 2 x 2 confusion of a worker (for one option where each was fitted apart): rows true, columns said."""
         if len(self.results) == 1:
             return self.results[0].confusion(worker)
@@ -126,5 +127,5 @@ class MultiResult:
         shape = len(self.votes.tasks), len(self.votes.options)
         return parts[0].reshape(shape) if len(parts) == 1 else np.stack(parts, axis=1)
 
-    def _native(self, frame: pl.DataFrame) -> Any:
+    def _native(self, frame: pl.DataFrame) -> Frame:
         return frames.native(frame, self.votes.frame_kind)

@@ -22,7 +22,7 @@ from quorate.engines.shard import Rules, Units, cuts
 from quorate.errors import OptionError
 from quorate.io.answers import gold_codes, read_gold
 from quorate.io.ids import label_columns
-from quorate.io.sources import as_votes, is_spark_frame
+from quorate.io.sources import Source, as_votes, is_spark_frame
 from quorate.kernels.cpu import fastest
 from quorate.kernels.reference import Sums
 from quorate.spark import files as spark_files
@@ -56,7 +56,7 @@ class SparkEngine:
             if value is not None:
                 Number(least=1, whole=True).check(name, value)
 
-    def read(self, source: object, **options: Any) -> Votes | SparkVotes:
+    def read(self, source: Votes | Source | SparkVotes, **options: Any) -> Votes | SparkVotes:
         """Return votes where they lie: a Spark frame's, those of paths and URIs on Spark, others in memory."""
         if isinstance(source, SparkVotes):
             return spark_votes.widened(source) if self.rows == "executors" else source

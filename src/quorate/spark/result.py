@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from quorate.errors import InputError, QuorateError, shown
+from quorate.io.frames import Frame
 from quorate.results.knowledge import Learned
 from quorate.results.result import Result
 from quorate.spark import session as spark
@@ -29,17 +30,17 @@ class SparkResult(Result):
         return f"Spark{super().__repr__()}"
 
     @cached_property
-    def labels(self) -> Any:
+    def labels(self) -> Frame:
         """Task, label, confidence (posterior probability of the label), votes and tie, as a Spark frame.
 
         Tasks with nothing but abstentions are there, too, without label.
         """
-        return self.session.labels()
+        return cast(Frame, self.session.labels())
 
     @cached_property
-    def probabilities(self) -> Any:
+    def probabilities(self) -> Frame:
         """Task and one column per label: the probability that it is the true one (for mv the vote share)."""
-        return self.session.probabilities()
+        return cast(Frame, self.session.probabilities())
 
     @property
     def expected_errors(self) -> float:
@@ -82,17 +83,17 @@ class SparkResult(Result):
     def _agreeing(self) -> NDArray[np.int64]:
         return self._outcome.agreeing
 
-    def _native(self, frame: pl.DataFrame) -> Any:
-        return spark.spread(frame, self.session.spark)
+    def _native(self, frame: pl.DataFrame) -> Frame:
+        return cast(Frame, spark.spread(frame, self.session.spark))
 
 
 class DistributedResult(SparkResult):
     """A `SparkResult` whose workers are on the executors, too: there are no more of them here than are asked for."""
 
     @cached_property
-    def workers(self) -> Any:
+    def workers(self) -> Frame:
         """Worker, votes, accuracy, agreement, and what else the model knows of a worker, as a Spark frame."""
-        return self.session.workers()
+        return cast(Frame, self.session.workers())
 
     def workers_frame(self, *, trust: bool = True) -> pl.DataFrame:
         """Return `workers` as a polars frame, gathered on the driver, in the order of their ids."""

@@ -15,11 +15,11 @@ import logging
 import os
 import re
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import polars as pl
 
@@ -40,7 +40,8 @@ ROLES: Final = ("task", "worker", "label")
 log = logging.getLogger(__name__)
 VERSION: Final = 1
 META: Final[Types] = {"batch": int, "query": (str, type(None)), "votes": int, "abstentions": int, "skipped": int}
-RULES: Final[Rules] = {"bad": Choice(("fail", "skip")), "refit_every": Number(least=0, whole=True)}
+OnBadRows: TypeAlias = Literal["fail", "skip"]
+RULES: Final[Rules] = {"bad": Choice(get_args(OnBadRows)), "refit_every": Number(least=0, whole=True)}
 TYPES: Final = ("string", "varchar", "char", "byte", "short", "integer", "long")
 
 
@@ -149,9 +150,10 @@ class StateFolder:
             self._write(Progress(), online)
         progress = self.progress()
         known = Online.load(self._file(progress.batch))
+        given: Mapping[str, object] = online.settings
         for name, value in known.settings.items():
-            if value != online.settings[name]:
-                old, new = (listed(v) if isinstance(v, list) else v for v in (value, online.settings[name]))
+            if value != given[name]:
+                old, new = (listed(v) if isinstance(v, list) else v for v in (value, given[name]))
                 raise InputError(
                     f"the stream in {self.path} has {name} {old}, not {new}: go on as it began, or in an empty folder"
                 )
@@ -235,7 +237,7 @@ class SparkStream:
         worker: str | None = None,
         label: str | None = None,
         order: str | Sequence[str] = (),
-        bad: str = "fail",
+        bad: OnBadRows = "fail",
         refit_every: int = 0,
     ) -> None:
         options.check({"bad": bad, "refit_every": refit_every}, RULES)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from quorate.data.memory import memory_of
+from quorate.data.options import DEFAULTS, Duplicates
 from quorate.data.vocabulary import Vocabulary
 from quorate.errors import InputError, OptionError, QuorateError, warn_abstentions
 from quorate.io.encode import check_duplicates
@@ -36,17 +37,21 @@ def encode(
     worker: str | None = None,
     label: str | None = None,
     labels: Iterable[object] | None = None,
-    duplicates: str = "all",
+    duplicates: Duplicates = DEFAULTS.duplicates,
     memory: str | int | None = None,
     resume: bool = False,
     progress: Progress | None = None,
     plan: Plan | None = None,
 ) -> EncodedVotes:
-    """Return votes encoded into a folder, from anything `read` takes; they need not fit in memory.
+    """Return votes encoded into a folder; they need not fit in memory.
 
-    The options are those of `read`. `memory` ("2GB") bounds what is taken of it, half of what is free by default.
-    The folder is built aside and renamed. `resume` goes on where an earlier call with the same files and options was
-    broken off. `progress` is called with what is being done, the votes done, and how many there are about.
+    - `source`: anything that `qr.read` takes.
+    - `folder`: where to; it is built aside and renamed. Encoded votes there are replaced, anything else is an error.
+    - `task`, `worker`, `label`, `labels`, `duplicates`: as for `qr.read`.
+    - `memory`: the most to use, as "2GB" or in bytes; by default half of what is free.
+    - `resume`: continue where an earlier call with the same files and options was interrupted.
+    - `progress`: called with what is being done, the votes done, and about how many there are.
+    - `plan`: into how many partitions and shards the votes are cut, for tests; by default what fits into the memory.
 
     >>> import tempfile, quorate as qr
     >>> folder = tempfile.mkdtemp() + "/votes"
