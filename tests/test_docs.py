@@ -1,6 +1,7 @@
 """Every example of README and docs is run; every link and Makefile target they name is there."""
 
 import doctest
+import inspect
 import os
 import re
 import subprocess
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import quorate as qr
+from quorate.models.base import MODELS, Model
 from spark_there import missing
 
 ROOT = Path(__file__).parents[1]
@@ -87,3 +90,44 @@ def test_make_alone_lists_every_target():
 def test_decisions_are_numbered_without_gaps():
     numbers = [int(p.name[:3]) for p in sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))]
     assert numbers == list(range(1, len(numbers) + 1))
+
+
+UNEXPLAINED = {"agreement": ("source", "pairs", "task", "worker", "label", "duplicates", "truth_task", "truth_label")}  # to do
+
+
+def parameters():
+    """Every public function, and every method and constructor that takes settings: (name, function, what explains it)."""
+    for name in qr.__all__:
+        thing = getattr(qr, name)
+        if inspect.isfunction(thing):
+            yield name, thing, thing.__doc__
+        elif inspect.isclass(thing) and not issubclass(thing, BaseException):
+            if issubclass(thing, Model | qr.Online | qr.SparkStream):  # others are made by functions
+                yield name, thing.__init__, "".join(kind.__doc__ or "" for kind in thing.mro()[:-1])
+            for method in (
+                "fit",
+                "predict",
+                "confusion",
+                "save",
+                "load",
+                "learn",
+                "learn_many",
+                "retract",
+                "refit",
+                "start",
+                "run",
+            ):
+                if hasattr(thing, method):
+                    yield f"{name}.{method}", getattr(thing, method), getattr(thing, method).__doc__
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "text"), [pytest.param(*each, id=each[0]) for each in parameters() if callable(each[1])]
+)
+def test_every_parameter_is_explained(name, function, text):
+    given = [p for p in inspect.signature(function).parameters if p != "self"]
+    assert [p for p in given if f"`{p}`" not in text and p not in UNEXPLAINED.get(name, ())] == []
+
+
+def test_help_of_aggregate_names_the_models():
+    assert [name for name in MODELS if f'"{name}"' not in qr.aggregate.__doc__] == []

@@ -77,8 +77,13 @@ class Online:
     """Labels that follow a stream of votes (the paper's section 5), for ds, fds and hybrid.
 
     Each vote settles its own task: majority vote, M-step, E-step, M-step; other tasks are left as they are until
-    `refit`. A worker's second vote on a task replaces the first (`duplicates="last"`; `"all"` adds it). `strength`
-    votes of the mean worker are lent to every worker, so that newcomers start like the population; 0 is the paper.
+    `refit`.
+
+    - `labels`: all labels that votes may have.
+    - `model`: "fds", "ds" or "hybrid".
+    - `seed`: decides between labels that score the same.
+    - `duplicates`: a worker's second vote on a task replaces the first ("last"), or is added ("all").
+    - `strength`: votes of the mean worker lent to every worker, so that newcomers start like the population; 0 is the paper.
 
     >>> import quorate as qr
     >>> online = qr.Online(labels=["cat", "dog"])
@@ -125,6 +130,8 @@ class Online:
     @classmethod
     def from_result(cls, result: Result, *, strength: float = 1.0, duplicates: Kept | None = None) -> Online:
         """Return a stream that continues from a batch fit, with its votes and its way with repeated ones.
+
+        `result` is a fit of ds, fds or hybrid; `strength` and `duplicates` are as for `Online`.
 
         >>> import quorate as qr
         >>> crowd = qr.simulate(tasks=50, workers=8, seed=1)
@@ -175,7 +182,7 @@ class Online:
         }
 
     def learn(self, task: object, worker: object, label: object) -> None:
-        """Take one vote."""
+        """Take one vote: the `label` that a `worker` gave a `task`."""
         code = self._label_code.get(label if type(label) is str else text_of(label))
         if code is None:
             raise undeclared(label, self._label_ids)
@@ -188,7 +195,10 @@ class Online:
     def learn_many(
         self, votes: Votes | Source, *, task: str | None = None, worker: str | None = None, label: str | None = None
     ) -> None:
-        """Take many votes, in order: the same as `learn` for each; a bad one leaves everything as it was."""
+        """Take many votes, in order: the same as `learn` for each; a bad one leaves everything as it was.
+
+        `votes` is anything that `qr.read` takes; `task`, `worker` and `label` name its columns, as there.
+        """
         given = open_table(votes, {"task": task, "worker": worker, "label": label})
         batches, rows, numbers = [], 0, {"task": False, "worker": False}
         for batch in given.batches:
@@ -202,14 +212,14 @@ class Online:
         warn_abstentions(rows - len(kept), rows)
 
     def retract(self, task: object, worker: object) -> int:
-        """Take all votes of a worker on a task back, and return how many there were."""
+        """Take all votes of a `worker` on a `task` back, and return how many there were."""
         number: int = self._state.retract(_known_text(task), _known_text(worker))
         if not number:
             raise InputError(f"worker {shown(worker)} has no vote on task {shown(task)} to take back")
         return number
 
     def predict(self, task: object) -> Prediction:
-        """Return what the E-step under today's parameters says of a task."""
+        """Return what the E-step under today's parameters says of a `task`."""
         posterior = np.zeros(len(self._label_ids))
         found = self._state.predict(_known_text(task), posterior)
         if found is None:
@@ -242,7 +252,7 @@ class Online:
         return frame.filter(pl.col("votes") > 0).with_columns(pl.col("accuracy") / pl.col("votes"))
 
     def confusion(self, worker: object) -> pl.DataFrame:
-        """Return today's pi of a worker: a row per true label, a column per given label."""
+        """Return today's pi of a `worker`: a row per true label, a column per given label."""
         matrix = np.zeros((len(self._labels), len(self._labels)))
         if not self._state.confusion(_known_text(worker), matrix):
             raise InputError(f"worker {shown(worker)} has no votes here")
@@ -253,6 +263,8 @@ class Online:
         self, *, warm: bool = False, engine: EngineName | str | Engine = DEFAULTS.engine, threads: int | None = None
     ) -> Result:
         """Return a batch fit of the votes kept, and continue from it; `warm` starts from the current labels.
+
+        `engine` and `threads` say where it runs, as for `qr.aggregate`.
 
         Other threads may read and learn meanwhile. A task that has got or lost votes since `refit` was called is then
         settled as by a vote, under the parameters of the fit.
@@ -283,7 +295,7 @@ class Online:
         return result
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one file, whole or not at all; the same events give the same bytes."""
+        """Write everything to one file at `path`, whole or not at all; the same events give the same bytes."""
         arrays = self._state.snapshot()
         task, worker = arrays.pop("numbers")
         if len(arrays["task_offsets"]) != len(arrays["task_ptr"]):  # what could not be loaded is not written
@@ -294,7 +306,7 @@ class Online:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, labels: Iterable[object] | None = None, repair: bool = False) -> Online:
-        """Return the stream that was saved; `labels`, where given, must be its labels.
+        """Return the stream that was saved at `path`; `labels`, where given, must be its labels.
 
         An interrupted `learn` of version 0.1.0 could leave ids of tasks in the file that have no votes and no place. Such a
         file is an error; with `repair` these ids are dropped, and a `RepairedStream` warning says how many.

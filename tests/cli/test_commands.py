@@ -177,3 +177,23 @@ def test_a_reader_that_leaves_ends_the_command_without_a_word(votes_csv):
     with process.stderr:
         assert process.stderr.read() == b""
     assert process.wait(timeout=60) == 1
+
+
+@pytest.mark.parametrize("engine", ["auto", "cpu", "reference", "disk"])
+def test_one_command_chooses_its_engine_once(monkeypatch, votes_csv, tmp_path, engine):
+    from quorate.engines import registry
+
+    calls = []
+
+    def counted(name, real):
+        return lambda *given, **options: calls.append(name) or real(*given, **options)
+
+    for name in ("engine_named", "in_memory", "available"):
+        monkeypatch.setattr(registry, name, counted(name, getattr(registry, name)))
+    monkeypatch.setattr(
+        sys, "argv", ["quorate", "aggregate", str(votes_csv), "-o", str(tmp_path / "o.csv"), "--engine", engine, "--quiet"]
+    )
+    from quorate.cli.main import main
+
+    main()
+    assert sorted(calls) == (["available", "engine_named", "in_memory"] if engine == "auto" else ["engine_named"])

@@ -200,6 +200,7 @@ def simulate(
 ) -> Simulation:
     """Return a crowd with known confusions and its votes on tasks with known truth.
 
+    - `tasks`, `workers`, `labels`: how many there are.
     - `votes_per_task`: a number, or (least, most) to draw from.
     - `skill`, `skill_spread`: mean and standard deviation of the probability of a right answer.
     - `spammers`, `adversaries`, `colluders`: shares of the workers. Spammers answer without looking; adversaries
@@ -208,8 +209,8 @@ def simulate(
     - `repeats`: the share of votes that their worker casts a second time, perhaps otherwise.
     - `label_weights`: how frequent each label is.
     - `confusions`, [workers, K true, K given], gives the workers instead of drawing them.
-
-    The same settings and seed give the same votes on every machine.
+    - `worker_names`, `label_names`: what they are called; else w0, w1, … and l0, l1, …
+    - `seed`: the same settings and seed give the same votes on every machine.
 
     >>> import quorate as qr
     >>> crowd = qr.simulate(tasks=100, workers=10, seed=1)

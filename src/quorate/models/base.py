@@ -64,7 +64,10 @@ class Knowns:
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """Settings, checked on the way in; `fit` leaves them as they are and returns a `Result`."""
+    """Settings, checked on the way in; `fit` leaves them as they are and returns a `Result`.
+
+    `seed` and `ties` decide between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
+    """
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -111,10 +114,14 @@ class Model:
     ) -> Result:
         """Return the labels, the workers and the rest, decoded.
 
-        `trace="light"` spares hard passes the likelihood, which more than halves their time on the compiled engine;
-        labels and the final likelihood are the same. `progress` is called after every iteration. `start` gives label
-        codes to begin with, [tasks] whole numbers, for models that would else begin with majority vote. What callers
-        know beforehand (`gold`, `history`, `priors`, `warm_start`) is described in `quorate.aggregate`.
+        - `votes`: votes, or anything that `qr.read` takes.
+        - `engine`, `threads`: where it runs, and on how many threads; described in `quorate.aggregate`.
+        - `trace`: "light" spares hard passes the likelihood, which more than halves their time on the compiled engine;
+          labels and the final likelihood are the same.
+        - `progress`: called after every iteration.
+        - `start`: label codes to begin with, [tasks] whole numbers, for models that would else begin with majority vote.
+        - `gold`, `history`, `priors`, `priors_weight`, `warm_start`: what callers know beforehand, described in
+          `quorate.aggregate`.
         """
         options.check({"trace": trace}, {"trace": Choice(get_args(TraceDetail))})
         for name, value in (("history", history), ("priors", priors), ("warm_start", warm_start)):

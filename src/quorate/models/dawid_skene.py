@@ -28,6 +28,12 @@ FAMILY: Rules = {
 class DawidSkene(Model):
     """Dawid and Skene 1979: soft EM (the paper's equations 9 to 11), started from vote shares.
 
+    - `tol`, `max_iter`, `stop`: stop when the priors change by less than `tol` in sum, or with stop="labels" when no label
+      changed; after `max_iter` iterations at the latest, with a warning.
+    - `smoothing`: added to every cell of every confusion. 0 is the paper.
+    - `strength`: votes of the mean worker lent to every worker; "auto" finds how many. 0 is the paper.
+    - `seed`, `ties`: decide between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
+
     >>> import quorate as qr
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> qr.DawidSkene().fit(votes).labels["label"].to_list()
@@ -55,7 +61,7 @@ class DawidSkene(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class FastDawidSkene(DawidSkene):
-    """The paper's Algorithm 1: hard EM (equations 2 to 4), started from majority vote.
+    """The paper's Algorithm 1: hard EM (equations 2 to 4), started from majority vote. Settings are those of `DawidSkene`.
 
     >>> import quorate as qr
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
@@ -72,6 +78,8 @@ class FastDawidSkene(DawidSkene):
 @dataclass(frozen=True, kw_only=True)
 class Hybrid(DawidSkene):
     """The paper's Algorithm 3: soft until the priors move by at most `switch`, hard from then on.
+
+    The other settings are those of `DawidSkene`.
 
     >>> import quorate as qr
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]

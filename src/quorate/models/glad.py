@@ -49,7 +49,8 @@ class GLAD(Model):
     have normal priors of mean 1 and variance 1. EM stops when the penalised log-likelihood gains less than `tol`.
     An M-step takes at most `m_steps` steps of L-BFGS, and ends when the next promises less than `m_tol` of what
     it gained. Labels are equally likely beforehand, unless `class_priors="estimated"`; one that nobody gave, and neither
-    gold nor priors name, is none.
+    gold nor priors name, is none. `max_iter` bounds the iterations of EM; `class_priors` is "uniform" or "estimated"; `seed`
+    and `ties` decide between labels that score the same.
 
     >>> import quorate as qr
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]

@@ -24,7 +24,7 @@ class IWMV(Model):
 
     A worker's accuracy is the share of votes that agree with the current labels, which start as those of majority
     vote. One who is wrong more often than by chance has a negative weight. Confidence is the label's share of the
-    positive weights.
+    positive weights. `max_iter` bounds the iterations; `seed` and `ties` decide between labels that score the same.
 
     >>> import quorate as qr
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]

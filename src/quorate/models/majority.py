@@ -16,7 +16,8 @@ from quorate.models.confusion import ConfusionRecipe
 class MajorityVote(Model):
     """The most frequent label of each task; its confidence is its share of the votes.
 
-    Workers' confusions are counted against the winners, so that they can be looked at all the same.
+    Workers' confusions are counted against the winners, so that they can be looked at all the same. `seed` and `ties`
+    decide between labels with the same number of votes.
 
     >>> import quorate as qr
     >>> qr.MajorityVote().fit([("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog")]).labels.row(0)

@@ -29,6 +29,9 @@ class OneCoin(Model):
     Labels are equally likely beforehand, unless `class_priors="estimated"`; one that nobody gave, and neither gold nor
     priors nor a history name, is none. Priors that the caller gives are taken in the place of either.
 
+    `class_priors` is "uniform" or "estimated"; `tol`, `max_iter`, `stop`, `smoothing`, `strength`, `seed` and `ties` are as
+    for `DawidSkene`.
+
     >>> import quorate as qr
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> result = qr.OneCoin().fit(votes)

@@ -139,7 +139,7 @@ class Result:
         return len(self.votes.unvoted)
 
     def confusion(self, worker: object) -> Frame:
-        """Return pi_cl of one worker: a row per true label, a column per given label.
+        """Return pi_cl of one `worker`: a row per true label, a column per given label.
 
         >>> import quorate as qr
         >>> result = qr.aggregate([(1, "ann", "cat"), (1, "bob", "cat"), (1, "eve", "dog"), (2, "ann", "dog")], model="mv")
@@ -152,7 +152,7 @@ class Result:
         return self._native(pl.DataFrame({"true": column(self.votes.labels), **columns}))
 
     def confusion_matrix(self, worker: object) -> NDArray[np.float64]:
-        """Return pi_cl of one worker, [K true, K given]; zeros where the worker never met the true label."""
+        """Return pi_cl of one `worker`, [K true, K given]; zeros where the worker never met the true label."""
         code = int(self.votes.workers.codes([worker])[0])
         if code < 0:
             raise InputError(f"worker {shown(worker)} has no votes here; there are {self.votes.n_workers} workers")
@@ -202,7 +202,7 @@ class Result:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what was learned (not the votes, nor the labels of tasks) to one file, for `quorate.load`."""
+        """Write what was learned (not the votes, nor the labels of tasks) to one file at `path`, for `quorate.load`."""
         check_files({"the model": path}, {"the votes": getattr(self.votes, "folder", None)})  # encoded votes know their folder
         model_file.save(Path(path), self.learned())
 
@@ -220,6 +220,9 @@ class Result:
         """Return the labels of other tasks under what was learned here; nothing is learned from their votes.
 
         Workers without a vote here are taken for the mean worker, and named by `unknown_workers`.
+
+        - `votes`: anything that `qr.read` takes; `task`, `worker`, `label` and `duplicates` are as there.
+        - `engine`, `threads`: where it runs, and on how many threads, as for `qr.aggregate`.
 
         >>> import quorate as qr
         >>> crowd = qr.simulate(tasks=200, workers=10, seed=1)

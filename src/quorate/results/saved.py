@@ -81,14 +81,14 @@ class FittedModel:
         return pl.DataFrame({"label": column(self.content.knowledge.labels), "prior": self.content.priors})
 
     def confusion(self, worker: object = None) -> pl.DataFrame:
-        """Return pi_cl of one worker, or of the population: a row per true label, a column per given label."""
+        """Return pi_cl of one `worker`, or of the population: a row per true label, a column per given label."""
         labels = self.content.knowledge.labels
         matrix = self.confusion_matrix(worker)
         columns = {name: matrix[:, given] for given, name in enumerate(label_columns(labels.texts(), "true"))}
         return pl.DataFrame({"true": column(labels), **columns})
 
     def confusion_matrix(self, worker: object = None) -> NDArray[np.float64]:
-        """Return pi_cl of one worker, or of the population, [K true, K given]."""
+        """Return pi_cl of one `worker`, or of the population, [K true, K given]."""
         if worker is None:
             return self.content.confusion(-1)
         code = int(self.content.knowledge.workers.codes([worker])[0])
@@ -107,7 +107,11 @@ class FittedModel:
         label: str | None = None,
         duplicates: Duplicates = DEFAULTS.duplicates,
     ) -> Result:
-        """Return the labels of votes under what was learned; unknown workers are taken for the mean one, and named."""
+        """Return the labels of votes under what was learned; unknown workers are taken for the mean one, and named.
+
+        - `votes`: anything that `qr.read` takes; `task`, `worker`, `label` and `duplicates` are as there.
+        - `engine`, `threads`: where it runs, and on how many threads, as for `qr.aggregate`.
+        """
         place = resolve(engine, threads, source=votes)
         known = place.read(votes, task=task, worker=worker, label=label, duplicates=duplicates)
         return predicted(self.content, known, place)
@@ -117,7 +121,7 @@ class FittedModel:
         return self.content
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file, whole or not at all; the same model gives the same bytes."""
+        """Write the model to one file at `path`, whole or not at all; the same model gives the same bytes."""
         model_file.save(Path(path), self.content)
 
 

@@ -69,7 +69,7 @@ class MultiResult:
         return self._native(self.workers_frame())
 
     def confusion(self, worker: object, option: object = None) -> Frame:
-        """Return the 2 x 2 confusion of a worker (for one option where each was fitted apart): rows true, columns said."""
+        """Return the 2 x 2 confusion of a `worker` (for one `option` where each was fitted apart): rows true, columns said."""
         if len(self.results) == 1:
             return self.results[0].confusion(worker)
         code = int(self.votes.options.codes([option])[0])

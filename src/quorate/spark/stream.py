@@ -213,14 +213,15 @@ def check_turn(progress: Progress, batch: int, query: str | None, folder: Path) 
 class SparkStream:
     """Labels that follow a stream of votes in Spark, with one `Online` on the driver.
 
-    Votes are any streaming frame with columns for task, worker and label. After each batch, `sink` is given a row for
-    every task that got votes (and, after a refit, for every task whose label changed): a function that takes the frame
-    and the batch's id, or the name of a folder with a known suffix, which gets a folder `batch_id=N` per batch. `state`
-    is the job's folder: started again with it, the job goes on where it was, after a kill too.
-
-    Inside a batch votes are learned in the order of the columns `order`, then by task, worker and label. A row without
-    task or worker, or with an undeclared label, fails its batch; `bad="skip"` leaves it out. `refit_every=N` refits
-    after every N batches.
+    - `online`: the stream to begin with, in a new folder.
+    - `state`: the job's folder: started again with it, the job continues where it was, after a kill too.
+    - `sink`: given a row, after each batch, for every task that got votes (and, after a refit, for every task whose label
+      changed): a function that takes the frame and the batch's id, or the name of a folder with a known suffix, which
+      gets a folder `batch_id=N` per batch.
+    - `task`, `worker`, `label`: the columns, where their usual names do not tell.
+    - `order`: columns by which the votes of a batch are ordered, before task, worker and label.
+    - `bad`: a row without task or worker, or with an undeclared label: "fail" ends the batch, "skip" leaves the row out.
+    - `refit_every`: refits after every so many batches; 0 never does.
 
     >>> import quorate as qr
     >>> stream = qr.SparkStream(qr.Online(labels=["cat", "dog"]), state="state", sink="decisions.parquet")
@@ -262,11 +263,17 @@ class SparkStream:
         return self._folder.online()
 
     def start(self, votes: Frame, *, name: str | None = None, **trigger: Any) -> Any:
-        """Return the running StreamingQuery over a streaming frame; `trigger` is Spark's (`availableNow=True`, …)."""
+        """Return the running StreamingQuery over `votes`, a streaming frame; `name` is the query's.
+
+        `trigger` is Spark's (`availableNow=True`, …).
+        """
         return self._start(votes, name, trigger)[0]
 
     def run(self, votes: Frame, *, name: str | None = None, **trigger: Any) -> Progress:
-        """Return how far the stream came when it ended; without a trigger it takes what is there now, and ends."""
+        """Return how far the stream came when it ended; `votes`, `name` and `trigger` are as for `start`.
+
+        Without a trigger it takes what is there now, and ends.
+        """
         query, job = self._start(votes, name, trigger or {"availableNow": True})
         try:
             with plain_errors("the stream stopped"):
