@@ -14,6 +14,12 @@ UNSEEN: Final = re.compile(
 )
 
 
+NOT_PICKLED: Final = (
+    "a result on disk cannot be pickled or deep-copied: its votes and labels are in files of this process. Write "
+    "result.labels to a file, keep what was learned with result.save(path), or fit with engine='cpu' where memory allows"
+)
+
+
 def visible(text: str) -> str:
     r"""Return the text with everything that a terminal would obey shown as an escape; all else stays as it is.
 

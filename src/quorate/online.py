@@ -296,13 +296,20 @@ class Online:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file at `path`, whole or not at all; the same events give the same bytes."""
+        container.save(Path(path), "online", VERSION, *self._content(path))
+
+    def __reduce__(self) -> tuple[Any, ...]:  # pickled as it is saved, and checked as it is loaded
+        return _unpickled, self._content("a pickle")
+
+    def _content(self, where: object) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return what a file of this stream holds: settings, and arrays."""
         arrays = self._state.snapshot()
         task, worker = arrays.pop("numbers")
         if len(arrays["task_offsets"]) != len(arrays["task_ptr"]):  # what could not be loaded is not written
-            raise QuorateError(f"cannot save to {path}: the stream has ids of tasks without votes; please report this")
+            raise QuorateError(f"cannot save to {where}: the stream has ids of tasks without votes; please report this")
         hard = arrays["shares"].ndim == 1
         meta = {**self.settings, "options": self._options, "numbers": {"task": task, "worker": worker}, "hard": hard}
-        container.save(Path(path), "online", VERSION, meta, arrays)
+        return meta, arrays
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, labels: Iterable[object] | None = None, repair: bool = False) -> Online:
@@ -317,20 +324,25 @@ class Online:
         online = cls._made(bounds, meta)
         if labels is not None and [text_of(i) for i in labels] != [text_of(i) for i in meta["labels"]]:
             raise InputError(f"{path} is over the labels {listed(meta['labels'])}, not over those given")
+        dropped = online._fill(bounds, meta, arrays, repair=repair)
+        if dropped:
+            warnings.warn(f"{path}: dropped the ids of {dropped} tasks that have no votes", RepairedStream, stacklevel=2)
+        return online
+
+    def _fill(self, bounds: Bounds, meta: dict[str, Any], arrays: dict[str, NDArray[Any]], *, repair: bool = False) -> int:
+        """Take the arrays of a file after they were checked, and return how many ids of tasks were dropped."""
         arrays, dropped = stream_file.checked(bounds, meta, arrays, repair=repair)
         shares = arrays.pop("shares")
         try:
-            online._state.restore(
+            self._state.restore(
                 **arrays,
                 **{"winners" if meta["hard"] else "units": shares},
                 task_numbers=meta["numbers"]["task"],
                 worker_numbers=meta["numbers"]["worker"],
             )
         except ValueError as error:
-            raise InputError(f"{path} is not valid: {error}") from error
-        if dropped:
-            warnings.warn(f"{path}: dropped the ids of {dropped} tasks that have no votes", RepairedStream, stacklevel=2)
-        return online
+            raise InputError(f"{bounds.source} is not valid: {error}") from error
+        return dropped
 
     @classmethod
     def _made(cls, bounds: Bounds, meta: dict[str, Any]) -> Online:
@@ -374,6 +386,13 @@ class Online:
         return pl.DataFrame(
             {"task": columns["task"].cast(pl.String), "worker": columns["worker"].cast(pl.String), "label": coded}
         )
+
+
+def _unpickled(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Online:
+    bounds = Bounds("a pickled stream")
+    online = Online._made(bounds, meta)
+    online._fill(bounds, meta, dict(arrays))
+    return online
 
 
 def _text(value: object, role: str) -> str:

@@ -1,11 +1,11 @@
 """What the compiled core and the package must agree on, and each spells out for itself."""
 
 import pytest
-from quorate.kernels.core import compiled
 
 from quorate import exact
 from quorate.engines import memory
 from quorate.kernels import glad_reference, online_numbers, online_reference, reference
+from quorate.kernels.cpu import compiled
 
 core = compiled()
 pytestmark = pytest.mark.skipif(core is None, reason="no compiled core")

@@ -32,7 +32,7 @@ from quorate.engines.session import LocalSession, digest
 from quorate.engines.shard import Rules, Shard, Tally, cuts, hashes, units_of
 from quorate.engines.stream import LabelFile, ShardFiles, Stream
 from quorate.engines.vector_files import VectorFiles
-from quorate.errors import DamagedCheckpoint, InputError
+from quorate.errors import NOT_PICKLED, DamagedCheckpoint, InputError, QuorateError
 from quorate.io.answers import gold_codes, read_gold
 from quorate.io.files import Wanted, votes_in
 from quorate.io.folder.arrays import ArrayFile, mapped, writing
@@ -84,6 +84,9 @@ class DiskStore:
         self._noted: int | None = None  # which one belongs to the checkpoint on the disk, and must stay
         self._saving: tuple[Future[None], int] | None = None  # the checkpoint being written, and its file of labels
         self._outputs = 0
+
+    def __reduce__(self) -> str:
+        raise QuorateError(NOT_PICKLED)
 
     def identify(self, settings: Mapping[str, Any]) -> None:
         """Take what tells this fit from others; one that can be resumed has a folder of that name."""

@@ -17,6 +17,7 @@ from quorate.data.votes import Votes
 from quorate.engines.base import Believe, Checkpoint, GladModel
 from quorate.engines.shard import cuts
 from quorate.kernels import reference
+from quorate.kernels.cpu import kernels_named
 from quorate.kernels.reference import Sums
 
 Floats = NDArray[np.float64]
@@ -78,6 +79,13 @@ class Place:
     label_hash: NDArray[np.uint64]  # [K]
     by_prior: bool
     gold: NDArray[np.int32] | None = None  # [tasks] given labels, below 0 where there is none
+
+    def __reduce__(self) -> tuple[Any, ...]:  # a module is pickled by its name
+        return _unpickled_place, (self.kernels.__name__, self.threads, self.label_hash, self.by_prior, self.gold)
+
+
+def _unpickled_place(kernels: str, *others: Any) -> Place:
+    return Place(kernels_named(kernels), *others)
 
 
 class Told(NamedTuple):

@@ -20,6 +20,7 @@ from quorate.engines.shard import Rules, Shard, Tally, cuts, hashes, units_of
 from quorate.io.answers import gold_codes, read_gold
 from quorate.io.sources import Source, as_votes
 from quorate.kernels import cpu, reference
+from quorate.kernels.cpu import kernels_named
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -37,6 +38,9 @@ class LocalEngine:
     threads: int = 1
     shard_votes: int = 1 << 18
 
+    def __reduce__(self) -> tuple[Any, ...]:  # a module is pickled by its name
+        return _unpickled_engine, (self.name, self.kernels.__name__, self.threads, self.shard_votes)
+
     def read(self, source: Votes | Source, **options: Any) -> Votes:
         """Return the votes of any source, in memory; the options are those of `quorate.read`."""
         return as_votes(source, **options)
@@ -52,21 +56,21 @@ class LocalEngine:
     ) -> LocalSession:
         """Return a session over these votes; too little memory is foreseen and said."""
         require(votes, self.shard_votes if self.kernels is reference else 0, self.threads)  # compiled passes need no such room
-        units = partial(units_of, votes, self.kernels, self.threads)
-        rules = Rules.of(self.kernels, self.threads, votes.row_label, votes.labels, ties, units)
         given = None if gold is None else read_gold(gold, votes.labels)
-        store = MemoryStore(self, votes, rules, seed, None if given is None else gold_codes(given, votes.tasks))
-        return LocalSession(store, rules, gold_given=0 if given is None else len(given), history=history)
+        codes = None if given is None else gold_codes(given, votes.tasks)
+        store = MemoryStore(self, votes, seed, ties, codes)
+        return LocalSession(store, store.rules, gold_given=0 if given is None else len(given), history=history)
 
 
 class MemoryStore:
     """Votes in memory, cut into shards that keep the label of every task."""
 
-    def __init__(self, engine: LocalEngine, votes: Votes, rules: Rules, seed: int, gold: NDArray[np.int32] | None) -> None:
+    def __init__(self, engine: LocalEngine, votes: Votes, seed: int, ties: str, gold: NDArray[np.int32] | None) -> None:
         self.votes = votes
         self.gold = gold
-        self._engine = engine
-        self._rules = rules
+        self._engine, self._seed, self._ties = engine, seed, ties
+        units = partial(units_of, votes, engine.kernels, engine.threads)
+        self.rules = rules = Rules.of(engine.kernels, engine.threads, votes.row_label, votes.labels, ties, units)
         self._task_key = engine.kernels.tie_keys(hashes(engine.kernels, votes.tasks, engine.threads), seed, engine.threads)
         self._cuts = cuts(votes.task_ptr, engine.shard_votes)
         self._shards = [
@@ -79,6 +83,9 @@ class MemoryStore:
             )
             for cut in self._cuts
         ]
+
+    def __reduce__(self) -> tuple[Any, ...]:  # shards and keys follow from these; their labels are in the outcome of the fit
+        return MemoryStore, (self._engine, self.votes, self._seed, self._ties, self.gold)
 
     def relabel(self, what: str, act: Callable[[slice, Shard], T]) -> list[T]:
         """Return what an act says of each shard, which keeps the labels that it leaves."""
@@ -106,7 +113,7 @@ class MemoryStore:
         from quorate.engines.glad import Glad, MemoryShelf, Place
         from quorate.kernels import glad_cpu, glad_reference
 
-        engine, rules = self._engine, self._rules
+        engine, rules = self._engine, self.rules
         require_glad(self.votes)
         kernels = glad_reference if engine.kernels is reference else glad_cpu
         place = Place(kernels, engine.threads, rules.label_hash, rules.by_prior, self.gold)
@@ -120,6 +127,12 @@ class MemoryStore:
 
     def checkpoint(self, point: Checkpoint, tally: Tally) -> None:
         """Store nothing: what is in memory ends with the process."""
+
+
+def _unpickled_engine(name: str, kernels: str, threads: int, shard_votes: int) -> LocalEngine:
+    """Return an engine that was pickled; where the compiled core was not built, the reference does the same work."""
+    found = kernels_named(kernels)
+    return LocalEngine(name, found, threads, shard_votes) if found.__name__ == kernels else reference_engine(threads)
 
 
 EVERYTHING = 1 << 62  # votes in a shard: the compiled kernels divide the work among threads themselves

@@ -189,6 +189,10 @@ class LocalSession(WorkerState):
         self._passes = 0
         self._decided_by: DecidedBy = "scores"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what a finished fit is asked for, so that its result can be pickled: how posteriors are computed, and gold."""
+        return _unpickled_session, (self._store, self.gold_given, self._params, self._decided_by)
+
     def labels_to_start(self, labels: Any) -> NDArray[np.int32]:
         """Return label codes to begin with, [tasks], checked."""
         try:
@@ -304,6 +308,12 @@ class LocalSession(WorkerState):
         counts, _ = self._rules.counted(tally)
         right = counts[np.arange(self.votes.n_rows), self.votes.row_label].astype(np.float64)
         return Outcome(labels, confidence, tie, right, likelihood)
+
+
+def _unpickled_session(store: Any, gold_given: int, params: Parameters | None, decided_by: DecidedBy) -> LocalSession:
+    session = LocalSession(store, store.rules, gold_given=gold_given)
+    session._params, session._decided_by = params, decided_by
+    return session
 
 
 def total(sums: list[Sums]) -> Sums:

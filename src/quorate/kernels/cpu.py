@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from quorate.data.exact import LOG_UNIT
 from quorate.errors import InputError, NotCompiled, QuorateError
-from quorate.kernels import reference
 from quorate.kernels.reference import Floats, Sums, check_codes
 
 
@@ -43,9 +42,18 @@ def required() -> Any:
     return core
 
 
+def kernels_named(name: str) -> ModuleType:
+    """Return a module of kernels by its full name; its reference where the compiled core was not built.
+
+    >>> kernels_named("quorate.kernels.reference").__name__
+    'quorate.kernels.reference'
+    """
+    return import_module(name if compiled() is not None else name.replace("cpu", "reference"))
+
+
 def fastest() -> ModuleType:
     """Return the module of the compiled kernels, or the reference where they were not built."""
-    return reference if compiled() is None else import_module(__name__)
+    return kernels_named(__name__)
 
 
 def em_pass(

@@ -101,7 +101,7 @@ class GLAD(Model):
             ended.converged,
             worker_columns={"ability": ability},
             task_columns={"difficulty": difficulty},
-            posterior=lambda: passes.posterior(model),
+            posterior=partial(passes.posterior, model),
             scored_by=ended.classes.priors,
             skill=1.0 / (1.0 + np.exp(-ability * math.exp(MEAN))),  # on a task of mean difficulty
         )

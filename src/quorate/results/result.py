@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import polars as pl
@@ -20,7 +20,7 @@ from quorate.data.votes import Votes, piece
 from quorate.engines.base import Engine, Session
 from quorate.engines.memory import require_probabilities
 from quorate.engines.registry import resolve
-from quorate.errors import InputError, shown
+from quorate.errors import NOT_PICKLED, InputError, QuorateError, shown
 from quorate.io import frames
 from quorate.io.encode import over_labels
 from quorate.io.frames import Frame
@@ -58,6 +58,15 @@ class Result:
     history: Knowledge | None = None  # what was known of the workers beforehand
     gold_given: int = 0  # gold tasks, with votes or without
     used: Learned | None = None  # the model that predicted this, where it was not fitted
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields: frames are made again when asked for."""
+        if self.is_on_disk:
+            raise QuorateError(NOT_PICKLED)
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
+    def __copy__(self) -> Self:
+        return replace(self)  # nothing here ever changes
 
     def __repr__(self) -> str:
         v = self.votes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -33,6 +33,10 @@ class MultiResult:
     votes: SetVotes
     results: tuple[Result, ...]  # one for all options, or one for each
     model: str
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields: frames are made again when asked for."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
     def __repr__(self) -> str:
         v = self.votes

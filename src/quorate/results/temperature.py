@@ -8,7 +8,7 @@ stays 0 at every temperature, however wrong it was, and its logarithm is infinit
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -139,15 +139,7 @@ def tempered_fit(fit: Fit, session: Session, temperature: float) -> Fit:
     """Return a fit whose posteriors are raised to 1 / temperature; gold stays certain."""
     if temperature == 1.0:
         return fit
-    given, labels = fit.task_columns.get("gold"), fit.outcome.labels
-
-    def posterior() -> Iterator[Floats]:
-        for cut, plain in posterior_pieces(fit, session):
-            out = tempered(plain, temperature)
-            if given is not None:
-                certain = given[cut]
-                out[certain] = plain[certain]
-            yield out
+    posterior, labels = Tempered(fit, session, temperature), fit.outcome.labels
 
     def confidence() -> Iterator[Floats]:
         at = 0
@@ -157,3 +149,22 @@ def tempered_fit(fit: Fit, session: Session, temperature: float) -> Fit:
 
     outcome = replace(fit.outcome, confidence=session.keep(confidence()))
     return replace(fit, outcome=outcome, posterior=posterior, temperature=temperature)
+
+
+@dataclass(frozen=True, eq=False)
+class Tempered:
+    """The posterior of a fit, raised to 1 / temperature; gold stays certain."""
+
+    fit: Fit
+    session: Session
+    temperature: float
+
+    def __call__(self) -> Iterator[Floats]:
+        """Yield T_qc of some tasks after the other, [tasks, K]."""
+        given = self.fit.task_columns.get("gold")
+        for cut, plain in posterior_pieces(self.fit, self.session):
+            out = tempered(plain, self.temperature)
+            if given is not None:
+                certain = given[cut]
+                out[certain] = plain[certain]
+            yield out

@@ -26,6 +26,13 @@ class SparkResult(Result):
 
     session: Any  # of Spark
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Raise: what a fit on Spark knows is on the executors."""
+        raise QuorateError(
+            "a result on Spark cannot be pickled or deep-copied: its votes and labels are on the executors. Write result.labels "
+            "with Spark, or keep what was learned with result.save(path), which qr.load reads"
+        )
+
     def __repr__(self) -> str:
         return f"Spark{super().__repr__()}"
 
