@@ -197,7 +197,45 @@ def test_whole_numbers_stay_whole_numbers():
     text = pl.DataFrame({"task": ["x"], "worker": ["2"], "label": ["1"]})
     assert decide(text, online, 2, refit=False)["task"].to_list() == ["x"]
     with pytest.raises(qr.InputError, match="whole numbers, but some known before are text"):
-        decide(pl.DataFrame({"task": [12], "worker": [3], "label": [1]}), online, 3, refit=False)
+        decide(pl.DataFrame({"task": [12], "worker": [3], "label": [1]}), online, 3, refit=True)
+
+
+def test_a_job_that_refits_finds_text_ids_of_before_in_its_first_batch(tmp_path):
+    known = qr.Online(labels=LABELS)
+    known.learn("t1", "w1", "a")
+    folder = StateFolder(tmp_path)
+    one = _Job(folder, *folder.begin(known), None, "fail", 100)
+    with pytest.raises(qr.InputError, match="whole numbers, but some known before are text"):
+        one(fake_batch([(12, "w1", "a")]), 0)
+
+
+@given(
+    known=st.lists(st.tuples(st.integers(0, 200).map(str), ids, st.sampled_from(LABELS)), max_size=200),
+    batch=st.lists(st.tuples(st.integers(0, 250).map(str), ids, st.sampled_from(LABELS)), max_size=6),
+    model=st.sampled_from(["fds", "ds"]),
+)
+def test_a_batch_decides_its_tasks_as_the_table_of_all_tasks_does(known, batch, model):
+    schema = ["task", "worker", "label"]
+    online = qr.Online(labels=LABELS, model=model)
+    online.learn_many(pl.DataFrame(known, schema=dict.fromkeys(schema, pl.String), orient="row"))
+    votes = pl.DataFrame(batch, schema=dict.fromkeys(schema, pl.String), orient="row")
+    decisions = decide(votes, online, 7, refit=False)
+    every = online.labels().filter(pl.col("task").is_in({task for task, _, _ in batch}))
+    assert decisions.drop("batch_id").sort("task").equals(every.sort("task"))
+    assert decisions.drop("batch_id").schema == every.schema
+    assert decisions["task"].to_list() == list(dict.fromkeys(task for task, _, _ in batch))
+    assert set(decisions["batch_id"]) <= {7}
+
+
+def test_a_small_batch_asks_for_no_other_tasks(monkeypatch):
+    online = qr.Online(labels=LABELS)
+    online.learn_many([(f"t{n}", "w1", "a") for n in range(100)])
+    asked = []
+    predict = online.predict
+    monkeypatch.setattr(online, "labels", lambda: pytest.fail("the table of all tasks is asked for"))
+    monkeypatch.setattr(online, "predict", lambda task: asked.append(task) or predict(task))
+    votes = pl.DataFrame({"task": ["t5", "new", "t5"], "worker": ["w1", "w2", "w3"], "label": ["b", "b", "b"]})
+    assert decide(votes, online, 0, refit=False)["task"].to_list() == asked == ["t5", "new"]
 
 
 def test_state_and_checkpoint_must_be_of_one_moment(tmp_path):

@@ -25,12 +25,12 @@ import polars as pl
 
 from quorate.data import options
 from quorate.data.options import Choice, Number, Rules
-from quorate.data.vocabulary import text_of
+from quorate.data.vocabulary import Vocabulary, text_of
 from quorate.errors import InputError, QuorateError, listed, shown, undeclared
 from quorate.io import container
 from quorate.io.bounds import Bounds, Types
 from quorate.io.columns import find
-from quorate.io.ids import prepared
+from quorate.io.ids import DTYPE, prepared
 from quorate.io.sources import is_spark_frame
 from quorate.online import Online
 from quorate.spark.files import Sink, into_folder
@@ -42,6 +42,7 @@ VERSION: Final = 1
 META: Final[Types] = {"batch": int, "query": (str, type(None)), "votes": int, "abstentions": int, "skipped": int}
 OnBadRows: TypeAlias = Literal["fail", "skip"]
 RULES: Final[Rules] = {"bad": Choice(get_args(OnBadRows)), "refit_every": Number(least=0, whole=True)}
+TASKS_PER_LOOKUP: Final = 20  # tasks in the table of all tasks that cost as much as one task asked for by its id
 TYPES: Final = ("string", "varchar", "char", "byte", "short", "integer", "long")
 
 
@@ -68,22 +69,42 @@ def sound(rows: pl.DataFrame, online: Online, batch: int, *, skip: bool) -> tupl
 
 
 def decide(votes: pl.DataFrame, online: Online, batch: int, *, refit: bool) -> pl.DataFrame:
-    """Return today's label of the tasks that got votes, and of those whose label a refit has changed.
+    """Learn a batch of votes, and return the current label of its tasks; after a refit, of all tasks whose label changed too.
+
+    Without a refit the cost depends on the batch, not on the tasks known before. A refit reads all votes, by design.
 
     >>> votes = pl.DataFrame({"task": ["t1", "t1"], "worker": ["ann", "bob"], "label": ["cat", "cat"]})
     >>> decide(votes, Online(labels=["cat", "dog"]), 7, refit=False).select("task", "label", "votes", "batch_id").rows()
     [('t1', 'cat', 2, 7)]
     """
     online.learn_many(votes)
-    now = online.labels()
-    task = _as_type(now["task"], votes["task"].dtype)
-    wanted = task.is_in(votes["task"].implode())
-    if refit and len(now):
-        # Sums of probabilities depend on the threads in their last bits; whole numbers do not.
-        online.refit(threads=None if online.settings["model"] == "fds" else 1)
-        before, now = now, online.labels()
-        wanted |= now["label"].ne_missing(before["label"])
-    return now.with_columns(task, pl.lit(batch, pl.Int64).alias("batch_id")).filter(wanted)
+    tasks = votes["task"].unique(maintain_order=True)
+    if refit and len(online):
+        decisions = _refitted(tasks, online)
+    elif len(tasks) * TASKS_PER_LOOKUP < len(online):
+        decisions = _predictions(tasks, online)
+    else:
+        texts, every = tasks.cast(pl.String).to_frame(), online.labels().with_columns(pl.col("task").cast(pl.String))
+        decisions = texts.join(every, on="task", how="left", maintain_order="left").with_columns(tasks)
+    return decisions.with_columns(pl.lit(batch, pl.Int64).alias("batch_id"))
+
+
+def _predictions(tasks: pl.Series, online: Online) -> pl.DataFrame:
+    """Return the rows that `Online.labels` has for these tasks, asked for one by one."""
+    labels = Vocabulary.of(online.settings["labels"], "label")
+    types = {"label": DTYPE[labels.kind], "confidence": pl.Float64(), "votes": pl.Int64(), "tie": pl.Boolean()}
+    found = [online.predict(task) for task in tasks]
+    columns = [pl.Series(name, [getattr(one, name) for one in found], dtype) for name, dtype in types.items()]
+    return pl.DataFrame([tasks, *columns])
+
+
+def _refitted(tasks: pl.Series, online: Online) -> pl.DataFrame:
+    """Refit, and return the labels of these tasks and of those whose label changed."""
+    before = online.labels()
+    # Sums of probabilities depend on the threads in their last bits; whole numbers do not.
+    online.refit(threads=None if online.settings["model"] == "fds" else 1)
+    now = _labels_as(online, tasks.dtype)
+    return now.filter(now["task"].is_in(tasks.implode()) | now["label"].ne_missing(before["label"]))
 
 
 def _complaint(row: tuple[object, ...], declared: list[str]) -> str:
@@ -94,10 +115,11 @@ def _complaint(row: tuple[object, ...], declared: list[str]) -> str:
     return str(undeclared(label, declared, f" of worker {shown(worker)} on task {shown(task)}"))
 
 
-def _as_type(tasks: pl.Series, dtype: pl.DataType) -> pl.Series:
-    """Return the ids of all tasks in the type that the stream has them in, whatever they came as before."""
+def _labels_as(online: Online, dtype: pl.DataType) -> pl.DataFrame:
+    """Return the labels of all tasks, their ids in the type that the stream has them in."""
+    labels = online.labels()
     try:
-        return tasks.cast(dtype)
+        return labels.with_columns(labels["task"].cast(dtype))
     except pl.exceptions.InvalidOperationError as error:
         raise InputError(
             "the stream's tasks are whole numbers, but some known before are text: cast the column to string"
@@ -326,6 +348,7 @@ class _Job:
     ) -> None:
         self._folder, self._progress, self._online, self._sink = folder, progress, online, sink
         self._skips, self._refit_every = bad == "skip", refit_every
+        self._checked = False  # whether the ids of the tasks known before fit into the stream's column
         self.error: Exception | None = None
 
     def close(self) -> None:
@@ -358,6 +381,9 @@ class _Job:
         ordered = rows.sort([*rows.columns[len(ROLES) :], *ROLES]).select(ROLES)
         votes, skipped = sound(ordered, self._online, number, skip=self._skips)
         given = votes.drop_nulls("label")
+        if self._refit_every and not self._checked:  # a refit shows tasks known before: fail now, not batches later
+            _labels_as(self._online, given["task"].dtype)
+            self._checked = True
         refit = self._refit_every > 0 and (number + 1) % self._refit_every == 0
         decisions = decide(given, self._online, number, refit=refit)
         if self._sink is not None:
