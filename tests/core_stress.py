@@ -79,7 +79,7 @@ def passes(rounds):
         )
         classes = np.zeros(K, counts.dtype)
         options = {"labels": labels, "tie": tie, "counts": counts, "class_counts": classes, "threads": 2}
-        cpu.majority(task_ptr, row, row_label, keys, hashes, favour=None, soft=not hard, **options)
+        cpu.majority(task_ptr, row, row_label, keys, hashes, tie_weights=None, soft=not hard, **options)
         cpu.em_pass(task_ptr, row, table_, prior, keys, hashes, hard=hard, by_prior=False, **options)
         cpu.confusion_table(counts, np.arange(0, rows + 1, K), 0.1, threads=2)
         if hard:

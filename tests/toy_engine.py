@@ -51,7 +51,7 @@ class Toy:
         kind, shape = (np.int64 if hard else np.float64), (self.votes.n_rows, self.votes.n_labels)
         counts, self.classes = np.zeros(shape, kind), np.zeros(shape[1], kind)
         into = {"labels": self.labels, "counts": counts, "class_counts": self.classes}
-        given |= {"hard": hard} if function is reference.em_pass else {"soft": not hard, "favour": None}
+        given |= {"hard": hard} if function is reference.em_pass else {"soft": not hard, "tie_weights": None}
         rests = {} if hard else {"rest": np.zeros_like(counts), "class_rest": np.zeros_like(self.classes)}
         sums = function(self.votes.task_ptr, self.votes.row, *arrays, *self.ids, **into, **rests, **given)
         for soft, rest in zip((counts, self.classes), rests.values(), strict=False):

@@ -129,13 +129,13 @@ def compare_recounts(g, given, old, want, expected, by_prior, threads):
         assert near(sums.classification, expected.classification, 1e-11)
 
 
-def compare_majority(g, ptr, row, k, rows, key, names, favour, threads):
+def compare_majority(g, ptr, row, k, rows, key, names, tie_weights, threads):
     row_label = g.integers(0, k, rows).astype(np.int32)
     old = np.zeros(len(key), np.int32)
     for soft in (False, True):
         want, got = outputs(old, k, rows, not soft), outputs(old, k, rows, not soft)
-        ref.majority(ptr, row, row_label, key, names, favour=favour, soft=soft, **want)
-        cpu.majority(ptr, row, row_label, key, names, favour=favour, soft=soft, threads=threads, **got)
+        ref.majority(ptr, row, row_label, key, names, tie_weights=tie_weights, soft=soft, **want)
+        cpu.majority(ptr, row, row_label, key, names, tie_weights=tie_weights, soft=soft, threads=threads, **got)
         for name in want:
             assert near(got[name], want[name], 1e-11 if soft and "counts" in name else 0), name
 
@@ -270,7 +270,7 @@ def test_unsound_votes_are_refused(kernels, bad, words):
     votes = [given["task_ptr"], given["row"], np.arange(2, dtype=np.int32), given["task_key"], given["label_hash"]]
     for soft in (True, False):
         with pytest.raises(InputError, match=words):
-            kernels.majority(*votes, soft=soft, favour=None, labels=np.zeros(2, np.int32))
+            kernels.majority(*votes, soft=soft, tie_weights=None, labels=np.zeros(2, np.int32))
 
 
 @pytest.mark.parametrize("kernels", [cpu, ref], ids=["cpu", "reference"])
@@ -279,7 +279,7 @@ def test_labels_of_rows_that_do_not_exist_are_refused(kernels, label):
     votes = three_votes()
     rest = np.array([0, label], np.int32), votes["task_key"], votes["label_hash"]
     with pytest.raises(InputError, match=rf"row_label\[1\] is {label}: give codes of at least 0 and below 2"):
-        kernels.majority(votes["task_ptr"], votes["row"], *rest, soft=True, favour=None, labels=np.zeros(2, np.int32))
+        kernels.majority(votes["task_ptr"], votes["row"], *rest, soft=True, tie_weights=None, labels=np.zeros(2, np.int32))
 
 
 def test_faults_are_found_in_every_piece():

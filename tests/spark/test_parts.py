@@ -15,6 +15,7 @@ from quorate.data.exact import from_coarse
 from quorate.engines.registry import resolve
 from quorate.engines.shard import Units, class_totals
 from quorate.io.answers import gold_codes, read_gold
+from quorate.kernels import reference
 from quorate.models.confusion import ConfusionRecipe
 from quorate.spark import executor as spark_pass
 from quorate.spark.executor import Ends, Scores, Setting, Start, Step, Verdict, run
@@ -36,8 +37,8 @@ class Parts:
         self.votes = votes
         codes = None if gold is None else gold_codes(gold, votes.tasks)
         self.lines = list(lines(votes, pieces, codes))
-        favour = np.bincount(votes.row_label, votes.votes_per_row(), minlength=votes.n_labels) if ties == "prior" else None
-        self.setting = Kept(Setting(votes.row_label, votes.labels, 0, ties, gold is not None, favour, Units.of(len(votes))))
+        tie_weights = np.bincount(votes.row_label, votes.votes_per_row(), minlength=votes.n_labels) if ties == "prior" else None
+        self.setting = Kept(Setting(votes.row_label, votes.labels, 0, ties, gold is not None, tie_weights, Units.of(len(votes))))
         self.session = resolve("cpu", 1).load(votes, seed=0, ties=ties, gold=gold)
 
     def sum(self, work):
@@ -67,7 +68,7 @@ def test_parts_sum_to_the_whole(kernels, data, votes, ties, with_gold):
     parts = Parts(votes, data.draw(pieces(votes.n_tasks)), ties, gold)
     with pytest.MonkeyPatch.context() as patch:
         if kernels == "reference":
-            patch.setattr(spark_pass, "compiled", lambda: None)
+            patch.setattr(spark_pass, "fastest", lambda: reference)
             patch.setattr(spark_pass, "PIECE", 3)
             patch.setattr(spark_pass, "CELLS", 9)
         _compare(parts)

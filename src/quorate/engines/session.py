@@ -232,7 +232,7 @@ class LocalSession(WorkerState):
     def start(self, *, hard: bool) -> PassSums:
         """Take majority vote as the current labels, by winner (hard) or by vote shares (soft), and return its sums."""
         tally, weights = self._rules.empty(hard=hard), self._tie_weights()
-        self._store.relabel("majority vote", lambda _, shard: shard.start(tally, hard=hard, favour=weights))
+        self._store.relabel("majority vote", lambda _, shard: shard.start(tally, hard=hard, tie_weights=weights))
         return self._counted_now(tally, hard=hard)
 
     def recount(self, labels: NDArray[np.int32]) -> PassSums:
@@ -269,7 +269,7 @@ class LocalSession(WorkerState):
     def weighted_majority(self) -> Outcome:
         """Return what votes weighted by the current table say of every task; a vote is right when it agrees."""
         params, tally = self._scored_by, self._rules.empty(hard=True)
-        _, decided = self._store.decide("last pass", lambda shard, *out: shard.weigh(params, tally, *out))
+        _, decided = self._store.decide("last pass", lambda shard, *out: shard.weighted_majority(params, tally, *out))
         self._tally, self._is_current, self._decided_by = tally, False, "weights"
         return self._outcome(decided, tally, float("nan"))
 

@@ -177,9 +177,9 @@ class Shard:
         merged[self._is_open] = self._labels
         return merged
 
-    def start(self, tally: Tally, *, hard: bool, favour: NDArray[np.float64] | None) -> None:
+    def start(self, tally: Tally, *, hard: bool, tie_weights: NDArray[np.float64] | None) -> None:
         """Count majority vote: by winner (hard) or by vote shares (soft)."""
-        self._majority(soft=not hard, favour=favour, **self._into(tally))
+        self._majority(soft=not hard, tie_weights=tie_weights, **self._into(tally))
         self._count_gold(tally)
 
     def recount(self, labels: NDArray[np.int32], tally: Tally) -> None:
@@ -205,16 +205,20 @@ class Shard:
         return sums._replace(log_likelihood=sums.log_likelihood + self._gold_likelihood(params))
 
     def majority(
-        self, tally: Tally, favour: NDArray[np.float64] | None, confidence: NDArray[np.float64], tie: NDArray[np.bool_]
+        self, tally: Tally, tie_weights: NDArray[np.float64] | None, confidence: NDArray[np.float64], tie: NDArray[np.bool_]
     ) -> None:
         """Count the winners of majority vote; confidence (vote share) and tie are OUT."""
         parts = self._part(confidence), self._part(tie)
-        self._majority(soft=False, favour=favour, confidence=parts[0], tie=parts[1], counts=tally[0], class_counts=tally[1])
+        self._majority(
+            soft=False, tie_weights=tie_weights, confidence=parts[0], tie=parts[1], counts=tally[0], class_counts=tally[1]
+        )
         self._spread(parts[0], confidence, 1.0)
         self._spread(parts[1], tie, False)
         self._count_gold(tally)
 
-    def weigh(self, params: Parameters, tally: Tally, confidence: NDArray[np.float64], tie: NDArray[np.bool_]) -> None:
+    def weighted_majority(
+        self, params: Parameters, tally: Tally, confidence: NDArray[np.float64], tie: NDArray[np.bool_]
+    ) -> None:
         """Count the winners of weighted votes; confidence (the winner's share of the weights) and tie are OUT."""
         part = self._part(tie)
         self._pass(params, hard=True, likelihood=False, tie=part, counts=tally[0], class_counts=tally[1])
@@ -240,9 +244,9 @@ class Shard:
         """Take the labels under `params` as the current ones, and counts nothing."""
         self._pass(params, hard=True, likelihood=False)
 
-    def look_at_heads(self, favour: NDArray[np.float64] | None) -> None:
+    def label_by_majority(self, tie_weights: NDArray[np.float64] | None) -> None:
         """Take the labels of majority vote as the current ones, and counts nothing."""
-        self._majority(soft=False, favour=favour)
+        self._majority(soft=False, tie_weights=tie_weights)
 
     def posterior(self, params: Parameters, out: NDArray[np.float64]) -> None:
         """Write T_qc under `params` to OUT [tasks, K]."""
@@ -250,10 +254,10 @@ class Shard:
         self._pass(params, hard=False, posterior=part)
         self._spread(part, out, self._certain())
 
-    def shares(self, favour: NDArray[np.float64] | None, out: NDArray[np.float64]) -> None:
+    def shares(self, tie_weights: NDArray[np.float64] | None, out: NDArray[np.float64]) -> None:
         """Write the share of each task's votes that each label has to OUT [tasks, K]; gold has all of them."""
         part = self._part(out)
-        self._majority(soft=True, favour=favour, posterior=part)
+        self._majority(soft=True, tie_weights=tie_weights, posterior=part)
         self._spread(part, out, self._certain())
 
     def _pass(self, params: Parameters, **how: Any) -> Sums:

@@ -77,14 +77,14 @@ def em_pass(
     return Sums(*sums[:4])
 
 
-def majority(*votes: Any, soft: bool, checked: bool = False, **out: Any) -> None:
+def majority(*votes: Any, tie_weights: Floats | None, soft: bool, checked: bool = False, **out: Any) -> None:
     """Do what `reference.majority` does."""
     core = required()
     if not checked:
         task_ptr, row, row_label, _, label_hash = votes
         check_votes(task_ptr, row, len(row_label), out.get("threads", 1))
         check_codes("row_label", row_label, len(label_hash))
-    (core.majority_soft if soft else core.majority_hard)(*votes, **out)
+    (core.majority_soft if soft else core.majority_hard)(*votes, favour=tie_weights, **out)
 
 
 def confusion_table(counts: Any, worker_ptr: NDArray[np.int64], smoothing: float, threads: int = 1) -> tuple[Floats, Floats]:

@@ -53,7 +53,7 @@ def expect(
     of_label = np.bincount(task * k + given, x + log_others, minlength=tasks * k).reshape(tasks, k)
     of_all = np.bincount(task, -_softplus(x) - log_others, minlength=tasks)
     scores: Floats = of_label + of_all[:, None] + log_prior
-    winner, tied = pick(scores, task_key, label_hash, favour=log_prior if by_prior else None)
+    winner, tied = pick(scores, task_key, label_hash, tie_weights=log_prior if by_prior else None)
 
     best = scores.max(axis=1, initial=-np.inf, keepdims=True)
     weight = np.exp(scores - best)

@@ -63,7 +63,7 @@ def em_pass(
     if not checked:
         check_votes(task_ptr, row, len(table))
     scores, impossible = task_scores(task_ptr, row, table, log_prior)
-    winner, tied = pick(scores, task_key, label_hash, favour=log_prior if by_prior else None)
+    winner, tied = pick(scores, task_key, label_hash, tie_weights=log_prior if by_prior else None)
 
     best = scores.max(axis=1, initial=-np.inf, keepdims=True)
     scores = np.where(_near(scores, best, SAME), best, scores)  # a tie stays a tie from pass to pass
@@ -102,7 +102,7 @@ def majority(
     label_hash: NDArray[np.uint64],  # IN [K]
     *,
     checked: bool = False,  # whether `check_votes` has passed these votes
-    favour: Floats | None,  # IN [K] ties go to the largest of these first
+    tie_weights: Floats | None,  # IN [K] ties go to the largest of these first
     soft: bool,  # count by vote shares, not by the winner
     threads: int = 1,  # for faster twins
     labels: NDArray[np.int32],  # OUT [tasks]
@@ -124,7 +124,7 @@ def majority(
     given = row_label[row[task_ptr[0] : task_ptr[-1]]]
     ballots = np.repeat(np.arange(tasks), length) * k + given
     shares = np.bincount(ballots, minlength=tasks * k).reshape(tasks, k) / length[:, None]
-    winner, tied = pick(shares, task_key, label_hash, favour)
+    winner, tied = pick(shares, task_key, label_hash, tie_weights)
     labels[:] = winner
     if confidence is not None:
         confidence[:] = shares[np.arange(tasks), winner]
@@ -159,7 +159,7 @@ def task_scores(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], table: Flo
 
 
 def pick(
-    scores: Floats, task_key: NDArray[np.uint64], label_hash: NDArray[np.uint64], favour: Floats | None = None
+    scores: Floats, task_key: NDArray[np.uint64], label_hash: NDArray[np.uint64], tie_weights: Floats | None = None
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     """Return the winner of each task, [tasks], and whether it had to be picked among tied labels, [tasks].
 
@@ -174,8 +174,8 @@ def pick(
     tied = candidate.sum(axis=1) > 1
     where = np.flatnonzero(tied)
     candidate = candidate[where]
-    if favour is not None:
-        weight = np.where(candidate, favour, -np.inf)
+    if tie_weights is not None:
+        weight = np.where(candidate, tie_weights, -np.inf)
         candidate &= weight == weight.max(axis=1, keepdims=True)
     key = mix(task_key[where, None] ^ label_hash)
     key[~candidate] = 0

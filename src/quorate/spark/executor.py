@@ -53,7 +53,7 @@ class Setting:
     seed: int
     ties: str
     with_gold: bool
-    favour: NDArray[np.float64] | None  # [K] ties of majority vote go to the largest of these first
+    tie_weights: NDArray[np.float64] | None  # [K] ties of majority vote go to the largest of these first
     units: Units  # of soft shares: the same in all parts, whose sums are then the same in any order
 
     def shards(self, part: Part, most: int = 1 << 62) -> tuple[Rules, list[tuple[slice, Shard]]]:
@@ -124,7 +124,7 @@ class Start:
         rules, shards = setting.shards(part)
         tally = rules.empty(hard=self.hard)
         for _, shard in shards:
-            shard.start(tally, hard=self.hard, favour=setting.favour)
+            shard.start(tally, hard=self.hard, tie_weights=setting.tie_weights)
         return counted_of(part, tally, Ends())
 
 
@@ -149,7 +149,7 @@ class Step:
         tally = rules.empty(hard=self.hard)
         if isinstance(self.before, str):
             for _, shard in shards:
-                shard.look_at_heads(setting.favour)
+                shard.label_by_majority(setting.tie_weights)
         elif self.before is not None:
             past = self.before.value.on(part.rows)
             for _, shard in shards:
@@ -210,7 +210,7 @@ class Verdict:
         for piece, shard in setting.shards(part, CELLS // max(len(setting.labels), 1))[1]:
             out = np.empty((shard.n_tasks, len(names)))
             if params is None:
-                shard.shares(setting.favour, out)
+                shard.shares(setting.tie_weights, out)
             elif self.by == "weights":
                 shard.weight_shares(params, out)
             else:
@@ -225,9 +225,9 @@ class Verdict:
         for piece, shard in shards:
             sure, tie, likelihood = np.empty(shard.n_tasks), np.empty(shard.n_tasks, np.bool_), float("nan")
             if params is None:
-                shard.majority(tally, setting.favour, sure, tie)
+                shard.majority(tally, setting.tie_weights, sure, tie)
             elif self.by == "weights":
-                shard.weigh(params, tally, sure, tie)
+                shard.weighted_majority(params, tally, sure, tie)
             else:
                 likelihood = shard.finish(params, tally, sure, tie).log_likelihood
             yield piece, shard, sure, tie, likelihood

@@ -106,8 +106,8 @@ class Begin:
         rules, shards = at.setting.shards(at.part)
         tally, labels = rules.empty(hard=self.hard), np.zeros(len(at.part.task_hash), np.int32)
         for piece, shard in shards:
-            shard.start(tally, hard=self.hard, favour=at.setting.favour)
-            shard.look_at_heads(at.setting.favour)
+            shard.start(tally, hard=self.hard, tie_weights=at.setting.tie_weights)
+            shard.label_by_majority(at.setting.tie_weights)
             labels[piece] = shard.labels
         return counted_of(at.part, tally, Ends()), labels
 
