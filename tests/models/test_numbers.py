@@ -21,8 +21,10 @@ HUGE = [1e308, 1e13, 2**64, BEYOND]
 WHOLE = [1, 2, np.int64(3), 2**64, BEYOND]
 
 
-def of_model(model, name):
-    return lambda value: qr.aggregate(VOTES, model=model, **{name: value}).labels
+def of_model(model, name, values):
+    """An option of `aggregate`: None is the default of the model."""
+    takes, refuses = [*values["takes"], None], [x for x in values["refuses"] if x is not None]
+    return lambda value: qr.aggregate(VOTES, model=model, **{name: value}).labels, {"takes": takes, "refuses": refuses}
 
 
 def of_history(model):
@@ -41,15 +43,15 @@ ANY = {"takes": [0, *POSITIVE, 1e308, 2**64], "refuses": [*ALIENS, BEYOND]}
 SHARE = {"takes": [0, 0.5, 1, np.float32(0.5), 5e-324], "refuses": [*ALIENS, *HUGE, 1.5]}
 COUNT = {"takes": WHOLE, "refuses": [*ALIENS, 0, 0.5, 1e308, 2.0]}
 CASES = {
-    **{f"smoothing {m}": (of_model(m, "smoothing"), WEIGHTS) for m in ("ds", "fds", "hybrid", "one-coin")},
-    **{f"strength {m}": (of_model(m, "strength"), WEIGHTS) for m in ("ds", "fds", "one-coin")},
-    **{f"tol {m}": (of_model(m, "tol"), ANY) for m in ("ds", "fds", "hybrid", "one-coin")},
+    **{f"smoothing {m}": of_model(m, "smoothing", WEIGHTS) for m in ("ds", "fds", "hybrid", "one-coin")},
+    **{f"strength {m}": of_model(m, "strength", WEIGHTS) for m in ("ds", "fds", "one-coin")},
+    **{f"tol {m}": of_model(m, "tol", ANY) for m in ("ds", "fds", "hybrid", "one-coin")},
     "tol glad": (lambda v: qr.GLAD(tol=v, max_iter=3).fit(VOTES), ANY),
     "m_tol": (lambda v: qr.GLAD(m_tol=v, max_iter=3).fit(VOTES), ANY),
     "m_steps": (lambda v: qr.GLAD(m_steps=v, max_iter=3).fit(VOTES), COUNT),
-    "switch": (of_model("hybrid", "switch"), ANY),
-    **{f"max_iter {m}": (of_model(m, "max_iter"), COUNT) for m in ("fds", "iwmv", "glad")},
-    "seed": (of_model("mv", "seed"), {"takes": [0, -1, 2**64, BEYOND], "refuses": [x for x in ALIENS if type(x) is not int]}),
+    "switch": of_model("hybrid", "switch", ANY),
+    **{f"max_iter {m}": of_model(m, "max_iter", COUNT) for m in ("fds", "iwmv", "glad")},
+    "seed": of_model("mv", "seed", {"takes": [0, -1, 2**64, BEYOND], "refuses": [x for x in ALIENS if type(x) is not int]}),
     "threads": (
         lambda v: qr.aggregate(VOTES, threads=v),
         {"takes": [None, 1, np.int64(2), 4096], "refuses": [x for x in ALIENS if x is not None] + [0, 0.5, 4097, 2**64, BEYOND]},
