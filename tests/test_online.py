@@ -227,7 +227,7 @@ def test_loading_what_cannot_be_loaded(tmp_path):
     online.learn(1, 2, "x")
     online.save(path)
     good = path.read_bytes()
-    with pytest.raises(qr.InputError, match="is over the labels x, y"):
+    with pytest.raises(qr.InputError, match="has the labels x, y"):
         qr.Online.load(path, labels=["x", "z"])
     path.write_bytes(good[:-1] + b"?")
     with pytest.raises(qr.InputError, match="is damaged"):
@@ -274,7 +274,7 @@ def test_bad_votes_leave_the_state_as_it_was(tmp_path):
         assert (tmp_path / "before").read_bytes() == (tmp_path / "after").read_bytes()
     with pytest.raises(qr.InputError, match="labels is empty"):
         qr.Online(labels=[])
-    with pytest.raises(qr.InputError, match="a fit of 'mv' cannot go on as a stream"):
+    with pytest.raises(qr.InputError, match="a fit of 'mv' cannot continue as a stream"):
         qr.Online.from_result(qr.aggregate([(1, 2, 3)], model="mv"))
     for options in ({"model": "mv"}, {"duplicates": "first"}, {"strength": -1}):
         with pytest.raises(qr.OptionError):

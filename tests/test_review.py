@@ -76,7 +76,7 @@ def test_options_fitted_apart_are_asked_for_by_name():
 
 def test_a_header_with_a_repeated_column(tmp_path):
     (tmp_path / "v.csv").write_text("task,task,worker,label\n1,2,a,x\n")
-    with pytest.raises(qr.InputError, match="the column 'task' stands twice"):
+    with pytest.raises(qr.InputError, match="the column 'task' occurs twice"):
         qr.read(tmp_path / "v.csv")
 
 

@@ -141,9 +141,9 @@ class Online:
         50
         """
         if not isinstance(result, Result):
-            raise InputError(f"cannot go on from {shown(result)}: give the result of a batch fit with one label per vote")
+            raise InputError(f"cannot continue from {shown(result)}: give the result of a batch fit with one label per vote")
         if result.model not in STREAMED:
-            raise InputError(f"a fit of {result.model!r} cannot go on as a stream: use one of {listed(STREAMED)}")
+            raise InputError(f"a fit of {result.model!r} cannot continue as a stream: use one of {listed(STREAMED)}")
         votes = result.votes
         rule = duplicates or ("all" if votes.duplicates == "all" else "last")
         seed = result.settings["seed"]
@@ -215,7 +215,7 @@ class Online:
         """Take all votes of a `worker` on a `task` back, and return how many there were."""
         number: int = self._state.retract(_known_text(task), _known_text(worker))
         if not number:
-            raise InputError(f"worker {shown(worker)} has no vote on task {shown(task)} to take back")
+            raise InputError(f"worker {shown(worker)} has no vote on task {shown(task)} to retract")
         return number
 
     def predict(self, task: object) -> Prediction:
@@ -223,7 +223,7 @@ class Online:
         posterior = np.zeros(len(self._label_ids))
         found = self._state.predict(_known_text(task), posterior)
         if found is None:
-            raise InputError(f"task {shown(task)} was never seen: it has no votes to judge by")
+            raise InputError(f"task {shown(task)} was never seen: it has no votes")
         label, tie, votes = found
         probabilities = dict(zip(self._label_ids, posterior.tolist(), strict=True))
         if not votes:  # all were taken back: what is left is the share of each label
@@ -323,7 +323,7 @@ class Online:
         bounds = Bounds(path)
         online = cls._made(bounds, meta)
         if labels is not None and [text_of(i) for i in labels] != [text_of(i) for i in meta["labels"]]:
-            raise InputError(f"{path} is over the labels {listed(meta['labels'])}, not over those given")
+            raise InputError(f"{path} has the labels {listed(meta['labels'])}, not those given")
         dropped = online._fill(bounds, meta, arrays, repair=repair)
         if dropped:
             warnings.warn(f"{path}: dropped the ids of {dropped} tasks that have no votes", RepairedStream, stacklevel=2)

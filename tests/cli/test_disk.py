@@ -83,7 +83,7 @@ def test_a_disk_run_says_in_one_line_what_is_wrong(quorate, votes_csv, tmp_path)
     out = tmp_path / "labels.csv"
     for arguments, words in {
         ("--engine", "cpu", "--resume"): "--resume is for --engine disk",
-        ("--engine", "disk", "--resume"): "--resume goes on with a run that writes to a file",
+        ("--engine", "disk", "--resume"): "--resume needs a run that writes to a file",
         ("--engine", "cpu", "--memory", "2GB"): "memory is for engine='disk'",
         ("--engine", "disk", "--memory", "2 herds"): "give a size like '2GB'",
         ("--engine", "disk", "--labels", "l0", "-o", out): "is not among the declared labels",

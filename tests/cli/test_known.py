@@ -59,7 +59,7 @@ def test_predict_names_unknown_workers(crowd, run, tmp_path):
     done = run("predict", "new.csv", "--using", "m.quorate", "--workers", "w.csv", "--probabilities", "p.csv")
     assert done.code == 0
     assert done.out.splitlines()[1].startswith("n,l1,")
-    assert "1 workers are not known, and taken for the mean worker: zoe" in done.err
+    assert "1 workers are unknown, and treated as the mean worker: zoe" in done.err
     assert pl.read_csv("w.csv")["known"].to_list() == [True, False]
     assert pl.read_csv("p.csv").columns == ["task", "l0", "l1", "l2"]
     quiet = run("predict", "votes.csv", "--using", "m.quorate", "-o", "again.csv", "--quiet")
@@ -87,7 +87,7 @@ def test_warm_start_tells_what_went_before(crowd, run):
         (["--save", "no/where"], "the folder no does not exist"),
         (["--save", "out.csv"], "two outputs have the same path"),
         (["--calibrate"], "give gold="),
-        (["--multi", "--save", "m"], "--save makes sense for tasks with one label only"),
+        (["--multi", "--save", "m"], "--save works only for tasks with one label"),
     ],
 )
 def test_bad_input_is_one_line_and_nothing_is_written(crowd, run, tmp_path, arguments, words):

@@ -68,14 +68,14 @@ def test_a_vector_that_was_left_is_taken_up(tmp_path):
     found = again.again(number)
     assert read(found).tolist() == [0, 1, 2, 3, 4]
     assert number not in {again.blank().number for _ in range(4)}
-    with pytest.raises(qr.InputError, match="vector-2 has 40 bytes instead of 48: begin anew without resume"):
+    with pytest.raises(qr.InputError, match="vector-2 has 40 bytes instead of 48: start again without resume"):
         VectorFiles(tmp_path, 6).again(number)
     with pytest.raises(qr.InputError, match="vector-7 has 0 bytes"):
         VectorFiles(tmp_path, 6).again(7)
 
 
 def test_what_was_never_written_is_said(tmp_path):
-    with pytest.raises(qr.InputError, match="vector-0 is shorter than it was"):
+    with pytest.raises(qr.InputError, match="vector-0 is shorter than before"):
         read(VectorFiles(tmp_path, 5).blank())
     with pytest.raises(qr.QuorateError, match="cannot write .*: No such file or directory"):
         VectorFiles(tmp_path / "none", 5).blank()

@@ -310,7 +310,7 @@ def test_other_settings_do_not_go_on_from_these(tmp_path):
     here = fitted(tmp_path / "v.parquet", "fds", other, smoothing=0.5)
     assert "pass 1 (hard)" in seen
     same(here, fitted(crowd.votes, "fds", LocalEngine(), smoothing=0.5))
-    with pytest.raises(qr.OptionError, match="something else is at work"):  # its result is still in use
+    with pytest.raises(qr.OptionError, match="something else is using"):  # its result is still in use
         fitted(tmp_path / "v.parquet", "fds", other, smoothing=0.5)
 
 
@@ -404,7 +404,7 @@ def forgeries():
     yield "an earlier version", lambda meta, _: meta.pop("crc32")
     yield "the fields", lambda meta, _: meta.pop("hard")
     yield "the arrays", lambda _, arrays: arrays.pop("class_counts")
-    yield "is of another model", lambda _, arrays: (arrays.pop("class_counts"), arrays.pop("counts"))
+    yield "belongs to another model", lambda _, arrays: (arrays.pop("class_counts"), arrays.pop("counts"))
     yield "priors of", lambda _, arrays: arrays.update(priors=np.ones(9))
     yield "(priors are|.priors. is of type)", lambda _, arrays: arrays.update(priors=np.ones(3, np.float32))
     yield "counts are of type", lambda _, arrays: arrays.update(counts=arrays["counts"].astype(np.int32))
@@ -418,7 +418,7 @@ def forgeries():
 @pytest.mark.parametrize(("words", "change"), list(forgeries()))
 def test_a_forged_checkpoint_is_not_resumed_from(tmp_path, crowd_folder, words, change):
     place, path, beside = interrupted(crowd_folder, tmp_path / "work", "fds", "pass 3")
-    if words == "is of another model":  # glad keeps numbers beside its checkpoint
+    if words == "belongs to another model":  # glad keeps numbers beside its checkpoint
         numbers = np.zeros(250 + 12)
         beside.with_name("vector-0").write_bytes(numbers.tobytes())
         forge_checkpoint(path, lambda meta, _: meta.update(labels=0, crc32=zlib.crc32(numbers.tobytes())))
@@ -465,9 +465,9 @@ def test_a_file_that_shrinks_is_said(tmp_path):
     session = COMPILED.load(votes, seed=0, ties="hash")
     with (tmp_path / "v" / "row.npy").open("r+b") as file:
         file.truncate(600)
-    with pytest.raises(qr.InputError, match=r"row.npy (is shorter than it was|was written to)"):
+    with pytest.raises(qr.InputError, match=r"row.npy (is shorter than before|was written to)"):
         session.start(hard=True)
-    with pytest.raises(qr.InputError, match=r"row.npy (is shorter than it was|was written to)"):
+    with pytest.raises(qr.InputError, match=r"row.npy (is shorter than before|was written to)"):
         list(votes.parts())
 
 
@@ -483,7 +483,7 @@ def test_a_full_temporary_folder_promises_nothing(tmp_path, monkeypatch):
     assert "kept" not in str(said.value)
     assert "\n" not in str(said.value)
     assert not [path for path in (tmp_path / "full").rglob("*") if path.is_file()]
-    with pytest.raises(qr.QuorateError, match="what is done is kept in .*work.*, go on with resume"):
+    with pytest.raises(qr.QuorateError, match="finished work is kept in .*work.*: continue with resume"):
         fitted(tmp_path / "v.csv", "fds", replace(SMALL, shard_votes=200, work=tmp_path / "work"))
 
 

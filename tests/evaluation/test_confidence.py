@@ -223,7 +223,7 @@ def test_rounding_is_no_bad_confidence():
         ({"task": ["a", "a"], "x": [1.0, 1.0]}, "the probabilities have task 'a' twice"),
         ({"task": ["a"]}, "the probabilities have no column beside the task"),
         ({"x": [0.5], "y": [0.5]}, "no column looks like the task"),
-        ([("a", 0.5, 0.5)], "has no names of columns: give a file, a frame or a dict of columns"),
+        ([("a", 0.5, 0.5)], "has no column names: give a file, a frame or a dict of columns"),
     ],
 )
 def test_bad_probabilities(probabilities, message):

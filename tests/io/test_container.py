@@ -50,13 +50,13 @@ MODEL = {
     ("worker_offsets", 1): (10**9, "worker_offsets falls from 1000000000 to 4 at index 2"),
     ("worker_offsets", 0): (-1, "worker_offsets begins with -1: it must begin with 0"),
     ("worker_offsets", -1): (10**9, "worker_offsets ends with 1000000000: it must end with 12"),
-    ("worker_ids", 0): (0xFF, "worker_texts are no UTF-8"),
+    ("worker_ids", 0): (0xFF, "worker_texts are not UTF-8"),
     ("worker_ids", 1): (ord("1"), "two of its workers have the same name"),
     ("worker_ptr", 2): (2**40, "worker_ptr falls from 1099511627776 to 9 at index 3"),
     ("worker_ptr", 1): (0, "worker_ptr stays at 0 at index 1"),
     ("row_label", 3): (99, "row_label holds 99 at index 3: give numbers from 0 to 2"),
     ("row_label", 0): (-1, "row_label holds -1 at index 0: give numbers from 0 to 2"),
-    ("counts", 4): (np.nan, "counts has nan at item 4, which is not from 0 to"),
+    ("counts", 4): (np.nan, "counts has nan at item 4, not a number from 0 to"),
     ("table", 5): (np.inf, "table has inf at item 5"),
     ("table", 6): (-1e300, "table has -1e.300 at item 6"),
     ("priors", 0): (0.99, "its priors sum to"),
@@ -69,7 +69,7 @@ STREAM = {
     ("row", 0): (2**32 - 1, "row holds 4294967295 at index 0: give numbers from 0 to 5"),
     ("row_worker", 0): (77, "row_worker holds 77 at index 0: give numbers from 0 to 2"),
     ("row_label", 0): (2, "row_label holds 2 at index 0: give numbers from 0 to 1"),
-    ("shares", 0): (2, "shares has 2 at item 0, which is not from -1 to 1"),
+    ("shares", 0): (2, "shares has 2 at item 0, not a number from -1 to 1"),
     ("shares", 1): (-1, "a task with votes has no label"),
 }
 
@@ -110,7 +110,7 @@ def test_shares_that_do_not_sum_to_one(tmp_path):
     with pytest.raises(qr.InputError, match="the shares of a task do not sum to one"):
         qr.Online.load(path)
     change(path, "shares", 0, -5)
-    with pytest.raises(qr.InputError, match="shares has -5 at item 0, which is not from 0 to 4294967296"):
+    with pytest.raises(qr.InputError, match="shares has -5 at item 0, not a number from 0 to 4294967296"):
         qr.Online.load(path)
 
 
@@ -118,12 +118,12 @@ HEADERS = {
     "no JSON": (lambda h: b"{nope", "its header is not JSON"),
     "half a character": (lambda h: json.dumps(h).replace("fds", "\\ud800").encode(), "its header is not JSON in UTF-8"),
     "too deep": (lambda h: b"[" * 10**6, "its header is not JSON"),
-    "no object": (lambda h: [1], "its header is no object"),
+    "no object": (lambda h: [1], "its header is not an object"),
     "no kind": (lambda h: h.pop("kind") and h, "its header has no 'kind'"),
-    "version": (lambda h: {**h, "version": "1"}, "its header has version '1', which is no int"),
-    "true": (lambda h: {**h, "version": True}, "its header has version True, which is no int"),
+    "version": (lambda h: {**h, "version": "1"}, "its header has version '1', which is not of type int"),
+    "true": (lambda h: {**h, "version": True}, "its header has version True, which is not of type int"),
     "zero": (lambda h: {**h, "version": 0}, "it has the format 0"),
-    "meta": (lambda h: {**h, "meta": []}, r"its header has meta \[\], which is no dict"),
+    "meta": (lambda h: {**h, "meta": []}, r"its header has meta \[\], which is not of type dict"),
     "labels": (lambda h: {**h, "meta": {**h["meta"], "labels": ["a", "a", "b"]}}, "label 'a' is listed twice"),
     "fewer labels": (lambda h: {**h, "meta": {**h["meta"], "labels": ["a"]}}, "it has priors of 3 labels and names of 1"),
     "scoring": (lambda h: {**h, "meta": {**h["meta"], "scoring": "magic"}}, "its votes are scored by 'magic'"),
@@ -163,7 +163,7 @@ STREAM_META = {
     "options": ({"magic": 1}, "its model has no option 'magic'"),
     "model": ("mv", "unknown model 'mv'"),
     "strength": (-1, "strength is -1"),
-    "seed": (1.5, "its meta has seed 1.5, which is no int"),
+    "seed": (1.5, "its meta has seed 1.5, which is not of type int"),
     "numbers": ({}, "its meta has no 'task'"),
     "hard": (False, "shares is of type <i4|a stream of fds keeps labels"),
     "labels": ([], "labels is empty"),

@@ -84,7 +84,7 @@ def test_decoding_takes_little_memory(tmp_path):
 
 def test_repeated_keys_are_told(tmp_path):
     (tmp_path / "v.jsonl").write_text('{"task":1,"worker":1,"label":"a"}\n{"task":1,"worker":2,"label":"a","label":"b"}\n')
-    with pytest.raises(qr.InputError, match="the key 'label' stands twice in line 2"):
+    with pytest.raises(qr.InputError, match="the key 'label' occurs twice in line 2"):
         qr.read(tmp_path / "v.jsonl")
 
 
@@ -98,7 +98,7 @@ def test_a_line_with_too_many_fields_is_told_where_other_columns_are_there(tmp_p
 def test_a_bomb_is_refused_in_little_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "MAX_LINE", 1 << 20)
     (tmp_path / "bomb.csv.gz").write_bytes(gzip.compress(b"task,worker,label\nt1,a," + b"x" * (4 << 20)))
-    with pytest.raises(qr.InputError, match="bomb.csv.gz unfolds into a line of more than 1 MiB: this is no file of votes"):
+    with pytest.raises(qr.InputError, match="bomb.csv.gz expands into a line of more than 1 MiB: it is not a file of votes"):
         qr.read(tmp_path / "bomb.csv.gz")
     (tmp_path / "dense.csv.gz").write_bytes(gzip.compress(b"task,worker,label\n" + b"t1,a,x\n" * 500_000))
     assert len(qr.read(tmp_path / "dense.csv.gz")) == 500_000

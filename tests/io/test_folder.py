@@ -217,7 +217,7 @@ def test_the_folder_is_votes_for_everything(tmp_path):
     assert isinstance(qr.read(tmp_path / "a"), EncodedVotes)
     here = qr.aggregate(str(tmp_path / "a"), engine="reference").labels.sort("task")
     assert here.equals(qr.aggregate(crowd.votes, engine="reference").labels.sort("task"))
-    with pytest.raises(qr.OptionError, match="read already"):
+    with pytest.raises(qr.OptionError, match="already been read"):
         qr.read(tmp_path / "a", duplicates="last")
 
 

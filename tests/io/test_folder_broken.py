@@ -100,7 +100,7 @@ def test_without_resume_a_run_begins_anew(tmp_path):
     assert (tmp_path / ".out.partial").exists()
     votes[:50].write_csv(tmp_path / "v.csv")
     assert len(encode(tmp_path / "v.csv", tmp_path / "out")) == 50
-    with pytest.raises(qr.OptionError, match="no files"):
+    with pytest.raises(qr.OptionError, match="not files"):
         encode(votes, tmp_path / "out", resume=True)
 
 
@@ -109,7 +109,7 @@ def _interrupt(*_):
 
 
 def test_two_at_once_do_not_mix(tmp_path):
-    with state.locked(tmp_path / ".out.partial"), pytest.raises(qr.OptionError, match="something else is at work"):
+    with state.locked(tmp_path / ".out.partial"), pytest.raises(qr.OptionError, match="something else is using"):
         encode([("t", "w", "x")], tmp_path / "out")
 
 
@@ -122,7 +122,7 @@ def test_a_full_disk_is_said_in_one_line(tmp_path, monkeypatch, fail_at):
     votes.write_csv(tmp_path / "v.csv")
     before = encode(tmp_path / "v.csv", tmp_path / "out", labels=["l2", "l1", "l0"], plan=SMALL)
     fill_disk(monkeypatch, fail_at, arrays, spill)
-    with pytest.raises(qr.QuorateError, match="cannot write .*out: No space left on device; what is done is kept in") as said:
+    with pytest.raises(qr.QuorateError, match="cannot write .*out: No space left on device; finished work is kept in") as said:
         encode(tmp_path / "v.csv", tmp_path / "out", plan=SMALL)
     assert "\n" not in str(said.value)
     assert content(open_encoded(tmp_path / "out")) == content(before)  # what was there before stays
@@ -174,7 +174,7 @@ def test_a_damaged_or_foreign_manifest_is_refused(tmp_path):
     for text, words in {
         path.read_text()[:-30]: "is damaged",
         json.dumps(good | {"votes": 2}): "checksum does not match",
-        json.dumps({"name": "another program"}): "holds no encoded votes: its manifest.json is of something else",
+        json.dumps({"name": "another program"}): "holds no encoded votes: its manifest.json belongs to something else",
         json.dumps(good | {"version": 99}): "encoded by a newer quorate",
     }.items():
         path.write_text(text)

@@ -67,7 +67,10 @@ def changed(at, value):
 
 
 FORGED = {
-    "row": [(changed(3, 2**32 - 1), "holds 4294967295, and there are 45 rows"), (changed(-1, 45), "and there are 45 rows")],
+    "row": [
+        (changed(3, 2**32 - 1), "holds 4294967295, but there are only 45 rows"),
+        (changed(-1, 45), "but there are only 45 rows"),
+    ],
     "task_ptr": [
         (changed(0, 1), "begins with 1"),
         (changed(5, -3), "do not rise"),
@@ -75,7 +78,7 @@ FORGED = {
         (changed(-1, 10**9), "ends with 1000000000"),
         (lambda items: np.sort(items)[::-1].copy(), "begins with"),
     ],
-    "task_hash": [(changed(3, 0), "hashes of its tasks fall")],
+    "task_hash": [(changed(3, 0), "hashes of its tasks are not ascending")],
     "worker_ptr": [
         (changed(0, 1), "begins with 1"),
         (changed(2, 1000), "falls from"),
@@ -113,7 +116,7 @@ def test_forged_numbers_are_refused(texts, name, change, words):
 
 
 @pytest.mark.parametrize(
-    ("at", "value", "words"), [(0, 3, "begins with 3"), (5, 10**9, "fall, or lie behind"), (6, -1, "fall, or lie behind")]
+    ("at", "value", "words"), [(0, 3, "begins with 3"), (5, 10**9, "fall, or point beyond"), (6, -1, "fall, or point beyond")]
 )
 def test_forged_places_of_ids_are_refused(texts, at, value, words):
     forge(texts, tasks_offsets=changed(at, value)(items_of(texts, "tasks_offsets")))
@@ -144,8 +147,8 @@ def test_forged_booleans_are_refused(tmp_path):
 def edits():
     yield "votes is", lambda b: b.update(votes=-1)
     yield "votes is", lambda b: b.update(votes="1000")
-    yield "in all", lambda b: b.update(votes=b["votes"] + 1)
-    yield "in all", lambda b: b.update(tasks=b["tasks"] - 1)
+    yield "do not add up", lambda b: b.update(votes=b["votes"] + 1)
+    yield "do not add up", lambda b: b.update(tasks=b["tasks"] - 1)
     yield "has the fields", lambda b: b.pop("shards")
     yield "has the fields", lambda b: b.update(more=1)
     yield "shards is", lambda b: b.update(shards=None)

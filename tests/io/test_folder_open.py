@@ -106,12 +106,12 @@ def test_pickled_votes_are_of_their_folder_or_refused(tmp_path, monday):
     assert relabelled.n_labels == 5
     names = pickle.loads(pickle.dumps(monday.tasks))
     encode(crowd(DAYS["the like"]), tmp_path / "v")
-    with pytest.raises(qr.InputError, match="was encoded anew since these votes were opened: open it again"):
+    with pytest.raises(qr.InputError, match="was encoded again after these votes were opened: open it again"):
         pickle.loads(packed)
     assert names.ids() == monday.tasks.ids()
     for other in (copy.copy(monday), copy.deepcopy(monday)):
         assert content(other) == content(monday)
-    with pytest.raises(TypeError, match="another process opens it for itself"):
+    with pytest.raises(TypeError, match="open it again in the other process"):
         pickle.dumps(monday.files["row"])
 
 
@@ -156,7 +156,7 @@ def test_a_file_cut_while_in_use_is_said(tmp_path, monday, engine, name):
     if (engine, name) in (("cpu", "task_hash"), ("reference", "task_hash")):  # these hash the ids themselves
         assert len(qr.aggregate(monday, engine=engine).labels) == 200
         return
-    with pytest.raises(qr.InputError, match=f"{name}.npy is shorter than it was"):
+    with pytest.raises(qr.InputError, match=f"{name}.npy is shorter than before"):
         qr.aggregate(monday, engine=engine).labels  # noqa: B018
 
 
@@ -190,11 +190,11 @@ def test_votes_are_held_where_there_is_plenty_of_memory(tmp_path, monday, monkey
         os.truncate(tmp_path / "v" / f"{name}.npy", 130)
     assert content(held) == before
     for votes in (not_held, on_disk.votes):
-        with pytest.raises(qr.InputError, match="shorter than it was"):
+        with pytest.raises(qr.InputError, match="shorter than before"):
             content(votes)
-    with pytest.raises(qr.InputError, match="shorter than it was"):
+    with pytest.raises(qr.InputError, match="shorter than before"):
         qr.aggregate(held, engine="disk")  # which holds no votes
-    with pytest.raises(qr.InputError, match="shorter than it was"):
+    with pytest.raises(qr.InputError, match="shorter than before"):
         content(held)
 
 

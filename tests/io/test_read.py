@@ -151,7 +151,7 @@ def test_missing_numbers_in_pandas_stay_whole_numbers():
     ("source", "message"),
     [
         ([("t", "w")], r"item 1 is \('t', 'w'\): give tuples \(task, worker, label\)"),
-        ([("t", "w", "a"), (1, "w", "a")], "task in row 2 is 1 of type int: the ids before are of type str"),
+        ([("t", "w", "a"), (1, "w", "a")], "task in row 2 is 1 of type int: the previous ids are of type str"),
         ([("t", "w", 1.5)], "label in row 1 is 1.5"),
         ([("t", "w", [1])], r"the label column holds List\(String\): give text"),
         ([("t", None, "a")], "worker is missing in row 1"),

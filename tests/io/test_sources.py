@@ -168,7 +168,7 @@ def damaged(folder):
         "damaged gz": (folder / "damaged.csv.gz", "cannot read .*damaged.csv.gz"),
         "cut gz": (folder / "cut.csv.gz", "cannot read .*cut.csv.gz"),
         "row group": (folder / "group.parquet", "cannot read .*group.parquet"),
-        "line": (folder / "line.csv", "line 30001 has 5 fields, the header 3: mend or remove that line"),
+        "line": (folder / "line.csv", "line 30001 has 5 fields, the header 3: correct or remove that line"),
     }
 
 

@@ -211,7 +211,7 @@ def test_labels_stay_of_the_kind_they_are(votes):
         ({"strength": "much"}, "strength is 'much'"),
         (
             {"history": pl.DataFrame({"worker": ["w0"], "true": ["cat"], "given": ["dog"], "count": [3]})},
-            "the history is over the labels cat, dog",
+            "the history has the labels cat, dog",
         ),
         ({"history": pl.DataFrame({"worker": ["w0"], "true": ["l0"], "given": ["l1"], "count": [-3]})}, "count in row 1"),
         ({"history": pl.DataFrame({"worker": ["w0"], "true": ["l0"], "given": ["l1"]})}, "no column looks like the count"),
@@ -223,8 +223,8 @@ def test_labels_stay_of_the_kind_they_are(votes):
         ({"calibrate": True}, "give gold="),
         ({"calibrate": {"t1": "l0"}}, "at least 10 known labels"),
         ({"calibrate": GOLD, "gold": GOLD}, "at least 10 known labels of tasks with votes that are no gold; there are 0"),
-        ({"multi": True, "calibrate": GOLD}, "calibrate makes sense for tasks with one label only"),
-        ({"multi": True, "history": history()}, "history makes sense for tasks with one label only"),
+        ({"multi": True, "calibrate": GOLD}, "calibrate works only for tasks with one label"),
+        ({"multi": True, "history": history()}, "history works only for tasks with one label"),
     ],
 )
 def test_bad_input(options, words):

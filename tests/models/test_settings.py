@@ -41,7 +41,7 @@ def test_bad_options_are_named(options, message):
 
 
 def test_options_of_reading_need_reading():
-    with pytest.raises(qr.OptionError, match="read already"):
+    with pytest.raises(qr.OptionError, match="already been read"):
         qr.aggregate(qr.read(VOTES), labels=["a"])
 
 

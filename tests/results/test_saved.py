@@ -70,7 +70,7 @@ def test_unknown_workers_are_like_the_population():
 def test_votes_over_fewer_labels_are_fine_and_over_others_are_not():
     model = qr.FittedModel(qr.aggregate(CROWD.votes).learned())
     assert model.predict([("n", "w1", "l2"), ("n", "w2", "l2")]).labels["label"].to_list() == ["l2"]
-    with pytest.raises(qr.InputError, match="the model is over the labels l0, l1, l2, the votes over l2, purple"):
+    with pytest.raises(qr.InputError, match="the model has the labels l0, l1, l2, the votes have l2, purple"):
         model.predict([("n", "w1", "l2"), ("n", "w2", "purple")])
 
 
@@ -181,7 +181,7 @@ def test_bad_files(tmp_path):
         qr.aggregate(CROWD.votes, warm_start=7)
     with pytest.raises(qr.OptionError, match="cannot start 'iwmv'"):
         qr.aggregate(CROWD.votes, model="iwmv", warm_start=path)
-    with pytest.raises(qr.InputError, match="the saved model is over the labels"):
+    with pytest.raises(qr.InputError, match="the saved model has the labels"):
         qr.aggregate([("t", "w", "cat")], warm_start=path)
     with pytest.raises(qr.InputError, match="folder .* does not exist"):
         result.save(tmp_path / "no" / "where")

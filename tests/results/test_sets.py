@@ -147,5 +147,5 @@ def test_what_holds_no_sets(votes, message):
 def test_options_that_make_no_sense():
     with pytest.raises(qr.InputError, match="label 'y' is not among the declared labels: x"):
         qr.aggregate([("t", "w", ["y"])], multi=True, labels=["x"])
-    with pytest.raises(qr.OptionError, match="per_option makes sense with multi=True only"):
+    with pytest.raises(qr.OptionError, match="per_option works only with multi=True"):
         qr.aggregate([("t", "w", "y")], per_option=True)

@@ -89,7 +89,7 @@ BAD = {
     "standard input": (["-"], "Spark cannot read standard input"),
     "glad": (["votes.csv", "--model", "glad"], "this engine cannot run model 'glad'"),
     "no such model": (["nope.csv", "--model", "sfd"], "unknown model 'sfd': did you mean 'fds'"),
-    "sets": (["votes.csv", "--multi"], "--multi makes no sense with --engine spark"),
+    "sets": (["votes.csv", "--multi"], "--multi does not work with --engine spark"),
     "suffix": (["votes.csv", "-o", "labels.xls"], "cannot write labels.xls: the suffix '.xls' names no known format"),
     "twice": (["votes.csv", "-o", "a.csv", "--workers", "a.csv"], "two outputs have the same path"),
 }
@@ -117,4 +117,4 @@ def test_master_without_spark(quorate, tmp_path):
     CROWD.votes.write_csv(tmp_path / "votes.csv")
     code, _, err = quorate("aggregate", tmp_path / "votes.csv", "--master", "local")
     assert (code, err.count("\n")) == (1, 1)
-    assert "--master makes sense with --engine spark only" in err
+    assert "--master works only with --engine spark" in err

@@ -293,7 +293,7 @@ def test_damage_is_told(tmp_path):
         ({"bad": "ignore"}, "unknown bad 'ignore'"),
         ({"refit_every": -1}, "refit_every is -1: give a whole number of at least 0"),
         ({"state": "s3://bucket/state"}, "the state cannot be kept at s3://bucket/state"),
-        ({"online": "x"}, "cannot go on from 'x': give a quorate.Online"),
+        ({"online": "x"}, "cannot continue from 'x': give a quorate.Online"),
     ],
 )
 def test_bad_options(options, message):

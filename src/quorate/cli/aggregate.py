@@ -41,22 +41,20 @@ def command(
     gold: Annotated[str | None, typer.Option(help="Known labels of some tasks, to learn from.")] = None,
     history: Annotated[Path | None, typer.Option(help="A saved model, or a table worker, true, given, count.")] = None,
     priors: Annotated[str | None, typer.Option(help="Class priors: cat=0.3,dog=0.7 or uniform.")] = None,
-    priors_weight: Annotated[float | None, typer.Option(help="Tasks the priors are worth (default: they are fixed).")] = None,
+    priors_weight: Annotated[float | None, typer.Option(help="Tasks that the priors are worth (default: fixed priors).")] = None,
     strength: Annotated[
         str | None,
-        typer.Option(
-            help="Votes of the mean worker lent to every worker, or auto; 0 is the paper.", show_default=own("strength")
-        ),
+        typer.Option(help="Pseudo-votes of the mean worker per worker, or auto; 0 is the paper.", show_default=own("strength")),
     ] = None,
-    warm_start: Annotated[Path | None, typer.Option(help="A saved model to go on from.")] = None,
+    warm_start: Annotated[Path | None, typer.Option(help="A saved model to start from.")] = None,
     calibrate: Annotated[bool, typer.Option("--calibrate", help="Fit a temperature on the gold.")] = False,
-    save: Annotated[Path | None, typer.Option(help="Save what was learned here, for predict, history and warm start.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Save the fitted model here, for predict, history and warm start.")] = None,
     seed: Annotated[int | None, typer.Option(help="Decides ties.", show_default=own("seed"))] = None,
     engine: Annotated[str, typer.Option(help="auto, reference, cpu, disk (votes beyond memory) or spark.")] = DEFAULTS.engine,
     master: Annotated[str | None, typer.Option(help="spark: the cluster (default: spark-submit's, else this machine).")] = None,
     threads: Annotated[int | None, typer.Option(help="Threads to use (default: all cores).")] = None,
-    memory: Annotated[str | None, typer.Option(help="Memory to use, like 2GB; more votes than fit go to disk.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="With disk: go on where the same command was broken off.")] = False,
+    memory: Annotated[str | None, typer.Option(help="Memory limit, like 2GB; votes that do not fit go to disk.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="With disk: resume the same command after an interruption.")] = False,
     task: Annotated[str | None, typer.Option(help="Column of the task.")] = None,
     worker: Annotated[str | None, typer.Option(help="Column of the worker.")] = None,
     label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
@@ -69,9 +67,10 @@ def command(
         float | None,
         typer.Option(help="Stop when the priors (glad: the objective) change by less than this.", show_default=own("tol")),
     ] = None,
-    max_iter: Annotated[int | None, typer.Option(help="The most iterations.", show_default=own("max_iter"))] = None,
+    max_iter: Annotated[int | None, typer.Option(help="Maximum number of iterations.", show_default=own("max_iter"))] = None,
     switch: Annotated[
-        float | None, typer.Option(help="hybrid: harden when the priors change by at most this.", show_default=own("switch"))
+        float | None,
+        typer.Option(help="hybrid: make passes hard when the priors change by at most this.", show_default=own("switch")),
     ] = None,
     stop: Annotated[
         str | None, typer.Option(help="priors, or labels: stop when no label changed.", show_default=own("stop"))
@@ -80,12 +79,12 @@ def command(
         str | None, typer.Option(help="hash, or prior: ties go to the more frequent label.", show_default=own("ties"))
     ] = None,
     multi: Annotated[bool, typer.Option("--multi", help="Votes are sets of options, joined by | or as lists.")] = False,
-    per_option: Annotated[bool, typer.Option("--per-option", help="With --multi: fit each option apart.")] = False,
+    per_option: Annotated[bool, typer.Option("--per-option", help="With --multi: fit each option separately.")] = False,
     duplicates: Annotated[str, typer.Option(help="Repeated votes: all, last, first or error.")] = DEFAULTS.duplicates,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but data.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only data.")] = False,
 ) -> None:
-    """Find the label of every task, and what every worker can be trusted with."""
+    """Find the label of every task, and how reliable every worker is."""
     import quorate as qr
     from quorate.engines.memory import NOTHING
     from quorate.engines.registry import resolve
@@ -95,9 +94,9 @@ def command(
 
     on_spark = engine == "spark"
     if master is not None and not on_spark:
-        raise OptionError("--master makes sense with --engine spark only: leave it out, or add the engine")
+        raise OptionError("--master works only with --engine spark: leave it out, or add the engine")
     if save is not None and multi:
-        raise InputError("--save makes sense for tasks with one label only: leave it out with --multi")
+        raise InputError("--save works only for tasks with one label: leave it out with --multi")
     frames = {"-o": output, "--workers": workers, "--probabilities": probabilities}
     inputs = {"the votes": votes, "the truth": truth, "the gold": gold, "the history": history, "the warm start": warm_start}
     if on_spark:

@@ -19,28 +19,28 @@ def command(
         list[str],
         typer.Argument(
             metavar="VOTES",
-            help="Files of votes or patterns of them: csv, tsv, jsonl, parquet, arrow, .gz or .zst; - is standard input.",
+            help="Files or patterns: csv, tsv, jsonl, parquet, arrow, .gz or .zst; - is standard input.",
         ),
     ],
-    level: Annotated[str, typer.Option(help="What labels are: nominal, ordinal (in order) or interval (numbers).")] = "nominal",
+    level: Annotated[str, typer.Option(help="Scale of labels: nominal, ordinal (in order) or interval (numbers).")] = "nominal",
     truth: Annotated[Path | None, typer.Option(help="Known labels, to measure errors against; else those of --model.")] = None,
     truth_task: Annotated[str | None, typer.Option(help="Column of the task in the truth.")] = None,
     truth_label: Annotated[str | None, typer.Option(help="Column of the label in the truth.")] = None,
-    model: Annotated[str, typer.Option(help="The model whose labels stand for the truth where none is given.")] = "fds",
-    pairs: Annotated[Path | None, typer.Option(help="Write every two workers that share a task here.")] = None,
-    matrix: Annotated[Path | None, typer.Option(help="Write the agreement of all workers with all here.")] = None,
-    resamples: Annotated[int, typer.Option(help="Resamples of tasks behind each interval; 0 for none.")] = 1000,
-    confidence: Annotated[float, typer.Option(help="Share of the resamples that an interval holds.")] = 0.95,
-    seed: Annotated[int, typer.Option(help="Draws other resamples.")] = 0,
+    model: Annotated[str, typer.Option(help="The model whose labels replace the truth if none is given.")] = "fds",
+    pairs: Annotated[Path | None, typer.Option(help="Write all pairs of workers that share a task here.")] = None,
+    matrix: Annotated[Path | None, typer.Option(help="Write the agreement matrix of all workers here.")] = None,
+    resamples: Annotated[int, typer.Option(help="Resamples of the tasks for each interval; 0 for none.")] = 1000,
+    confidence: Annotated[float, typer.Option(help="Share of the resamples that an interval contains.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="Seed of the resamples.")] = 0,
     task: Annotated[str | None, typer.Option(help="Column of the task.")] = None,
     worker: Annotated[str | None, typer.Option(help="Column of the worker.")] = None,
     label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
     labels: Annotated[str | None, typer.Option(help="The labels in order, joined by commas.")] = None,
     duplicates: Annotated[str, typer.Option(help="Repeated votes: all, last, first or error.")] = "all",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print Krippendorff's alpha alone.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only Krippendorff's alpha.")] = False,
 ) -> None:
-    """Measure how far workers agree, with intervals, and finds those who copy each other."""
+    """Measure how far workers agree, with intervals, and find those who copy each other."""
     import quorate as qr
     from quorate.cli import output
     from quorate.cli.output import label_list
@@ -84,7 +84,7 @@ def _print(found: Agreement) -> None:
         f"{found.paired_tasks} tasks have two votes or more"
     )
     if found.repeated_votes:
-        out.say(f"{found.repeated_votes} votes repeat a worker's own on the same task: --duplicates last keeps one of them")
+        out.say(f"{found.repeated_votes} votes repeat their worker's vote on the same task: --duplicates last keeps one of them")
     rows = [(row[1], row[2], _range(row[3], row[4])) for row in found.figures_frame().rows()]
     out.print()
     out.print(console.table([f"{found.level} labels", "value", f"{found.confidence:.0%} interval"], rows))

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="Lists and fetches public sets of votes, as votes.csv and truth.csv.")
+app = typer.Typer(no_args_is_help=True, help="List and download public sets of votes, as votes.csv and truth.csv.")
 
 
 def default_folder() -> Path:
@@ -18,9 +18,9 @@ def default_folder() -> Path:
 
 @app.command("list")
 def list_sets(
-    files: Annotated[bool, typer.Option("--files", help="Every file: address, bytes, sha256, and its place below raw/.")] = False,
+    files: Annotated[bool, typer.Option("--files", help="List every file: address, bytes, sha256, and path below raw/.")] = False,
 ) -> None:
-    """List the sets that can be fetched, and where they come from."""
+    """List the sets that can be downloaded, and their sources."""
     from quorate.paper.sources import SETS
 
     if files:
@@ -36,7 +36,7 @@ def list_sets(
 
 @app.command("get")
 def get_sets(
-    names: Annotated[list[str], typer.Argument(metavar="NAME…", help="Sets to fetch, or all.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME…", help="Sets to download, or all.")],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Folder for NAME/votes.csv (default: QUORATE_DATA, else ./data).")
     ] = None,
@@ -45,7 +45,7 @@ def get_sets(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
-    """Fetch sets, checks every byte, and converts them; a broken download goes on where it stopped."""
+    """Download sets, check every byte, and convert them; an interrupted download resumes where it stopped."""
     from quorate.cli import console
     from quorate.errors import InputError, unknown
     from quorate.paper.download import get

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 LABELS = ("fine", "rude", "hateful", "spam")
 TELLING = {
     "expert": "nearly always right",
-    "spammer": "says the same, whatever is shown",
-    "mixes-up": "takes rude for hateful and the other way round, but tells the rest",
+    "spammer": "gives every comment the same label",
+    "mixes-up": "confuses rude and hateful, but recognises the rest",
 }
 
 
 def command(
     keep: Annotated[Path | None, typer.Option("--keep", help="Keep the data in this folder.")] = None,
-    seed: Annotated[int, typer.Option(help="Draws another crowd.")] = 9,
+    seed: Annotated[int, typer.Option(help="Seed of the crowd.")] = 9,
 ) -> None:
-    """Make a small realistic data set, aggregates it with every model, and shows a few telling workers."""
+    """Make a small realistic data set, aggregate it with every model, and show three typical workers."""
     from quorate.data import options
     from quorate.errors import InputError
 
@@ -69,7 +69,7 @@ def _run(folder: Path, seed: int) -> None:
     out.heading("every model on the same votes")
     out.print(console.table(["model", "", "accuracy", "iterations", "ms"], rows, left=2))
     out.print()
-    out.say("What Fast Dawid-Skene found out about three of the workers, without ever seeing the truth:")
+    out.say("What Fast Dawid-Skene learned about three of the workers, without ever seeing the truth:")
     for worker, about in TELLING.items():
         out.heading(f"{worker}: {about}")
         out.print(console.heat_map(LABELS, results["fds"].confusion_matrix(worker)))

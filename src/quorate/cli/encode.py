@@ -16,17 +16,17 @@ def command(
         list[str],
         typer.Argument(
             metavar="VOTES",
-            help="Files of votes or patterns of them: csv, tsv, jsonl, parquet, arrow, .gz or .zst; - is standard input.",
+            help="Files or patterns: csv, tsv, jsonl, parquet, arrow, .gz or .zst; - is standard input.",
         ),
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to make; encoded votes there are replaced.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to create; encoded votes there are replaced.")],
     task: Annotated[str | None, typer.Option(help="Column of the task.")] = None,
     worker: Annotated[str | None, typer.Option(help="Column of the worker.")] = None,
     label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
     labels: Annotated[str | None, typer.Option(help="The labels in order, joined by commas.")] = None,
     duplicates: Annotated[str, typer.Option(help="Repeated votes: all, last, first or error.")] = DEFAULTS.duplicates,
-    memory: Annotated[str | None, typer.Option(help="Memory to use, like 2GB (default: half of what is free).")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where the same command was broken off.")] = False,
+    memory: Annotated[str | None, typer.Option(help="Memory limit, like 2GB (default: half of the free memory).")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the same command after an interruption.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
     """Encode votes into a folder, in bounded memory at any size."""

@@ -24,7 +24,7 @@ def command(
     ] = None,
     multi: Annotated[bool, typer.Option("--multi", help="Labels are sets of options, joined by | or as lists.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print the accuracy alone.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only the accuracy.")] = False,
 ) -> None:
     """Measure labels against truth: accuracy, precision, recall and F1 per label, confusion of labels.
 

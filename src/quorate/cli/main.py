@@ -19,7 +19,7 @@ from quorate.errors import QuorateError, visible
 
 app = typer.Typer(
     name="quorate",
-    help="Turns votes (which worker gave which task which label) into decisions.",
+    help="Turn votes (which worker gave which task which label) into decisions.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -39,7 +39,7 @@ USAGE: type[Exception] = typer.BadParameter.mro()[2]  # click's base of all erro
 
 
 @app.callback(invoke_without_command=True)
-def _options(version: bool = typer.Option(False, "--version", help="Show the version and leave.")) -> None:
+def _options(version: bool = typer.Option(False, "--version", help="Show the version and exit.")) -> None:
     """Turn votes (which worker gave which task which label) into decisions."""
     if version:
         from quorate import __version__
@@ -142,7 +142,7 @@ class _ClosedOutput(io.RawIOBase):
 
     def write(self, data: object) -> NoReturn:
         """Raise, in one line."""
-        raise QuorateError("standard output is closed: write into a file with -o, or leave it open")
+        raise QuorateError("standard output is closed: write to a file with -o, or leave it open")
 
 
 class _ClosedText(io.TextIOBase):

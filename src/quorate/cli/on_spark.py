@@ -22,7 +22,7 @@ def prepare(votes: list[str], master: str | None, outputs: Sequence[str | None],
 
     for option, value in refused.items():
         if value:
-            raise OptionError(f"{option} makes no sense with --engine spark: leave it out, or choose another engine")
+            raise OptionError(f"{option} does not work with --engine spark: leave it out, or choose another engine")
     if votes == ["-"]:
         raise InputError("Spark cannot read standard input: name a file, a folder or a URI")
     targets = [name for name in outputs if name is not None]

@@ -100,7 +100,7 @@ def at_work(
             yield place, progress
         return
     if resume and output is None:
-        raise OptionError("--resume goes on with a run that writes to a file: give -o, too")
+        raise OptionError("--resume needs a run that writes to a file: give -o, too")
     import shutil
     from dataclasses import replace
 

@@ -23,9 +23,9 @@ def command(
     label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
     duplicates: Annotated[str, typer.Option(help="Repeated votes: all, last, first or error.")] = DEFAULTS.duplicates,
     threads: Annotated[int | None, typer.Option(help="Threads to use (default: all cores).")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but data.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only data.")] = False,
 ) -> None:
-    """Label new tasks with what a saved model knows of the workers; nothing is learned from their votes."""
+    """Label new tasks with a saved model; nothing is learned from their votes."""
     import quorate as qr
     from quorate.cli import output as out
     from quorate.errors import listed
@@ -51,4 +51,4 @@ def command(
     talk, unknown = console.talk(), result.unknown_workers
     talk.say(f"{result.votes.n_tasks} tasks labelled by {model!r}")
     if unknown:
-        talk.say(f"{len(unknown)} workers are not known, and taken for the mean worker: {listed(unknown, SHOWN)}")
+        talk.say(f"{len(unknown)} workers are unknown, and treated as the mean worker: {listed(unknown, SHOWN)}")

@@ -17,10 +17,10 @@ def command(
     sets: Annotated[str | None, typer.Option(help="Sets to run, joined by commas (default: all six).")] = None,
     subset: Annotated[str, typer.Option(help="Votes of a question: the first in the file, or random.")] = "first",
     trials: Annotated[int, typer.Option(help="Seeds per point; they decide ties and draw random subsets.")] = 10,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Forget the cells that an earlier run finished.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Discard the cells that an earlier run finished.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
-    """Run the paper's experiments and writes its figures, ours and the differences; an interrupted run goes on."""
+    """Run the paper's experiments and write its figures, ours and the differences; an interrupted run resumes."""
     from quorate.cli import console
     from quorate.cli.datasets import default_folder
     from quorate.errors import InputError

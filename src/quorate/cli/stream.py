@@ -14,31 +14,31 @@ from quorate.data.options import DEFAULTS
 def command(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="Folder or pattern of files of votes, of one format.")],
     labels: Annotated[str, typer.Option(help="The labels votes may have, joined by commas.")],
-    state: Annotated[Path, typer.Option(help="Folder of this job; started again with it, the job goes on.")],
+    state: Annotated[Path, typer.Option(help="Folder of this job's state; starting again with it resumes the job.")],
     output: Annotated[
-        str, typer.Option("-o", "--output", help="Folder of decisions, one inside it per batch: .parquet, .csv, .json, …")
+        str, typer.Option("-o", "--output", help="Folder for decisions, with one subfolder per batch: .parquet, .csv, .json, …")
     ],
-    form: Annotated[str | None, typer.Option("--format", help="Format of the files, where SOURCE has no suffix.")] = None,
+    form: Annotated[str | None, typer.Option("--format", help="Format of the files, if SOURCE has no suffix.")] = None,
     master: Annotated[str | None, typer.Option(help="Spark's master (else spark-submit's, else this machine).")] = None,
     available_now: Annotated[
-        bool, typer.Option("--available-now", "--once", help="Take what is there and leave; else wait for more.")
+        bool, typer.Option("--available-now", "--once", help="Process the files present and exit; else wait for more.")
     ] = False,
     every: Annotated[str, typer.Option(help="Time between two batches.")] = "1 second",
-    files: Annotated[int | None, typer.Option(min=1, help="Files in a batch, at most.")] = None,
+    files: Annotated[int | None, typer.Option(min=1, help="Maximum number of files per batch.")] = None,
     model: Annotated[str | None, typer.Option(help="fds (the default), ds or hybrid.")] = None,
     seed: Annotated[int, typer.Option(help="Decides ties.")] = DEFAULTS.seed,
     duplicates: Annotated[
         str | None, typer.Option(help="A worker's second vote on a task: last replaces (the default), all adds.")
     ] = None,
     strength: Annotated[
-        float | None, typer.Option(help="Votes of the mean worker lent to every worker (default: 1); 0 is the paper.")
+        float | None, typer.Option(help="Pseudo-votes of the mean worker per worker (default: 1); 0 is the paper.")
     ] = None,
     task: Annotated[str | None, typer.Option(help="Column of the task.")] = None,
     worker: Annotated[str | None, typer.Option(help="Column of the worker.")] = None,
     label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
     order: Annotated[str | None, typer.Option(help="Columns that order the votes of a batch, joined by commas.")] = None,
-    bad: Annotated[str, typer.Option(help="Rows that are no votes: fail, or skip.")] = "fail",
-    refit_every: Annotated[int, typer.Option(help="Refit after every so many batches; 0: never.")] = 0,
+    bad: Annotated[str, typer.Option(help="Rows that are not votes: fail, or skip.")] = "fail",
+    refit_every: Annotated[int, typer.Option(help="Refit after every N batches; 0: never.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
     """Keep labels up to date while files of votes appear; every vote counts once, even when the job is killed."""
@@ -91,7 +91,7 @@ def _check_folders(source: str, state: Path, output: str) -> None:
     for option, folder in (("--state", str(state)), ("-o", output)):
         if "://" not in source + folder and (lies_in(folder, votes) or lies_in(votes, folder)):
             raise InputError(
-                f"{option} {folder} and the votes in {votes} overlap, so what is written would be read: keep them apart"
+                f"{option} {folder} and the votes in {votes} overlap, so the output would be read as votes: keep them apart"
             )
     if "://" not in output and (lies_in(output, state) or lies_in(state, output)):
-        raise InputError(f"-o {output} and --state {state} overlap: give each a folder of its own")
+        raise InputError(f"-o {output} and --state {state} overlap: give each its own folder")

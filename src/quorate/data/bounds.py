@@ -79,7 +79,7 @@ def require_below(name: str, array: NDArray[np.integer], bound: int) -> None:
     if int(array.min()) >= 0 and int(array.max()) < bound:
         return
     at = int(np.argmax((array < 0) | (array >= bound)))
-    right = f"give numbers from 0 to {bound - 1}" if bound > 0 else "no number is right here, as there is nothing to count"
+    right = f"give numbers from 0 to {bound - 1}" if bound > 0 else "no number is valid here, because there is nothing to index"
     raise InputError(f"{name} holds {array[at]} at index {at}: {right}")
 
 
@@ -139,7 +139,7 @@ def require_texts(name: str, offsets: NDArray[np.int64], data: NDArray[np.uint8]
             decoder.decode(data[start : start + TEXT_CHUNK].tobytes())
         decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:
-        raise InputError(f"{name} are no UTF-8 ({error.reason}): give texts as UTF-8") from None
+        raise InputError(f"{name} are not UTF-8 ({error.reason}): give texts as UTF-8") from None
     for start in range(0, len(offsets) - 1, CHUNK):
         some = offsets[start : start + CHUNK]
         within = (data[some[some < len(data)]] & 0xC0) == 0x80

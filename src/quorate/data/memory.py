@@ -52,5 +52,5 @@ def memory_of(memory: str | int | None) -> int:
         raise OptionError(f"memory is {shown(memory)}: give a size like '2GB' or '500MB', or a number of bytes")
     size = int(float(found[1]) * UNITS[found[2] or ""])
     if size < FLOOR:
-        raise OptionError(f"memory is {shown(memory)}: give at least {gib(FLOOR)}, which goes before the first vote is read")
+        raise OptionError(f"memory is {shown(memory)}: give at least {gib(FLOOR)}, which reading needs before the first vote")
     return size

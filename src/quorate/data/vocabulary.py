@@ -48,7 +48,7 @@ class Vocabulary:
         if kind == "string":
             self.offsets = bounds.frozen(bounds.require_array("offsets", offsets, np.int64))
             if not len(self.offsets):
-                raise InputError("offsets are empty: the first one, 0, is always there")
+                raise InputError("offsets are empty: they must begin with 0")
         elif offsets is None or not np.size(offsets):
             self.offsets = np.zeros(0, np.int64)
         else:
@@ -80,7 +80,7 @@ class Vocabulary:
             later[first] = False
             again = int(np.argmax(later)) if later.any() else None
         if again is not None:
-            raise InputError(f"{name} hold {shown(self[again])} twice, at index {again} again: give distinct ids")
+            raise InputError(f"{name} hold {shown(self[again])} twice, the second time at index {again}: give distinct ids")
         self._is_distinct = True
 
     def _require_valid(self, name: str) -> None:
@@ -221,11 +221,11 @@ def common_kind(values: Sequence[object], what: str, first_row: int = 0) -> Kind
     if len(kinds) > 1 or not kinds <= KIND_OF_TYPE.keys():
         first = next((t for v in values if (t := type(v)) in KIND_OF_TYPE), None)
         row, bad = next((n, v) for n, v in enumerate(values) if type(v) is not first)
-        rest = f"the ids before are of type {first.__name__}" if first and row else "ids are text, whole numbers or booleans"
+        rest = f"the previous ids are of type {first.__name__}" if first and row else "ids are text, whole numbers or booleans"
         raise InputError(
             f"{what} in row {first_row + row + 1} is {shown(bad)} of type {type(bad).__name__}: {rest}; use one type throughout"
         )
     kind = KIND_OF_TYPE[kinds.pop()] if kinds else "string"
     if kind == "integer" and any(abs(v) > LARGEST for v in values):  # type: ignore[arg-type]
-        raise InputError(f"a {what} lies beyond 64 bits: give such ids as text")
+        raise InputError(f"a {what} is beyond 64 bits: give such ids as text")
     return kind

@@ -99,7 +99,7 @@ def require_panel(panel: Panel) -> None:
     require_below("row_label", row_label, len(labels))
     require_sorted("row_label", row_label, worker_ptr, strictly=True)
     if len(workers) != len(worker_ptr) - 1:
-        raise InputError(f"workers has {len(workers)} ids, but worker_ptr tells of {len(worker_ptr) - 1}: give one for each")
+        raise InputError(f"workers has {len(workers)} ids, but worker_ptr describes {len(worker_ptr) - 1}: give one for each")
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -142,7 +142,7 @@ class Votes(Panel):
         self._require_ids()
         row, task_ptr = require_array("row", self.row, np.uint32), require_array("task_ptr", self.task_ptr, np.int64)
         if isinstance(self.tasks, Vocabulary) and len(task_ptr) and len(self.tasks) != self.n_tasks:
-            raise InputError(f"tasks has {len(self.tasks)} ids, but task_ptr tells of {self.n_tasks}: give one for each")
+            raise InputError(f"tasks has {len(self.tasks)} ids, but task_ptr describes {self.n_tasks}: give one for each")
         require_below("row", row, self.n_rows)
         require_offsets("task_ptr", task_ptr, len(row), strictly=True)
         require_sorted("row", row, task_ptr)

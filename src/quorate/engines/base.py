@@ -92,7 +92,7 @@ class Recipe(Protocol):
 
     @property
     def max_iter(self) -> int:
-        """The most iterations."""
+        """Maximum number of iterations."""
         ...
 
     @property

@@ -97,7 +97,7 @@ def check_counts(stored: Stored, n_tasks: int, votes_per_row: NDArray[np.int64],
     near = 0.0 if counts.dtype.kind == "i" else 1e-6  # whole numbers are counted exactly
     fine = np.allclose(counts.sum(axis=1), votes_per_row, rtol=near, atol=near)
     if not fine or not np.isclose(class_counts.sum(), n_tasks, rtol=near, atol=near):
-        raise InputError("the counts of the checkpoint are not those of these votes")
+        raise InputError("the counts of the checkpoint belong to other votes")
 
 
 def check_file(path: Path, dtype: DTypeLike, length: int, crc32: int, bound: int | None = None) -> None:
@@ -141,7 +141,7 @@ def sync(path: Path) -> None:
 def _fault(meta: Any, arrays: Mapping[str, NDArray[Any]]) -> str | None:
     """Return what is wrong with the content of a checkpoint whose checksum is right; None where nothing is."""
     if isinstance(meta, dict) and "crc32" not in meta:
-        return "it has no checksum of the file beside it, as an earlier version wrote it"
+        return "it was written by an earlier version, without a checksum of the file beside it"
     if not isinstance(meta, dict) or meta.keys() != {"trace", "hard", "seen", "labels", "crc32"}:
         return f"it has the fields {shown(meta)}"
     for name, bound in (("labels", MAX_FILES), ("crc32", 2**32)):

@@ -160,7 +160,7 @@ class DiskStore:
     def _restored(self, *, of_counts: bool) -> Stored | None:
         """Return the checkpoint of an earlier run, unless it is of another kind of model; None where there is none."""
         if self._interrupted is not None and (self._interrupted.tally is not None) != of_counts:
-            _warn(f"the checkpoint in {self._folder} is of another model")
+            _warn(f"the checkpoint in {self._folder} belongs to another model")
             self._interrupted = self._noted = None
         return self._interrupted
 

@@ -134,7 +134,7 @@ def require_probabilities(votes: Votes) -> None:
     if need > have:
         raise QuorateError(
             f"the probabilities need about {gib(need)} ({votes.n_tasks} tasks x {votes.n_labels} labels), but {gib(have)} are "
-            "free: use engine='disk', which writes them part by part"
+            "free: use engine='disk', which writes them in chunks"
         )
 
 

@@ -83,7 +83,7 @@ class VectorFiles:
         path = self.path(number)
         found = path.stat().st_size if path.exists() else 0
         if found != self.length * SIZE:
-            raise InputError(f"{path} has {found} bytes instead of {self.length * SIZE}: begin anew without resume")
+            raise InputError(f"{path} has {found} bytes instead of {self.length * SIZE}: start again without resume")
         self._free, self.made = list(range(number)), number + 1
         return FileVector(self, number)
 

@@ -63,7 +63,8 @@ class Bounds:
                 self.fail(f"{name} has no {key!r}")
             kinds = accepted if isinstance(accepted, tuple) else (accepted,)
             if type(given[key]) not in kinds:
-                self.fail(f"{name} has {key} {shown(given[key])}, which is no {' or '.join(kind.__name__ for kind in kinds)}")
+                wanted = " or ".join(kind.__name__ for kind in kinds)
+                self.fail(f"{name} has {key} {shown(given[key])}, which is not of type {wanted}")
 
     def arrays(self, given: Mapping[str, NDArray[Any]], wanted: Mapping[str, Array]) -> dict[str, int]:
         """Raise unless the arrays are those wanted, in type and shape; return what each named dimension is."""
@@ -80,7 +81,7 @@ class Bounds:
             for size, dimension in zip(array.shape, want.shape, strict=True):
                 label, more = (dimension, 0) if isinstance(dimension, int) else _dimension(dimension)
                 expected = label if isinstance(label, int) else sizes.setdefault(label, size - more)
-                self.need(expected >= 0 and size == expected + more, f"{name} has {size} items where {expected + more} belong")
+                self.need(expected >= 0 and size == expected + more, f"{name} has {size} items instead of {expected + more}")
         return sizes
 
     def pointers(self, name: str, array: NDArray[np.int64], end: int, *, rising: bool = False) -> None:
@@ -93,7 +94,7 @@ class Bounds:
         if array.size and not (array.min() >= low and array.max() <= high):
             flat = array.ravel()
             at = int((~((flat >= low) & (flat <= high))).argmax())
-            self.fail(f"{name} has {flat[at]} at item {at}, which is not from {low} to {high}")
+            self.fail(f"{name} has {flat[at]} at item {at}, not a number from {low} to {high}")
 
     def below(self, name: str, array: NDArray[np.integer], limit: int) -> None:
         """Raise unless every number can be an index of something with `limit` items."""

@@ -94,7 +94,7 @@ def load(
         json.dumps(header, ensure_ascii=False).encode()  # half characters can be written in JSON, but are no text
     except (ValueError, RecursionError):
         bounds.fail("its header is not JSON in UTF-8")
-    bounds.need(isinstance(header, dict), "its header is no object")
+    bounds.need(isinstance(header, dict), "its header is not an object")
     bounds.fields("its header", header, {"kind": str, "version": int, "meta": dict, "arrays": list})
     if header["kind"] != kind:
         raise InputError(f"{path} holds {shown(header['kind'])}, not {kind!r}")
@@ -114,10 +114,10 @@ def _arrays(bounds: Bounds, entries: list[Any], data: bytes, begin: int) -> dict
     out: dict[str, NDArray[Any]] = {}
     places, end = [], len(data) - 32
     for entry in entries:
-        bounds.need(isinstance(entry, dict), f"{shown(entry)} describes no array")
+        bounds.need(isinstance(entry, dict), f"{shown(entry)} does not describe an array")
         bounds.fields("an array of its header", entry, {"name": str, "dtype": str, "shape": list, "offset": int})
         name, dtype, shape, offset = shown(entry["name"]), entry["dtype"], entry["shape"], entry["offset"]
-        bounds.need(entry["name"] not in out, f"the array {name} is there twice")
+        bounds.need(entry["name"] not in out, f"the array {name} occurs twice")
         bounds.need(dtype in DTYPES, f"the array {name} is of type {shown(dtype)}; known are {listed(DTYPES)}")
         sizes = all(type(n) is int and 0 <= n <= end for n in shape)
         bounds.need(sizes and len(shape) <= MOST_DIMENSIONS, f"the array {name} has the shape {shown(shape)}")

@@ -184,7 +184,7 @@ def over_labels(votes: Votes, labels: Vocabulary, what: str, *, closed: bool = T
         return votes
     if not set(own) <= set(other):
         raise InputError(
-            f"the {what} is over the labels {listed(labels.ids())}, the votes over {listed(votes.labels.ids())}: "
+            f"the {what} has the labels {listed(labels.ids())}, the votes have {listed(votes.labels.ids())}: "
             "use the same labels for both (labels=… declares them)"
         )
     if hasattr(votes, "is_stored"):  # an encoded folder

@@ -88,7 +88,7 @@ def format_of(path: Path) -> Format:
     if form is None or (packed and form.reader in ("parquet", "arrow")):
         raise InputError(
             f"{path}: the suffix {''.join(suffixes[-2:]) if packed else path.suffix!r} names no known format; "
-            f"known are {listed(FORMATS)}, and .gz or .zst behind those of text"
+            f"known are {listed(FORMATS)}, and .gz or .zst after those of text"
         )
     return form
 
@@ -281,7 +281,7 @@ def _refuse_dense(path: Path, name: str) -> None:
             at = block.rfind(b"\n")
             line = line + len(block) if at < 0 else len(block) - at - 1
             if line > MAX_LINE:
-                raise InputError(f"{name} unfolds into a line of more than {MAX_LINE >> 20} MiB: this is no file of votes")
+                raise InputError(f"{name} expands into a line of more than {MAX_LINE >> 20} MiB: it is not a file of votes")
 
 
 def _refuse_repeated_keys(start: bytes, name: str) -> None:
@@ -292,7 +292,7 @@ def _refuse_repeated_keys(start: bytes, name: str) -> None:
         if len(found) < len(pairs):
             seen: set[str] = set()
             twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-            raise InputError(f"{name}: the key {twice!r} stands twice in line {number}: keep one of them")
+            raise InputError(f"{name}: the key {twice!r} occurs twice in line {number}: keep one of them")
         return found
 
     lines = start.split(b"\n")
@@ -322,7 +322,7 @@ def _refuse_repeats(header: list[str], form: Format, name: str) -> None:
     """Raise when a column stands twice in a text file; the reader has renamed the second one."""
     again = [c.partition("_duplicated_")[0] for c in header if "_duplicated_" in c]
     if form.is_text and any(c in header for c in again):
-        raise InputError(f"{name}: the column {again[0]!r} stands twice in the header: rename one of them")
+        raise InputError(f"{name}: the column {again[0]!r} occurs twice in the header: rename one of them")
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:
@@ -362,7 +362,7 @@ def _bad_line(raw: Iterable[bytes], form: Format) -> str | None:
         for fields in reader:
             width = width or len(fields)
             if len(fields) > width:
-                return f"line {number} has {len(fields)} fields, the header {width}: mend or remove that line"
+                return f"line {number} has {len(fields)} fields, the header {width}: correct or remove that line"
     except UnicodeDecodeError as bad:
         value = bad.object[bad.start]
         return (
@@ -370,7 +370,7 @@ def _bad_line(raw: Iterable[bytes], form: Format) -> str | None:
             "(from Windows or in Latin-1: iconv -f WINDOWS-1252 -t UTF-8)"
         )
     except csv.Error as bad:
-        return f"line {number}: {bad}: mend or remove that line"
+        return f"line {number}: {bad}: correct or remove that line"
     return None
 
 

@@ -37,7 +37,7 @@ def series_of(values: object, what: str, first_row: int = 0) -> pl.Series:
         return pl.Series([None if v is None else options_of(cast(Any, v)) for v in given], dtype=pl.List(pl.String))
     if any(type(v) is float for v in present) and all(type(v) in (int, float) for v in present):
         if any(abs(cast(float, v)) > EXACT for v in present):
-            raise InputError(f"the {what} column mixes decimal numbers with ones too large for them: give such ids as text")
+            raise InputError(f"the {what} column mixes decimals with whole numbers too large for them: give such ids as text")
         return pl.Series(given, dtype=pl.Float64, strict=False)
     filler = present[0] if present else ""  # missing values are of any type
     kind = common_kind([filler if v is None else v for v in given], what, first_row)

@@ -142,7 +142,7 @@ def sets_of(values: pl.Series, empty_is_set: bool, first_row: int = 0) -> pl.Ser
         values = values.cast(pl.String)
     if values.dtype != pl.String:
         raise InputError(
-            f"the label column holds {values.dtype}, no sets: give lists, JSON lists, or text joined by {SEPARATOR!r}; "
+            f"the label column holds {values.dtype}, not sets: give lists, JSON lists, or text joined by {SEPARATOR!r}; "
             "leave out multi for one label per vote"
         )
     if empty_is_set:

@@ -195,7 +195,7 @@ def _open_items(items: Iterator[Any], wanted: Wanted) -> Table:
     if kind is not None or hasattr(first, "__arrow_c_array__") or hasattr(first, "__arrow_c_stream__"):
         return Table(_from_frames(whole, wanted, "the batch"), kind or _kind_of_producer(first))
     if REST in wanted:
-        raise InputError(f"{shown(first)} has no names of columns: give a file, a frame or a dict of columns")
+        raise InputError(f"{shown(first)} has no column names: give a file, a frame or a dict of columns")
     return Table(_from_tuples(whole, roles))
 
 
@@ -290,7 +290,7 @@ def encoded_folder(source: object) -> Path | None:
 def refuse_options(by: str, *given: object, duplicates: str = "all") -> None:
     """Raise when options of reading are given for votes that are read already."""
     if any(option is not None for option in given) or duplicates != "all":
-        raise OptionError(f"these votes are read already: give task, worker, label, labels and duplicates to {by}()")
+        raise OptionError(f"these votes have already been read: give task, worker, label, labels and duplicates to {by}()")
 
 
 def read_frame(source: Source, wanted: Wanted) -> tuple[pl.DataFrame, FrameKind]:

@@ -48,7 +48,7 @@ def checked(
     """
     hard, k = meta["hard"], len(meta["labels"])
     sizes = bounds.arrays(arrays, {**ARRAYS, "shares": HARD_SHARES if hard else SOFT_SHARES})
-    bounds.need(hard or sizes["labels"] == k, f"its shares are over {sizes.get('labels')} labels, not over {k}")
+    bounds.need(hard or sizes["labels"] == k, f"its shares are for {sizes.get('labels')} labels, not for {k}")
     for role in ("task", "worker"):
         bounds.texts(role, arrays[f"{role}_offsets"], arrays[f"{role}_texts"])
     tasks, dropped = sizes["tasks"], sizes["task ids"] - sizes["tasks"]
@@ -56,7 +56,7 @@ def checked(
     if dropped:
         if not repair:
             raise InputError(
-                f"{bounds.source} has ids of {sizes['task ids']} tasks but votes of {tasks}: a learn that was interrupted in "
+                f"{bounds.source} has ids of {sizes['task ids']} tasks but votes of {tasks}: an interrupted learn in "
                 "version 0.1.0 leaves such a file; quorate.Online.load(path, repair=True) drops the ids without votes"
             )
         offsets = arrays["task_offsets"][: tasks + 1]
@@ -74,6 +74,6 @@ def checked(
         bounds.within("shares", shares, 0, ONE)
         bounds.need((np.einsum("ij->i", shares) == has * ONE).all(), "the shares of a task do not sum to one")
     taken, free = sizes["workers"] * k * PER_CELL, available()
-    too_much = f"its {sizes['workers']} workers and {k} labels would take {gib(taken)} of memory, of {gib(free)} that are free"
+    too_much = f"its {sizes['workers']} workers and {k} labels would take {gib(taken)} of memory, but only {gib(free)} are free"
     bounds.need(taken < free, too_much)
     return arrays, dropped

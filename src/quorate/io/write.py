@@ -73,14 +73,14 @@ def check_files(outputs: Mapping[str, Place | None], inputs: Mapping[str, Any] |
             if own & read:
                 raise InputError(f"{where} is read as well, as {source}, and would be lost: give another path to write to")
             if isinstance(path, Path) and not isinstance(place, int) and path.is_dir() and lies_in(place, path):
-                raise InputError(f"{where} lies in {path}, which is read as {source}: give a path outside of that folder")
+                raise InputError(f"{where} is inside {path}, which is read as {source}: give a path outside that folder")
 
 
 def check_replaced(folder: Path, source: Any, what: str = "the votes") -> None:
     """Raise when an input lies in a folder that is about to be replaced."""
     for _, (path, _) in _inputs({what: source}):
         if isinstance(path, Path) and lies_in(path, folder):
-            raise InputError(f"cannot write {folder}: {path}, read as {what}, lies in it and would be lost; name another folder")
+            raise InputError(f"cannot write {folder}: {path}, read as {what}, is inside and would be lost; name another folder")
 
 
 def _inputs(inputs: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Path | int, set[object]]]]:

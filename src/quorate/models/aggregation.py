@@ -181,7 +181,7 @@ def aggregate(
         not_here = {**known, "calibrate": None if calibrate is False else calibrate}
         given_too = [name for name, value in not_here.items() if value is not None]
         if given_too:
-            raise OptionError(f"{given_too[0]} makes sense for tasks with one label only: leave it out with multi=True")
+            raise OptionError(f"{given_too[0]} works only for tasks with one label: leave it out with multi=True")
         sets = (
             source
             if isinstance(source, SetVotes)
@@ -189,7 +189,7 @@ def aggregate(
         )
         return fit_sets(sets, chosen, per_option=per_option, gold=gold, **watch)
     if per_option:
-        raise OptionError("per_option makes sense with multi=True only")
+        raise OptionError("per_option works only with multi=True")
     votes = place.read(given_votes, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates)
     if home_of(votes) is not None and calibrate is not False and calibrate is not None:
         raise OptionError("calibrate looks at tasks one by one, which votes on Spark do not allow: leave it out")

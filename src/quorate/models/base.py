@@ -206,7 +206,7 @@ def make(model: str | Model, defaults: Mapping[str, object], given: Mapping[str,
         for name, value in given.items():
             if not _is_default(value, defaults[name]):
                 raise OptionError(
-                    f"{name} is {shown(value)}, but the model has its settings: give {name} to {type(model).__name__}"
+                    f"{name} is {shown(value)}, but the model already has its settings: give {name} to {type(model).__name__}"
                 )
         return model
     if not isinstance(model, str) or model not in MODELS:

@@ -49,7 +49,7 @@ class EMRecipe:
 
     @property
     def max_iter(self) -> int:
-        """The most iterations."""
+        """Maximum number of iterations."""
         return int(getattr(self.model, "max_iter", 1))
 
     @property

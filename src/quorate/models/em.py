@@ -118,7 +118,7 @@ def iterate(steps: Steps, recipe: Recipe, first: Callable[[], PassSums], options
             steps.checkpoint(Checkpoint(sums.class_counts, previous, tuple(trace), hard, cycle.seen))
     assert classes is not None  # max_iter is at least 1
     if not converged:
-        why = "it goes round in a cycle of labels" if cycle.closed else "raise max_iter or tol"
+        why = "its labels repeat in a cycle" if cycle.closed else "raise max_iter or tol"
         warnings.warn(
             f"{recipe.name} did not converge in {len(trace)} iterations "
             f"(last change of the {'objective' if recipe.stop == 'objective' else 'priors'} {trace[-1].change:.2g}); {why}",

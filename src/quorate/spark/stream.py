@@ -163,7 +163,7 @@ class StateFolder:
         if not self.pointer.exists():
             if self.checkpoint.exists():
                 raise InputError(
-                    f"{self.path} has a checkpoint but no {self.pointer.name}: restore it, or begin in an empty folder"
+                    f"{self.path} has a checkpoint but no {self.pointer.name}: restore it, or start in an empty folder"
                 )
             try:
                 self.path.mkdir(parents=True, exist_ok=True)
@@ -177,7 +177,8 @@ class StateFolder:
             if value != given[name]:
                 old, new = (listed(v) if isinstance(v, list) else v for v in (value, given[name]))
                 raise InputError(
-                    f"the stream in {self.path} has {name} {old}, not {new}: go on as it began, or in an empty folder"
+                    f"the stream in {self.path} has {name} {old}, not {new}: continue with the original settings, "
+                    "or start in an empty folder"
                 )
         return progress, known
 
@@ -222,12 +223,12 @@ def check_turn(progress: Progress, batch: int, query: str | None, folder: Path) 
     if progress.query not in (None, query):
         raise InputError(
             f"{folder} belongs to the query {progress.query}, not to {query}: its checkpoint was removed or replaced; "
-            "restore it, or begin in an empty folder"
+            "restore it, or start in an empty folder"
         )
     if batch not in (progress.batch, progress.batch + 1):
         raise InputError(
-            f"Spark gives batch {batch}, but the state in {folder} ends with batch {shown(progress.batch)}: checkpoint and "
-            "state are not of one moment; restore both together"
+            f"Spark gives batch {batch}, but the state in {folder} ends with batch {shown(progress.batch)}: "
+            "the checkpoint and the state are from different moments; restore both together"
         )
     return batch == progress.batch + 1
 
@@ -265,7 +266,7 @@ class SparkStream:
     ) -> None:
         options.check({"bad": bad, "refit_every": refit_every}, RULES)
         if not isinstance(online, Online):
-            raise InputError(f"cannot go on from {shown(online)}: give a quorate.Online")
+            raise InputError(f"cannot continue from {shown(online)}: give a quorate.Online")
         self._given, self._folder = online, StateFolder(state)
         self._sink = into_folder(os.fspath(sink)) if isinstance(sink, str | os.PathLike) else sink
         self._wanted = dict(zip(ROLES, (task, worker, label), strict=True))

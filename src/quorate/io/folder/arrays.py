@@ -30,7 +30,7 @@ class ArrayFile:
         self._file: BinaryIO = path.open("r+b" if length else "wb", buffering=0)
         size = HEADER + length * self.dtype.itemsize
         if length and os.fstat(self._file.fileno()).st_size < size:
-            raise InputError(f"{path} is shorter than it was: it cannot be continued, begin anew")
+            raise InputError(f"{path} is shorter than before: it cannot be resumed, start again")
         self._file.truncate(size)
         self._file.seek(size)
 
@@ -115,7 +115,7 @@ class StoredArray:
         return out
 
     def __reduce__(self) -> str:
-        raise TypeError(f"{self.path} is open here: another process opens it for itself")
+        raise TypeError(f"{self.path} is open in this process only: open it again in the other process")
 
     def read_into(self, out: NDArray[Any], start: int) -> None:
         """Read the items from `start` on to OUT."""
@@ -188,7 +188,7 @@ def read_at(descriptor: int, at: int, out: NDArray[Any], path: Path) -> None:
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror}") from error
         if not got:
-            raise InputError(f"{path} is shorter than it was: something else writes to it")
+            raise InputError(f"{path} is shorter than before: something else writes to it")
         rest, at = rest[got:], at + got
 
 

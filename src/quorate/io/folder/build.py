@@ -26,7 +26,7 @@ from quorate.io.sources import Source, open_table, paths_of
 from quorate.io.write import check_parent, check_replaced
 
 # The remedy where a folder for temporary files is full.
-NO_ROOM: Final = "make room there, set TMPDIR to a folder with more, or name one to work in (work=…; on the command line -o)"
+NO_ROOM: Final = "make room there, set TMPDIR to a larger folder, or name a working folder (work=…; on the command line -o)"
 
 
 def encode(
@@ -91,7 +91,7 @@ def encode_to(
     declared = None if labels is None else Vocabulary.of(labels, "label")
     limit, paths = memory_of(memory), paths_of(source)
     if paths is None and resume:
-        raise OptionError("resume goes on with files: these votes are no files, so encode them anew")
+        raise OptionError("resume needs files, and these votes are not files: encode them again")
     options = {**columns, "labels": None if declared is None else declared.ids(), "duplicates": duplicates}
     identity = {} if paths is None else fingerprint(paths, options)
     aside = target.parent / f".{target.name}.partial"
@@ -105,7 +105,7 @@ def encode_to(
     table = open_table(source, columns)
     with locked(aside):
         if resume and aside.joinpath(STATE).exists() and not is_of_source(aside, identity):
-            raise InputError(f"{aside} was begun with other files or options: begin anew without resume")
+            raise InputError(f"{aside} was started with other files or options: start again without resume")
         _restore_old(target)
         state = State.load(aside) if resume else None
         resumed, kept = state is not None, paths is not None and not temporary
@@ -124,7 +124,7 @@ def encode_to(
                 open_encoded(aside)  # what an earlier run has written is checked before it replaces anything
         except OSError as error:
             _forget(aside, keep=kept)
-            left = f"; what is done is kept in {aside}, go on with resume" if kept else f"; {NO_ROOM}" if temporary else ""
+            left = f"; finished work is kept in {aside}: continue with resume" if kept else f"; {NO_ROOM}" if temporary else ""
             raise QuorateError(f"cannot write {target}: {error.strerror or error}{left}") from error
         except BaseException as error:
             _forget(aside, keep=kept and not isinstance(error, QuorateError))

@@ -188,14 +188,14 @@ def _check_rows(part: Part, rows: int) -> None:
     for chunk in part.chunks():
         highest = int(chunk.max())
         if highest >= rows:
-            part.wrong(f"it holds {highest}, and there are {rows} rows")
+            part.wrong(f"it holds {highest}, but there are only {rows} rows")
     part.finish()
 
 
 def _check_hashes(part: Part, before: int) -> None:
     for chunk in part.chunks():
         if not (int(chunk[0]) >= before and (chunk[1:] >= chunk[:-1]).all()):
-            part.wrong("the hashes of its tasks fall")
+            part.wrong("the hashes of its tasks are not ascending")
         before = int(chunk[-1])
     part.finish()
 
@@ -239,7 +239,7 @@ def _check_texts(offsets: Part, values: Part, *, leading: bool = False) -> None:
         if leading and not number and chunk[0] != 0:
             offsets.wrong(f"it begins with {chunk[0]}, not 0")
         elif not rises:
-            offsets.wrong("the positions of its ids fall, or lie behind their texts")
+            offsets.wrong("the positions of its ids fall, or point beyond their texts")
         if offsets.is_wrong:
             continue
         text = values.file.chunk(at, int(chunk[-1]))

@@ -93,15 +93,15 @@ class State:
         except OSError:
             return None
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{path} is damaged: begin anew without resume") from error
+            raise InputError(f"{path} is damaged: start again without resume") from error
         if not isinstance(found, dict) or found.get("version") != VERSION:
-            raise InputError(f"{folder} was begun by another version of quorate: begin anew without resume")
+            raise InputError(f"{folder} was started by another version of quorate: start again without resume")
         if found.pop("sha256", None) != digest(found):
-            raise InputError(f"{path} is damaged (its checksum does not match): begin anew without resume")
+            raise InputError(f"{path} is damaged (its checksum does not match): start again without resume")
         del found["version"]
         fault = _fault(found)
         if fault is not None:
-            raise InputError(f"{path} is not valid: {fault}; begin anew without resume")
+            raise InputError(f"{path} is not valid: {fault}; start again without resume")
         return cls(**found)
 
 
@@ -112,7 +112,7 @@ def _fault(body: Mapping[str, Any]) -> str | None:
     counts = [body[name] for name in ("file", "taken", "rows", "missing", "done")]
     fine = is_count(body["bits"], MAX_BITS + 1) and is_count(body["shard_votes"]) and body["shard_votes"] > 0
     if not fine or not all(is_count(count) for count in counts) or not all(type(body[n]) is bool for n in ("whole", "read")):
-        return "a number in it is not one"
+        return "one of its numbers or flags is not valid"
     if body["kind"] is not None and body["kind"] not in list(VALUES):
         return f"kind is {shown(body['kind'])}"
     partitions = 1 << body["bits"]
@@ -121,7 +121,7 @@ def _fault(body: Mapping[str, Any]) -> str | None:
         if not isinstance(listed, list) or len(listed) not in (0, partitions) or not all(is_count(one, bound) for one in listed):
             return f"{name} is {shown(listed)}"
     if not len(body["votes"]) == len(body["sizes"]) == len(body["sums"]):
-        return "votes, sizes and sums are not of the same partitions"
+        return "votes, sizes and sums are of different partitions"
     return _files_fault(body)
 
 
@@ -199,7 +199,7 @@ def lock(folder: Path) -> int:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         os.close(handle)
-        raise OptionError(f"something else is at work in {folder}: wait for it, or choose another place") from error
+        raise OptionError(f"something else is using {folder}: wait until it is done, or choose another folder") from error
     return handle
 
 
@@ -354,7 +354,7 @@ class Job:
                 ids.encode(frame["id"])
                 self._logged[name] += len(frame)
             if len(ids) != self._logged[name]:
-                raise InputError(f"{spill.folder / name} is not valid: an id occurs twice; begin anew without resume")
+                raise InputError(f"{spill.folder / name} is not valid: an id occurs twice; start again without resume")
         self._rows.check()
         spill.restore(state.votes, state.sizes, state.sums, first=state.done)
 

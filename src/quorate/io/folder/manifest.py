@@ -62,7 +62,7 @@ class Manifest:
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path} is damaged ({error}): encode the votes again") from error
         if not isinstance(body, dict) or body.get("format") != FORMAT:
-            raise InputError(f"{folder} holds no encoded votes: its {MANIFEST} is of something else")
+            raise InputError(f"{folder} holds no encoded votes: its {MANIFEST} belongs to something else")
         version = body.get("version")
         if type(version) is not int or version > VERSION:
             raise QuorateError(
@@ -151,7 +151,7 @@ def _shards_fault(body: Mapping[str, Any]) -> str | None:
         return fault
     for name in ("tasks", "votes"):
         if sum(span[name] for span in body["shards"]) != body[name]:
-            return f"its shards do not have {body[name]} {name} in all"
+            return f"its shards do not add up to {body[name]} {name}"
     return None
 
 
@@ -184,4 +184,4 @@ def _lengths_fault(body: Mapping[str, Any]) -> str | None:
     empty = [name for name, count in length.items() if name.endswith(("_ptr", "_offsets")) and not count]
     if empty:
         return f"{empty[0]} has no items: it begins with a 0"
-    return f"it has {rows} rows, more than a vote can name" if rows > 2**32 else None
+    return f"it has {rows} rows, more than a vote can index" if rows > 2**32 else None

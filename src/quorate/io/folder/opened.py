@@ -295,5 +295,5 @@ def _reopened(folder: Path, identity: str, fields: Mapping[str, Any]) -> Encoded
     """Return votes that were pickled; a folder that holds others by now is an error."""
     votes = open_encoded(folder)
     if votes.identity != identity:
-        raise InputError(f"{folder} was encoded anew since these votes were opened: open it again")
+        raise InputError(f"{folder} was encoded again after these votes were opened: open it again")
     return votes.with_fields(**fields)

@@ -322,17 +322,17 @@ def read_streams(path: Path, ids: str, *others: str) -> Iterator[pl.DataFrame]:
                 frame = pl.read_ipc_stream(io.BytesIO(file.read(int.from_bytes(length, "little"))))
                 kind = frame.schema.get(ids)
                 if kind not in KINDS or frame.schema != {ids: kind, **types}:
-                    raise InputError(f"{path} holds other columns: begin anew without resume")
+                    raise InputError(f"{path} has unexpected columns: start again without resume")
                 yield frame
     except (OSError, OverflowError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise InputError(f"cannot read back {path}: {shown(error)}; begin anew without resume") from error
+        raise InputError(f"cannot read back {path}: {shown(error)}; start again without resume") from error
 
 
 def cut_to(path: Path, size: int, crc32: int) -> None:
     """Cut a file back to the size it had; one that is shorter, or another, cannot be continued."""
     have = path.stat().st_size if path.exists() else 0
     if have < size:
-        raise InputError(f"{path} is shorter than it was: it cannot be continued, begin anew without resume")
+        raise InputError(f"{path} is shorter than before: it cannot be resumed, start again without resume")
     if not size:
         path.unlink(missing_ok=True)
         return
@@ -342,7 +342,7 @@ def cut_to(path: Path, size: int, crc32: int) -> None:
         while data := file.read(READ):
             found = zlib.crc32(data, found)
     if found != crc32:
-        raise InputError(f"{path} is damaged (its checksum does not match): begin anew without resume")
+        raise InputError(f"{path} is damaged (its checksum does not match): start again without resume")
 
 
 def _leading(hashes: NDArray[np.uint64], skip: int, bits: int) -> NDArray[np.uint16]:
