@@ -78,6 +78,6 @@ def test_a_cycle_ends_the_fit(monkeypatch):
     votes = qr.simulate(tasks=300, workers=20, labels=3, votes_per_task=3, skill=0.45, seed=2).votes
     assert qr.aggregate(votes, model="iwmv").iterations > 3
     monkeypatch.setattr(WorkerState, "fingerprint", lambda self: b"as ever")
-    with pytest.warns(qr.NotConverged, match="goes round in a cycle of labels"):
+    with pytest.warns(qr.NotConverged, match="labels repeat in a cycle"):
         result = qr.aggregate(votes, model="iwmv")
     assert (result.iterations, result.converged) == (2, False)

@@ -208,12 +208,11 @@ def _strength(text: str) -> float | str:
 
 
 def _summary(facts: dict[str, object], evaluation: Evaluation | None) -> None:
-    from quorate.cli import console
-
-    shown = {name: value for name, value in facts.items() if value is not None}
-    talk = console.talk()
-    talk.print(console.table(["", ""], [[name.replace("_", " "), value] for name, value in shown.items()]))
+    out.facts([(name.replace("_", " "), value) for name, value in facts.items() if value is not None])
     if evaluation is not None and evaluation.calibration.tasks:
+        from quorate.cli import console
+
+        talk = console.talk()
         talk.print()
         talk.print(console.reliability(evaluation.calibration.bins))
 
@@ -282,10 +281,10 @@ def _flat(frame: pl.DataFrame, suffix: str) -> pl.DataFrame:
     """Return a frame as its file can hold it: text files have no lists, so sets are joined."""
     import polars as pl
 
-    from quorate.io.sets import SEPARATOR
-
     if frame.schema["label"] != pl.List(pl.String) or suffix.lower() not in ("", ".csv", ".tsv"):
         return frame
+    from quorate.io.sets import SEPARATOR
+
     return frame.with_columns(pl.col("label").list.join(SEPARATOR))
 
 

@@ -119,6 +119,6 @@ def _errors(found: Agreement) -> None:
 
 
 def _range(low: float | None, high: float | None) -> str:
-    from quorate.cli.console import figure
+    from quorate.cli.output import figure
 
     return "–" if low is None or high is None or low != low else f"{figure(low)} to {figure(high)}"

@@ -28,6 +28,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
+from quorate.cli.output import figure
 from quorate.data.fit import TraceRow
 from quorate.errors import visible
 from quorate.models.em import Progress
@@ -150,13 +151,6 @@ def downloads(console: Console, total: int) -> Iterator[Callable[[str, int], Non
             bar.update(running, description=visible(name), completed=sum(seen.values()))
 
         yield report
-
-
-def figure(value: object) -> str:
-    """Return a cell as people read it: four digits, a dash for what is not known."""
-    if value is None or (isinstance(value, float) and value != value):
-        return "–"
-    return f"{value:.4g}" if isinstance(value, float) else visible(str(value))
 
 
 def cut(text: str, width: int) -> str:

@@ -8,37 +8,52 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, NoReturn
+from importlib import import_module
+from typing import Any, Final, NoReturn
 
 import typer
 
-from quorate.cli import aggregate, agreement, datasets, demo, encode, evaluate, predict, reproduce, simulate, stream
+from quorate.cli.command import PlainCommand, PlainGroup
 from quorate.errors import QuorateError, visible
 
-app = typer.Typer(
-    name="quorate",
-    help="Turn votes (which worker gave which task which label) into decisions.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+COMMANDS: Final = (
+    "aggregate",
+    "predict",
+    "encode",
+    "evaluate",
+    "agreement",
+    "stream",
+    "simulate",
+    "demo",
+    "reproduce",
+    "datasets",
 )
-app.command("aggregate")(aggregate.command)
-app.command("predict")(predict.command)
-app.command("encode")(encode.command)
-app.command("evaluate")(evaluate.command)
-app.command("agreement")(agreement.command)
-app.command("stream")(stream.command)
-app.command("simulate")(simulate.command)
-app.command("demo")(demo.command)
-app.command("reproduce")(reproduce.command)
-app.add_typer(datasets.app, name="datasets")
 USAGE: type[Exception] = typer.BadParameter.mro()[2]  # click's base of all errors of usage, whichever click typer comes with
 
 
-@app.callback(invoke_without_command=True)
+def app_of(names: Iterable[str]) -> typer.Typer:
+    """Return the command line with these commands; only their modules are loaded."""
+    app = typer.Typer(
+        name="quorate",
+        cls=PlainGroup,
+        help="Turn votes (which worker gave which task which label) into decisions.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    app.callback(invoke_without_command=True)(_options)
+    for name in names:
+        module = import_module(f"quorate.cli.{name}")
+        if hasattr(module, "app"):
+            app.add_typer(module.app, name=name)
+        else:
+            app.command(name, cls=PlainCommand)(module.command)
+    return app
+
+
 def _options(version: bool = typer.Option(False, "--version", help="Show the version and exit.")) -> None:
     """Turn votes (which worker gave which task which label) into decisions."""
     if version:
@@ -53,7 +68,7 @@ def main() -> None:
     _open_streams()
     try:
         with _one_line_each(), _terminated():
-            code = app(standalone_mode=False)
+            code = app_of([chosen] if (chosen := next(iter(sys.argv[1:]), "")) in COMMANDS else COMMANDS)(standalone_mode=False)
             sys.stdout.flush()  # what cannot be written is known only now
         if code:
             sys.exit(code)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO, cast
+
+from quorate.errors import visible
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -71,6 +74,31 @@ def labels(batches: Iterator[pl.DataFrame], tasks: int) -> None:
         console.talk().say(f"… and {tasks - PREVIEW} more: write them all with -o labels.csv", style="dim")
 
 
+def is_shown(stream: TextIO) -> bool:
+    """Return whether people see what goes to a stream as it comes, so that colours and progress are worth their library."""
+    return stream.isatty() or "FORCE_COLOR" in os.environ or "TTY_COMPATIBLE" in os.environ
+
+
+def facts(rows: Sequence[tuple[str, object]]) -> None:
+    """Print names and figures to stderr, in two columns: as a table on a terminal, which may be narrow, else as plain text."""
+    if is_shown(sys.stderr):
+        from quorate.cli import console
+
+        console.talk().print(console.table(["", ""], rows))
+        return
+    cells = [(name, figure(value)) for name, value in rows]
+    names, figures = (max((len(cell) for cell in column), default=0) for column in zip(*cells, strict=True))
+    for name, value in cells:
+        print(f"{name:<{names}}  {value:>{figures}}", file=sys.stderr)  # noqa: T201
+
+
+def figure(value: object) -> str:
+    """Return a cell as people read it: four digits, a dash for what is not known."""
+    if value is None or (isinstance(value, float) and value != value):
+        return "–"
+    return f"{value:.4g}" if isinstance(value, float) else visible(str(value))
+
+
 def document(content: object) -> None:
     """Print one JSON document; what a terminal would obey is escaped as JSON does it, so that the content stays the same."""
     import json
@@ -90,10 +118,9 @@ def at_work(
     An engine on disk works in a folder beside the output. The folder is removed in the end, and left to resume from
     when the run is broken off.
     """
-    from quorate.engines.disk import DiskEngine
     from quorate.errors import InputError, OptionError
 
-    if not isinstance(place, DiskEngine):
+    if place.name != "disk":
         if resume:
             raise OptionError(f"--resume is for --engine disk: engine {place.name} holds everything in memory")
         with _iterations(model, quiet) as progress:
@@ -111,7 +138,7 @@ def at_work(
         shutil.rmtree(work)
     try:
         with console.passes(console.talk(quiet)) as report:
-            yield replace(place, work=work, resume=resume, report=report), None
+            yield replace(cast(Any, place), work=work, resume=resume, report=report), None
     except (InputError, OptionError):
         if work is not None and not resume:
             shutil.rmtree(work, ignore_errors=True)
@@ -121,8 +148,8 @@ def at_work(
 
 
 def _iterations(model: str, quiet: bool) -> AbstractContextManager[Progress | None]:
-    """Return what shows the iterations of a fit; a quiet run need not even load the library for it."""
-    if quiet:
+    """Return what shows the iterations of a fit; where nobody sees it, not even the library for it is loaded."""
+    if quiet or not is_shown(sys.stderr):
         return nullcontext()
     from quorate.cli import console
 
