@@ -114,3 +114,20 @@ def test_old_homes_lead_to_the_new_ones(old):
     names = [name for name, value in vars(new).items() if getattr(value, "__module__", None) == new.__name__]
     assert names
     assert all(getattr(module, name) is getattr(new, name) for name in names)
+
+
+def test_a_command_loads_only_what_it_uses(tmp_path):
+    votes = tmp_path / "votes.csv"
+    votes.write_text("task,worker,label\n1,ann,cat\n1,bob,cat\n2,ann,dog\n")
+    code = (
+        f"sys.argv = ['quorate', 'aggregate', {str(votes)!r}, '-o', {str(tmp_path / 'labels.csv')!r}]\n"
+        "from quorate.cli.main import main\nmain()\nprint(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", f"import sys\n{code}"], capture_output=True, text=True, check=True)
+    modules = set(done.stdout.split())
+    unused = {"pydantic", "rich", "narwhals", "pandas", "pyarrow", "numpy.ma", "quorate.engines.disk"}
+    assert not modules & unused
+    assert {m for m in modules if m.startswith("quorate.cli.")} == {
+        f"quorate.cli.{m}" for m in ("main", "command", "output", "aggregate")
+    }
+    assert (tmp_path / "labels.csv").read_text().count("\n") == 3

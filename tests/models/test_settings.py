@@ -93,3 +93,10 @@ def test_progress_is_called_after_every_iteration():
     seen = []
     result = qr.aggregate(VOTES, model="hybrid", progress=seen.append)
     assert [row.iteration for row in seen] == list(range(1, result.iterations + 1))
+
+
+def test_none_is_the_default_of_the_model_itself():
+    options = dict.fromkeys(("seed", "smoothing", "strength", "tol", "max_iter", "switch", "stop", "ties"))
+    for model in ("mv", "hybrid", "glad"):
+        assert qr.aggregate(VOTES, model, **options).settings == qr.aggregate(VOTES, model).settings
+    assert qr.aggregate(VOTES, "mv", tol=1e-4, max_iter=100).settings == {"seed": 0, "ties": "hash"}  # as they are anyway

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Any, Final, cast
 
@@ -16,6 +17,14 @@ from quorate.kernels.cpu import compiled
 
 EXACT: Final = 2**53  # beyond this, numbers with a decimal point skip whole numbers
 CHUNK: Final = 1 << 20  # texts handled at once, so that copies stay small
+SMALL: Final = 1 << 14  # numbers that are given to polars as a list
+KIND_OF_ARRAY: Final = {
+    "<i8": pl.Int64(),
+    "<i4": pl.Int32(),
+    "<u4": pl.UInt32(),
+    "<f8": pl.Float64(),
+    "|b1": pl.Boolean(),
+}
 DTYPE: Final = {"string": pl.String(), "integer": pl.Int64(), "boolean": pl.Boolean()}
 
 
@@ -113,12 +122,27 @@ def vocabulary(series: pl.Series) -> Vocabulary:
     return Vocabulary.known("boolean" if series.dtype == pl.Boolean else "integer", values)
 
 
+def numbers(values: NDArray[Any]) -> pl.Series:
+    """Return an array of numbers or booleans, [n], as a series.
+
+    With its first array polars loads NumPy's masked arrays, which takes longer than all work on a small crowd; so
+    small arrays are given as lists.
+
+    >>> numbers(np.array([1.5, 2.0])).to_list(), numbers(np.zeros(2, np.int32)).dtype
+    ([1.5, 2.0], Int32)
+    """
+    kind = KIND_OF_ARRAY.get(values.dtype.str)
+    if kind is None or len(values) > SMALL or "numpy.ma" in sys.modules:
+        return pl.Series(values)
+    return pl.Series(values.tolist(), dtype=kind)
+
+
 def column(ids: Vocabulary, codes: NDArray[np.integer] | None = None) -> pl.Series:
     """Return the ids with these codes (all without) as a series; code -1 is missing."""
-    whole = text_series(*ids.text_buffers()) if ids.kind == "string" else pl.Series(ids.values)
+    whole = text_series(*ids.text_buffers()) if ids.kind == "string" else numbers(ids.values)
     if codes is None:
         return whole
-    index = pl.Series(codes)
+    index = numbers(codes)
     return whole.gather(index.set(index < 0, None) if len(codes) and codes.min() < 0 else index)
 
 

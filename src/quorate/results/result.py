@@ -24,7 +24,7 @@ from quorate.errors import NOT_PICKLED, InputError, QuorateError, shown
 from quorate.io import frames
 from quorate.io.encode import over_labels
 from quorate.io.frames import Frame
-from quorate.io.ids import column, label_columns
+from quorate.io.ids import column, label_columns, numbers
 from quorate.io.sources import Source
 from quorate.io.write import check_files
 from quorate.results import model_file
@@ -260,11 +260,11 @@ class Result:
             frame = pl.DataFrame(
                 {
                     "task": column(tasks),
-                    "label": labels.gather(pl.Series(piece(outcome.labels, cut))),
-                    "confidence": piece(outcome.confidence, cut),
-                    "votes": sizes,
-                    "tie": piece(outcome.tie, cut),
-                    **{name: piece(values, cut) for name, values in told.items()},
+                    "label": labels.gather(numbers(piece(outcome.labels, cut))),
+                    "confidence": numbers(piece(outcome.confidence, cut)),
+                    "votes": numbers(sizes),
+                    "tie": numbers(piece(outcome.tie, cut)),
+                    **{name: numbers(piece(values, cut)) for name, values in told.items()},
                 }
             )
             yield frame
