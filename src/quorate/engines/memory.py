@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from quorate.data.memory import FLOOR, available, gib
 from quorate.data.votes import Votes
+from quorate.engines.shard import FEW
 from quorate.errors import QuorateError
 from quorate.io.files import votes_in
 from quorate.io.sources import Source, encoded_folder, paths_of
@@ -56,15 +57,16 @@ def estimate(votes: Votes, shard_votes: int, threads: int = 1, room: Room = NOTH
     """
     rows, k, tasks, n = votes.n_rows, votes.n_labels, votes.n_tasks, len(votes)
     table = 8 * rows * k
+    sums = 2 if room.tally == 8 and n <= FEW else 1  # of soft counts
     lines = line_bytes(rows, k, n) if room.lines else 0
     size = n, tasks, threads
     if shard_votes:
         some = min(shard_votes, n)
         work = hard = 5 * 8 * k * (some * tasks // max(n, 1) + 1) + 64 * some
     else:
-        work, hard = lines + tally_bytes(rows, k, *size, room), lines + tally_bytes(rows, k, *size, WEIGHTED)
+        work, hard = lines + sums * tally_bytes(rows, k, *size, room), lines + tally_bytes(rows, k, *size, WEIGHTED)
     # A soft pass; a hard one that counts everything; counts and the table that is made of them.
-    peaks = [room.tables * table + work, room.hard_tables * table + hard if room.hard_tables else 0, 2 * table]
+    peaks = [(room.tables + 2 * (sums - 1)) * table + work, room.hard_tables * table + hard if room.hard_tables else 0, 2 * table]
     if believed:  # its pseudo-votes, made of hard counts of majority vote, and their sum with the counts
         peaks = [*(peak + table for peak in peaks), table + hard, 5 * table]
     if room is WEIGHTED:
