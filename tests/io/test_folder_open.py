@@ -316,7 +316,7 @@ def test_folders_change_places_at_once(tmp_path):
 
 
 def test_ids_are_found_by_their_hash_in_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr(mapped, "BLOCK", 7)
+    monkeypatch.setattr(mapped, "CHUNK", 7)
     names = [f"task {n}" for n in range(200)]
     votes = encode([(name, "w", "x") for name in names], tmp_path / "v")
     every = [votes.tasks[code] for code in range(200)]

@@ -44,10 +44,14 @@ def alike(vector: Vector) -> Vector:
     return np.empty(len(vector)) if isinstance(vector, np.ndarray) else vector.alike()
 
 
-def pieces(n: int) -> Iterator[slice]:
-    """Yield the slices in which n numbers are worked on."""
-    for start in range(0, n, PIECE):
-        yield slice(start, min(start + PIECE, n))
+def pieces(n: int, size: int = PIECE, start: int = 0) -> Iterator[slice]:
+    """Yield the slices, of `size` items each, in which items from `start` to n are worked on.
+
+    >>> list(pieces(5, 2))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    for first in range(start, n, size):
+        yield slice(first, min(first + size, n))
 
 
 def put(out: Vector, make: Make, *of: Vector, times: Vector | None = None) -> float:

@@ -1,4 +1,4 @@
-"""Arrays in files: plain one-dimensional .npy, written piece by piece, mapped or read back piece by piece."""
+"""Arrays in files: one-dimensional .npy files, written in chunks, and mapped or read in chunks."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from numpy.typing import DTypeLike, NDArray
 
 from quorate.errors import InputError, QuorateError
 
-HEADER: Final = 128  # bytes before the items: room for any length, so that it can be filled in at the end
+HEADER: Final = 128  # bytes before the items: enough for any length, which is written at the end
 
 
 class ArrayFile:
-    """A one-dimensional .npy file that grows; it is whole when closed. `length` items of an earlier run are kept."""
+    """A one-dimensional .npy file that grows; it is complete when closed. `length` items of an earlier run are kept."""
 
     def __init__(self, path: Path, dtype: DTypeLike, length: int = 0) -> None:
         self.path = path
         self.dtype = np.dtype(dtype).newbyteorder("<")
         self.length = length
         if not length:
-            path.unlink(missing_ok=True)  # whoever has an earlier file open keeps it
+            path.unlink(missing_ok=True)  # a process that has the earlier file open keeps it
         self._file: BinaryIO = path.open("r+b" if length else "wb", buffering=0)
         size = HEADER + length * self.dtype.itemsize
         if length and os.fstat(self._file.fileno()).st_size < size:
@@ -44,7 +44,7 @@ class ArrayFile:
             self.abandon()
 
     def append(self, items: NDArray[Any]) -> memoryview:
-        """Return the bytes of these items, written behind the others."""
+        """Append items, and return their bytes."""
         plain = np.ascontiguousarray(items).astype(self.dtype, copy=False)
         data = plain.view(np.uint8).data if plain.size else memoryview(b"")
         write_all(self._file, data)
@@ -52,18 +52,18 @@ class ArrayFile:
         return data
 
     def close(self) -> None:
-        """Write the header, and leaves."""
+        """Write the header, and close the file."""
         with self._file:
             self._file.seek(0)
             write_all(self._file, header(self.dtype, self.length))
 
     def abandon(self) -> None:
-        """Leave the file as it is, to be continued or removed."""
+        """Close the file as it is, to be resumed or removed."""
         self._file.close()
 
 
 def write_all(file: BinaryIO, data: bytes | memoryview) -> None:
-    """Write everything to an unbuffered file, which may take it in parts; a full disk raises."""
+    """Write all data to an unbuffered file, in as many writes as it takes; raise if the disk is full."""
     rest = memoryview(data)
     while rest:
         rest = rest[file.write(rest) :]
@@ -93,7 +93,7 @@ class StoredArray:
         self._length = length
         self._all: NDArray[Any] | None = None  # all items, once they were read
         self._held: NDArray[Any] | None = None  # room for them, while they are checked
-        flags = os.O_RDONLY | os.O_NONBLOCK  # a pipe of this name must not be waited for
+        flags = os.O_RDONLY | os.O_NONBLOCK  # do not wait for a pipe of this name
         try:
             self._descriptor = os.open(path if folder is None else path.name, flags, dir_fd=folder)
         except OSError as error:
@@ -125,7 +125,7 @@ class StoredArray:
             raise InputError(f"{self.path} was written to since it was opened: open it again")
 
     def all(self) -> NDArray[Any]:
-        """Return all items, read into memory the first time they are asked for; they are read-only."""
+        """Return all items, read-only; they are read into memory on the first call."""
         whole = self._all
         if whole is None:
             whole = self[:]
@@ -134,43 +134,43 @@ class StoredArray:
         return whole
 
     def hold(self) -> None:
-        """Make room for all items, to which chunks are read while they are checked: see `chunk` and `keep`."""
+        """Allocate an array for all items, into which chunks are read while they are checked: see `chunk` and `keep`."""
         self._held = np.empty(self._length, self.dtype)
 
     @property
     def is_held(self) -> bool:
-        """Whether there is room for all items."""
+        """Whether there is an array for all items."""
         return self._held is not None
 
     def chunk(self, start: int, stop: int) -> NDArray[Any]:
-        """Return room for some items, to be read to: a part of that for all of them, or room of its own."""
+        """Return an array to read some items into: part of the array for all items, or a new one."""
         return np.empty(stop - start, self.dtype) if self._held is None else self._held[start:stop]
 
     def keep(self) -> None:
-        """Take the items that were read to their room for those of the file."""
+        """Take the array that was read in chunks as the items of the file."""
         if self._held is not None:
             self._held.flags.writeable = False
             self._all, self._held = self._held, None
 
     def release(self) -> None:
-        """Free the memory of the items; whoever asks for all of them reads them again."""
+        """Free the memory of the items; `all` reads them again."""
         self._all = None
 
     def check_size(self) -> None:
-        """Raise when the file is not exactly as long as its items and their header are."""
+        """Raise unless the file has the size of its header and items."""
         size = HEADER + self._length * self.dtype.itemsize
         if self._stamp[0] != size:
             raise InputError(f"{self.path} is damaged: it has {self._stamp[0]} bytes, not {size}")
 
     def check_header(self) -> None:
-        """Raise when the bytes before the items are not those that were written."""
+        """Raise unless the header is the one that was written."""
         found = np.empty(HEADER, np.uint8)
         read_at(self._descriptor, 0, found, self.path)
         if found.tobytes() != header(self.dtype, self._length):
             raise InputError(f"{self.path} is damaged: its header is not that of {self._length} items of type {self.dtype.str}")
 
     def mapped(self) -> NDArray[Any]:
-        """Return the items without reading them: pages come as they are touched. `piece` reads from the file instead."""
+        """Return the items as a memory map. `data.votes.piece` reads from the file instead."""
         if not self._length:
             return np.zeros(0, self.dtype)
         with os.fdopen(os.dup(self._descriptor), "rb") as file:
@@ -180,7 +180,7 @@ class StoredArray:
 
 
 def read_at(descriptor: int, at: int, out: NDArray[Any], path: Path) -> None:
-    """Read as many items as OUT holds, from this byte on; a file that ends before is an error."""
+    """Fill OUT with items from this byte on; raise if the file ends before."""
     rest = out.view(np.uint8).data if out.size else memoryview(b"")
     while rest:
         try:
@@ -193,15 +193,24 @@ def read_at(descriptor: int, at: int, out: NDArray[Any], path: Path) -> None:
 
 
 def mapped(path: Path, dtype: DTypeLike, length: int) -> NDArray[Any]:
-    """Return the items of a file without reading them: pages come as they are touched."""
+    """Return the items of a file as a memory map."""
     stored = StoredArray(path, dtype, length)
     stored.check_size()
     return stored.mapped()
 
 
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Say in one line what is wrong when something cannot be written."""
+    """Turn an error of the system while writing into one line."""
     try:
         yield
     except OSError as error:

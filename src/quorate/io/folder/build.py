@@ -1,8 +1,8 @@
-"""Votes of any size to a folder of encoded votes, in bounded memory.
+"""Encode votes of any size into a folder, in bounded memory.
 
-First the input streams by: workers, labels and rows get codes, and votes are spilled to partitions by the hash of their
-task. Then partition after partition is sorted and put into the shards. Tasks stand in the order of their hashes and
-votes in that of their rows, so the folder is the same for any order of the input, and any number of partitions.
+A pass over the input gives codes to workers, labels and rows, and spills votes to partitions by the hash of their task.
+Then each partition is sorted and appended to the shards. Tasks are sorted by hash and votes by row, so the folder does
+not depend on the order of the input or the number of partitions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from quorate.data.vocabulary import Vocabulary
 from quorate.errors import InputError, OptionError, QuorateError, warn_abstentions
 from quorate.io.encode import check_duplicates
 from quorate.io.files import Wanted, is_encoded, votes_in
-from quorate.io.folder.job import STATE, Job, Plan, Progress, State, emptied, fingerprint, is_of_source, locked, note_source
+from quorate.io.folder.arrays import sync
+from quorate.io.folder.job import STATE, Job, Plan, Progress, State, emptied, fingerprint, is_of_source, locked, write_source
 from quorate.io.folder.opened import EncodedVotes, open_encoded
 from quorate.io.sources import Source, open_table, paths_of
 from quorate.io.write import check_parent, check_replaced
@@ -86,7 +87,7 @@ def encode_to(
     plan: Plan | None = None,
     temporary: bool = False,
 ) -> EncodedVotes:
-    """Return votes encoded into a folder, as `encode` does; nothing is kept of a `temporary` one that fails."""
+    """Return votes encoded into a folder, as by `encode`; a `temporary` one that fails is removed."""
     check_duplicates(duplicates)
     declared = None if labels is None else Vocabulary.of(labels, "label")
     limit, paths = memory_of(memory), paths_of(source)
@@ -111,7 +112,7 @@ def encode_to(
         resumed, kept = state is not None, paths is not None and not temporary
         if state is None:
             emptied(aside)
-            note_source(aside, identity)
+            write_source(aside, identity)
             plan = plan or Plan.of(limit, None if paths is None else votes_in(paths))
             state = State(plan.bits, plan.shard_votes)
         try:
@@ -121,7 +122,7 @@ def encode_to(
                 job.build()
             shutil.rmtree(aside / "spill", ignore_errors=True)
             if resumed:
-                open_encoded(aside)  # what an earlier run has written is checked before it replaces anything
+                open_encoded(aside)  # check what an earlier run has written before it replaces anything
         except OSError as error:
             _forget(aside, keep=kept)
             left = f"; finished work is kept in {aside}: continue with resume" if kept else f"; {NO_ROOM}" if temporary else ""
@@ -135,10 +136,10 @@ def encode_to(
 
 
 def _replace(aside: Path, target: Path) -> None:
-    """Put a finished folder in its place, at once: whoever opens the target finds what was there before, or the new votes."""
+    """Move a finished folder to its target atomically: a reader finds the old votes or the new ones."""
     if target.exists():
         _sync(aside)  # before the old votes go
-        with locked(target):  # so that nobody works in these when they are aside
+        with locked(target):  # so that no process works in the old votes
             if not _exchange(aside, target):
                 target.rename(_old(target))
                 aside.rename(target)
@@ -151,7 +152,7 @@ def _replace(aside: Path, target: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Return whether two folders have changed places, in one step; not every file system can do that."""
+    """Exchange two folders atomically, and return whether the file system could do that."""
     try:
         rename = ctypes.CDLL(None, use_errno=True).renameat2
     except (OSError, AttributeError):  # another system than Linux
@@ -161,7 +162,7 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def _restore_old(target: Path) -> None:
-    """Put the votes back that a process which ended between two renames has left aside; remove what is left otherwise."""
+    """Restore the old votes after a process died between two renames; otherwise remove them."""
     if not target.exists() and is_encoded(_old(target)):
         _old(target).rename(target)
     shutil.rmtree(_old(target), ignore_errors=True)
@@ -172,13 +173,9 @@ def _old(target: Path) -> Path:
 
 
 def _sync(folder: Path) -> None:
-    """Wait until the arrays of a folder, its manifest and all names in it are on the disk."""
+    """Wait until the arrays of a folder, its manifest and all names in it are on disk."""
     for path in [*folder.glob("*.npy"), *folder.glob("*.json"), folder]:
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        sync(path)
 
 
 def _forget(aside: Path, *, keep: bool) -> None:

@@ -1,6 +1,6 @@
-"""The content of an encoded folder checked: every byte against its checksum, every number before it is an index.
+"""Check the content of an encoded folder: every byte against its checksum, every number before it is used as an index.
 
-Numbers are looked at chunk by chunk while these are in the cache, on their way to the checksum.
+Numbers are checked in chunks that fit in the cache, together with the checksum.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quorate.data.bounds import require_below, require_offsets
+from quorate.data.vectors import pieces
 from quorate.data.vocabulary import Vocabulary
 from quorate.errors import InputError
 from quorate.io.folder.arrays import StoredArray
@@ -21,13 +22,13 @@ from quorate.io.folder.manifest import Manifest
 from quorate.io.folder.spill import hash_ids
 from quorate.io.folder.writer import Span
 
-CHUNK: Final = 1 << 20  # bytes looked at at once
+CHUNK: Final = 1 << 20  # bytes checked at once
 Files = Mapping[str, StoredArray]
 Check = Callable[[], None]
 
 
 def check_content(manifest: Manifest, files: Files, threads: int) -> None:
-    """Raise when a byte differs from what was encoded, or a number lies beyond what it counts; everything is read once."""
+    """Raise if a byte differs from what was encoded, or a number is out of bounds; everything is read once."""
     checks: list[Check] = [lambda: _check_leading(files), lambda: _check_panel(manifest, files)]
     checks += [lambda name=name: _check_ids(manifest, files, name) for name in ("workers", "labels")]  # type: ignore[misc]
     checks += list(_shard_checks(manifest, files))
@@ -39,8 +40,8 @@ def check_content(manifest: Manifest, files: Files, threads: int) -> None:
         file.keep()
 
 
-class Part:
-    """Some items of a file that have a checksum of their own."""
+class CheckedRange:
+    """A range of the items of a file with a checksum of its own."""
 
     def __init__(self, file: StoredArray, start: int, stop: int, crc32: int, shard: int | None = None) -> None:
         self.file = file
@@ -52,31 +53,30 @@ class Part:
         self._fault: str | None = None
 
     def chunks(self) -> Iterator[NDArray[Any]]:
-        """Yield the items, some at a time; each chunk is good until the next one is asked for, at least."""
+        """Yield the items in chunks; each chunk is valid until the next."""
         size = max(CHUNK // self.file.dtype.itemsize, 1)
         room = None if self.file.is_held else np.empty(min(size, self.stop - self.start), self.file.dtype)
-        for at in range(self.start, self.stop, size):
-            n = min(size, self.stop - at)
-            chunk = self.file.chunk(at, at + n) if room is None else room[:n]
-            self.take(chunk, at)
+        for cut in pieces(self.stop, size, self.start):
+            chunk = self.file.chunk(cut.start, cut.stop) if room is None else room[: cut.stop - cut.start]
+            self.take(chunk, cut.start)
             yield chunk
 
     def take(self, out: NDArray[Any], at: int) -> None:
-        """Read the items that come next to OUT, on their way to the checksum."""
+        """Read the next items to OUT, and add them to the checksum."""
         self.file.read_into(out, at)
         self._found = zlib.crc32(out.view(np.uint8).data if len(out) else b"", self._found)
 
     def wrong(self, what: str) -> None:
-        """Note what is wrong, unless something was before; the checksum decides what is said."""
+        """Record the first fault; a wrong checksum is reported before it."""
         self._fault = self._fault or what
 
     @property
     def is_wrong(self) -> bool:
-        """Whether something is wrong with the numbers."""
+        """Whether a fault was recorded."""
         return self._fault is not None
 
     def finish(self) -> None:
-        """Raise when the checksum does not match, or something was noted."""
+        """Raise if the checksum does not match, or a fault was recorded."""
         where = f" in shard {self.shard}" if self.shard is not None else ""
         if self._found != self._crc32:
             raise InputError(f"{self.file.path} is damaged{where} (its checksum does not match): encode the votes again")
@@ -84,17 +84,21 @@ class Part:
             raise InputError(f"{self.file.path} is not valid{where}: {self._fault}; encode the votes again")
 
 
+def _whole_range(manifest: Manifest, files: Files, name: str) -> CheckedRange:
+    return CheckedRange(files[name], 0, manifest.sizes[name], manifest.files[name]["crc32"])
+
+
 def _whole(manifest: Manifest, files: Files, name: str) -> NDArray[Any]:
-    """Return the items of a file that is not cut into shards, its checksum checked."""
+    """Return the items of a file without shards, after its checksum was checked."""
     array = files[name].all()
-    part = Part(files[name], 0, len(array), manifest.files[name]["crc32"])
-    part._found = zlib.crc32(array.view(np.uint8).data if len(array) else b"")
-    part.finish()
+    items = _whole_range(manifest, files, name)
+    items._found = zlib.crc32(array.view(np.uint8).data if len(array) else b"")
+    items.finish()
     return array
 
 
 def _check_leading(files: Files) -> None:
-    """Check what no checksum covers: every header, and the first of the positions that shards follow."""
+    """Check what no checksum covers: every header, and the first position before the shards."""
     for file in files.values():
         file.check_header()
     for name in files.keys() & {"task_ptr", "tasks_offsets"}:
@@ -113,18 +117,18 @@ def _check_panel(manifest: Manifest, files: Files) -> None:
         raise InputError(f"{files['worker_ptr'].path} is not valid: a worker has no rows; encode the votes again")
     require_below(str(files["row_label"].path), row_label, manifest.sizes[labels] - (labels != "labels"))
     rises = np.append(row_label[1:] > row_label[:-1], True) if len(row_label) else np.ones(0, np.bool_)
-    rises[worker_ptr[1:] - 1] = True  # the next row is another worker's
+    rises[worker_ptr[1:] - 1] = True  # the next row belongs to another worker
     if not rises.all():
         raise InputError(f"{files['row_label'].path} is not valid: the labels of a worker do not rise; encode the votes again")
     require_below(str(files["row_votes"].path), row_votes, manifest.votes + 1)
-    if row_votes.sum(dtype=np.float64) != manifest.votes:  # exact below 2^53, and nothing overflows
+    if row_votes.sum(dtype=np.float64) != manifest.votes:  # exact below 2^53, and without overflow
         raise InputError(
             f"{files['row_votes'].path} is not valid: it does not count {manifest.votes} votes; encode the votes again"
         )
 
 
 def _check_ids(manifest: Manifest, files: Files, name: str) -> None:
-    """Check the ids of workers or labels, which are held in memory: they are distinct."""
+    """Check that the ids of workers or labels, which are held in memory, are valid and distinct."""
     values, path = _whole(manifest, files, name), files[name].path
     kind = manifest.kinds["worker" if name == "workers" else "label"]
     offsets, fault = None, _boolean_fault(kind, values)
@@ -147,7 +151,7 @@ def _boolean_fault(kind: str, values: NDArray[Any]) -> str | None:
 
 
 def _text_fault(text: NDArray[np.uint8], begins: NDArray[np.int64]) -> str | None:
-    """Return what is wrong with the texts of some ids, where all but the first begin; None where nothing is."""
+    """Return the fault in the texts of some ids, `begins` has the first bytes of all but the first; None without fault."""
     if not len(text) or text.max() < 128:  # ASCII
         return None
     try:
@@ -160,79 +164,79 @@ def _text_fault(text: NDArray[np.uint8], begins: NDArray[np.int64]) -> str | Non
 def _shard_checks(manifest: Manifest, files: Files) -> Iterator[Check]:
     """Yield the checks of every shard's tasks and votes."""
     rows, task, vote = manifest.sizes["row_label"], 0, 0
-    for place, span in enumerate(manifest.shards):
+    for index, span in enumerate(manifest.shards):
         ends = task + span.tasks, vote + span.votes
-        positions = Part(files["task_ptr"], task + 1, ends[0] + 1, span.crc32["task_ptr"], place)
-        yield lambda part=positions, begin=vote, end=ends[1]: _check_positions(part, begin, end)  # type: ignore[misc]
-        votes = Part(files["row"], vote, ends[1], span.crc32["row"], place)
-        yield lambda part=votes: _check_rows(part, rows)  # type: ignore[misc]
-        hashes = Part(files["task_hash"], task, ends[0], span.crc32["task_hash"], place)
+        positions = CheckedRange(files["task_ptr"], task + 1, ends[0] + 1, span.crc32["task_ptr"], index)
+        yield lambda items=positions, begin=vote, end=ends[1]: _check_positions(items, begin, end)  # type: ignore[misc]
+        votes = CheckedRange(files["row"], vote, ends[1], span.crc32["row"], index)
+        yield lambda items=votes: _check_rows(items, rows)  # type: ignore[misc]
+        hashes = CheckedRange(files["task_hash"], task, ends[0], span.crc32["task_hash"], index)
         before = int(files["task_hash"][task - 1 : task][0]) if task else 0
-        yield lambda part=hashes, before=before: _check_hashes(part, before)  # type: ignore[misc]
+        yield lambda items=hashes, before=before: _check_hashes(items, before)  # type: ignore[misc]
         task, vote = ends
 
 
-def _check_positions(part: Part, begin: int, end: int) -> None:
-    """Check where the votes of each task begin: every task has some, and the last one's end with the shard."""
+def _check_positions(items: CheckedRange, begin: int, end: int) -> None:
+    """Check the positions of the votes of each task: every task has votes, and the last ends with the shard."""
     last = begin
-    for chunk in part.chunks():
+    for chunk in items.chunks():
         if not (chunk[0] > last and (chunk[1:] > chunk[:-1]).all()):
-            part.wrong("the positions of its tasks do not rise")
+            items.wrong("the positions of its tasks do not rise")
         last = int(chunk[-1])
     if last != end:
-        part.wrong(f"it ends with {last}, not {end}")
-    part.finish()
+        items.wrong(f"it ends with {last}, not {end}")
+    items.finish()
 
 
-def _check_rows(part: Part, rows: int) -> None:
-    for chunk in part.chunks():
+def _check_rows(items: CheckedRange, rows: int) -> None:
+    for chunk in items.chunks():
         highest = int(chunk.max())
         if highest >= rows:
-            part.wrong(f"it holds {highest}, but there are only {rows} rows")
-    part.finish()
+            items.wrong(f"it holds {highest}, but there are only {rows} rows")
+    items.finish()
 
 
-def _check_hashes(part: Part, before: int) -> None:
-    for chunk in part.chunks():
+def _check_hashes(items: CheckedRange, before: int) -> None:
+    for chunk in items.chunks():
         if not (int(chunk[0]) >= before and (chunk[1:] >= chunk[:-1]).all()):
-            part.wrong("the hashes of its tasks are not ascending")
+            items.wrong("the hashes of its tasks are not ascending")
         before = int(chunk[-1])
-    part.finish()
+    items.finish()
 
 
 def _text_checks(manifest: Manifest, files: Files) -> Iterator[Check]:
-    """Yield the checks of the ids of every shard's tasks, and of those without votes."""
+    """Yield the checks of the ids of every shard's tasks, and of the tasks without votes."""
     kind, task, text = manifest.kinds["task"], 0, 0
-    for place, span in enumerate(manifest.shards):
-        yield _text_check(kind, files, span, task, text, place)
+    for index, span in enumerate(manifest.shards):
+        yield _text_check(kind, files, span, task, text, index)
         task, text = task + span.tasks, text + span.text
-    values = Part(files["unvoted"], 0, manifest.sizes["unvoted"], manifest.files["unvoted"]["crc32"])
+    values = _whole_range(manifest, files, "unvoted")
     if kind != "string":
         yield lambda: _check_values(kind, values)
         return
-    offsets = Part(files["unvoted_offsets"], 0, manifest.sizes["unvoted_offsets"], manifest.files["unvoted_offsets"]["crc32"])
+    offsets = _whole_range(manifest, files, "unvoted_offsets")
     yield lambda: _check_texts(offsets, values, leading=True)
 
 
 def _text_check(kind: str, files: Files, span: Span, task: int, text: int, shard: int) -> Check:
     if kind != "string":
-        plain = Part(files["tasks"], task, task + span.tasks, span.crc32["tasks"], shard)
+        plain = CheckedRange(files["tasks"], task, task + span.tasks, span.crc32["tasks"], shard)
         return lambda: _check_values(kind, plain)
-    offsets = Part(files["tasks_offsets"], task + 1, task + span.tasks + 1, span.crc32["tasks_offsets"], shard)
-    values = Part(files["tasks"], text, text + span.text, span.crc32["tasks"], shard)
+    offsets = CheckedRange(files["tasks_offsets"], task + 1, task + span.tasks + 1, span.crc32["tasks_offsets"], shard)
+    values = CheckedRange(files["tasks"], text, text + span.text, span.crc32["tasks"], shard)
     return lambda: _check_texts(offsets, values)
 
 
-def _check_values(kind: str, part: Part) -> None:
-    for chunk in part.chunks():
+def _check_values(kind: str, items: CheckedRange) -> None:
+    for chunk in items.chunks():
         fault = _boolean_fault(kind, chunk)
         if fault is not None:
-            part.wrong(fault)
-    part.finish()
+            items.wrong(fault)
+    items.finish()
 
 
-def _check_texts(offsets: Part, values: Part, *, leading: bool = False) -> None:
-    """Check the texts of some ids, and where each begins; `leading`: the 0 before them is one of these positions."""
+def _check_texts(offsets: CheckedRange, values: CheckedRange, *, leading: bool = False) -> None:
+    """Check the texts of some ids and their positions; with `leading` the first position is 0."""
     at = values.start
     for number, chunk in enumerate(offsets.chunks()):
         rises = bool(chunk[0] >= at and (chunk[1:] >= chunk[:-1]).all()) and int(chunk[-1]) <= values.stop

@@ -1,4 +1,4 @@
-"""An encoding at work in its folder: planned by memory, resumed by another process, from the input to partitions to shards."""
+"""An encoding in progress in its folder: from the input to partitions to shards, in bounded memory, resumable."""
 
 from __future__ import annotations
 
@@ -16,56 +16,57 @@ import polars as pl
 
 from quorate.data.bounds import require_below
 from quorate.data.memory import FLOOR
+from quorate.data.vectors import pieces
 from quorate.data.vocabulary import Kind, Vocabulary
 from quorate.errors import InputError, OptionError, QuorateError, shown
 from quorate.io.dictionary import KINDS, MISSING, require_same
 from quorate.io.files import Wanted, batches, votes_in
 from quorate.io.folder.arrays import StoredArray
-from quorate.io.folder.manifest import Manifest, digest, is_count, read_json, spans_fault
+from quorate.io.folder.manifest import Manifest, digest, is_count, read_json, spans_fault, write_sealed
 from quorate.io.folder.spill import Rows, RunningRows, Spill, append_streams, cut_to, hash_ids, read_streams, split
 from quorate.io.folder.writer import VALUES, ShardWriter, VocabularyWriter, arrange, write_ids, write_items
 from quorate.io.ids import narrowed, prepared, require_present, vocabulary
 from quorate.io.sources import Table
 from quorate.kernels.cpu import compiled
 
-PER_VOTE: Final = 100  # bytes a vote of the partition at hand takes while it is sorted
+PER_VOTE: Final = 100  # bytes per vote while a partition is sorted
 SHARD: Final = 1 << 22  # votes in a shard
 STATE: Final = "state.json"
 SOURCE: Final = "source.json"
 VERSION: Final = 2
 MAX_BITS: Final = 10  # of partitions
-Progress = Callable[[str, int, int], None]  # what is done, how many votes of it, of how many (0: not known)
-BATCH = 1 << 18  # rows taken at once
-SPLIT_BITS = 6  # a partition that is too large falls into 64
-COUNT = 1 << 22  # rows counted at once
+Progress = Callable[[str, int, int], None]  # the step, votes done, and votes in all (0: not known)
+BATCH = 1 << 18  # rows read at once
+SPLIT_BITS = 6  # a partition that is too large is split into 64
+COUNT_VOTES = 1 << 22  # votes counted at once
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How votes are divided: none of this changes a byte of the outcome but `shard_votes`."""
+    """How votes are divided; only `shard_votes` changes the outcome."""
 
     bits: int = 6  # 2^bits partitions
     partition_votes: int = 1 << 22  # a larger partition is split
-    held_votes: int = 1 << 20  # votes held in memory on their way to partitions
+    held_votes: int = 1 << 20  # votes held in memory before they are spilled
     shard_votes: int = SHARD
 
     @classmethod
     def of(cls, memory: int, votes: int | None) -> Plan:
-        """Return the plan for about so many votes in so much memory."""
-        most = min(max((memory - FLOOR) // PER_VOTE, 1 << 16), 1 << 22)
-        bits = 6 if votes is None else min(max((2 * votes // most).bit_length(), 0), 10)
-        return cls(bits=bits, partition_votes=most, held_votes=min(most, 1 << 21))
+        """Return the plan for this memory, in bytes, and about so many votes."""
+        max_votes = min(max((memory - FLOOR) // PER_VOTE, 1 << 16), 1 << 22)
+        bits = 6 if votes is None else min(max((2 * votes // max_votes).bit_length(), 0), 10)
+        return cls(bits=bits, partition_votes=max_votes, held_votes=min(max_votes, 1 << 21))
 
 
 @dataclass
 class State:
-    """What is done: first batches of input, then partitions."""
+    """The progress of an encoding: batches of input, then partitions."""
 
     bits: int  # 2^bits partitions
     shard_votes: int
     file: int = 0  # the file being read
-    taken: int = 0  # rows of it that were taken
-    rows: int = 0  # rows taken of all files
+    taken: int = 0  # rows read of it
+    rows: int = 0  # rows read of all files
     missing: int = 0  # those without label
     kind: Kind | None = None  # of the tasks' ids
     whole: bool = True  # whether all tasks' ids, read as text, are whole numbers
@@ -73,16 +74,14 @@ class State:
     sizes: list[int] = field(default_factory=list)  # [partitions]
     sums: list[int] = field(default_factory=list)  # [partitions] CRC-32 of so many bytes
     logs: dict[str, tuple[int, int]] = field(default_factory=dict)  # bytes of the files of ids, and their CRC-32
-    read: bool = False  # whether everything was read
+    read: bool = False  # whether all input was read
     done: int = 0  # partitions that are in the shards
     shards: dict[str, Any] | None = None  # see ShardWriter
     unvoted: dict[str, Any] | None = None  # see VocabularyWriter
 
     def save(self, folder: Path) -> None:
-        """Note the state; a reader finds the old one or the new one, never half of one."""
-        aside, body = folder / f"{STATE}.new", {"version": VERSION, **asdict(self)}
-        aside.write_text(json.dumps(body | {"sha256": digest(body)}), encoding="utf-8")
-        aside.replace(folder / STATE)
+        """Store the state atomically."""
+        write_sealed(folder / STATE, {"version": VERSION, **asdict(self)})
 
     @classmethod
     def load(cls, folder: Path) -> State | None:
@@ -106,7 +105,7 @@ class State:
 
 
 def _fault(body: Mapping[str, Any]) -> str | None:
-    """Return what is wrong with a state whose checksum is right; None where nothing is."""
+    """Return the fault in a state whose checksum is right; None without fault."""
     if body.keys() != State.__dataclass_fields__.keys():
         return f"it has the fields {shown(sorted(body))}"
     counts = [body[name] for name in ("file", "taken", "rows", "missing", "done")]
@@ -152,7 +151,7 @@ def _are_counts(found: object, bound: int = 2**62) -> bool:
 
 
 def fingerprint(paths: Sequence[Path], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what tells whether files and options are still the same."""
+    """Return what identifies files and options."""
     stamps = []
     for path in paths:
         try:
@@ -163,13 +162,13 @@ def fingerprint(paths: Sequence[Path], options: Mapping[str, Any]) -> dict[str, 
     return {"files": stamps, **options}
 
 
-def note_source(folder: Path, source: Mapping[str, Any]) -> None:
-    """Note what is encoded here."""
+def write_source(folder: Path, source: Mapping[str, Any]) -> None:
+    """Store what is encoded here."""
     (folder / SOURCE).write_text(json.dumps(source, indent=1) + "\n", encoding="utf-8")
 
 
 def is_of_source(folder: Path, source: Mapping[str, Any]) -> bool:
-    """Return whether a folder, finished or not, is of these very files and options."""
+    """Return whether a folder, finished or not, was encoded from these files and options."""
     try:
         return bool(read_json(folder / SOURCE) == json.loads(json.dumps(source)))
     except (OSError, ValueError, RecursionError):
@@ -178,7 +177,7 @@ def is_of_source(folder: Path, source: Mapping[str, Any]) -> bool:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Make a folder, and keeps it to this process; one that something else works in is an error."""
+    """Make a folder and lock it; raise if another process works in it."""
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
@@ -191,7 +190,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def lock(folder: Path) -> int:
-    """Return a handle that keeps a folder to this process until it is closed, or the process ends."""
+    """Return a handle that locks a folder until it is closed, or the process ends."""
     import fcntl
 
     handle = os.open(folder, os.O_RDONLY)
@@ -204,13 +203,13 @@ def lock(folder: Path) -> int:
 
 
 def emptied(folder: Path) -> None:
-    """Remove everything in a folder, but not the folder."""
+    """Remove the content of a folder."""
     for path in folder.iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 class Job:
-    """An encoding at work in its folder."""
+    """An encoding in progress in its folder."""
 
     def __init__(
         self,
@@ -229,12 +228,12 @@ class Job:
         self._is_text = is_text
         self._report: Progress = progress or (lambda *_: None)
         self._rows = RunningRows(declared)
-        self._logged = {"workers": 0, "labels": 0, "rows": 0}  # ids in the files of ids
+        self._logged = {"workers": 0, "labels": 0, "rows": 0}  # ids already in the files of ids
         self._spill = Spill(folder / "spill", state.bits)
         self._restore()
 
     def read(self, table: Table, paths: list[Path] | None, columns: Wanted) -> None:
-        """Bring all votes of the source to their partitions."""
+        """Spill all votes of the source to their partitions."""
         state = self._state
         if state.read:
             return
@@ -242,14 +241,14 @@ class Job:
         if paths is None:
             self._take(table.batches, total)
         else:
-            for place in range(state.file, len(paths)):
-                self._take(batches(paths[place], columns, skip=state.taken), total)
-                state.file, state.taken = place + 1, 0
+            for number in range(state.file, len(paths)):
+                self._take(batches(paths[number], columns, skip=state.taken), total)
+                state.file, state.taken = number + 1, 0
         state.read = True
         self._save_read()
 
     def build(self) -> None:
-        """Bring partition after partition into the shards, and completes the folder."""
+        """Append all partitions to the shards, and complete the folder."""
         state, spill = self._state, self._spill
         narrow = self._is_text and state.whole and state.rows > 0
         kind: Kind = "integer" if narrow else state.kind or "string"
@@ -278,8 +277,8 @@ class Job:
         files = shards.entries() | unvoted.entries()
         row = StoredArray(folder / "row.npy", np.uint32, shards.votes)
         counts = np.zeros(len(rows.row_label), np.int64)
-        for start in range(0, len(row), COUNT):
-            some = row[start : start + COUNT]
+        for cut in pieces(len(row), COUNT_VOTES):
+            some = row[cut]
             require_below(str(row.path), some, len(counts))
             counts += np.bincount(some, minlength=len(counts))
         files |= write_items(folder, "worker_ptr", rows.worker_ptr)
@@ -328,7 +327,7 @@ class Job:
         self._spill.add(ids["task"], row, hash_ids(tasks))
 
     def _save_read(self) -> None:
-        """Write what is in memory, and notes how far the input is read."""
+        """Write what is in memory, and store how far the input was read."""
         state, spill = self._state, self._spill
         spill.flush()
         for name, ids in {"workers": self._rows.workers, "labels": self._rows.labels, "rows": self._rows.rows}.items():
@@ -342,9 +341,9 @@ class Job:
         state.save(self._folder)
 
     def _restore(self) -> None:
-        """Take up what an earlier run has left."""
+        """Restore the state of an earlier run."""
         state, spill = self._state, self._spill
-        if not state.votes:  # nothing was noted yet
+        if not state.votes:  # nothing was stored yet
             emptied(spill.folder)
             return
         for name, ids in {"workers": self._rows.workers, "labels": self._rows.labels, "rows": self._rows.rows}.items():

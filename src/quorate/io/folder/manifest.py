@@ -1,4 +1,4 @@
-"""The manifest of a folder of encoded votes: what is stored in it, and the checksums that tell whether it still is."""
+"""The manifest of a folder of encoded votes: its sizes and checksums."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from quorate.io.folder.writer import VALUES, Span, sharded_files
 
 FORMAT: Final = "quorate votes"
 VERSION: Final = 1
-LARGEST: Final = 2**62  # no number of votes, tasks or bytes is larger
+LARGEST: Final = 2**62  # bound of the numbers of votes, tasks and bytes
 ROLES: Final = ("task", "worker", "label")
 
 
@@ -33,26 +33,23 @@ class Manifest:
     rows_read: int  # of the input
     abstentions: int  # those without label
     duplicates: str
-    files: Mapping[str, Mapping[str, Any]]  # name -> dtype, length, and the crc32 of those that are not cut into shards
+    files: Mapping[str, Mapping[str, Any]]  # name -> dtype, length, and the crc32 of files without shards
     shards: tuple[Span, ...]
 
     @property
     def identity(self) -> str:
-        """The checksum of the manifest, and so of everything."""
+        """The checksum of the manifest, and so of all files."""
         return digest({"format": FORMAT, "version": VERSION, **asdict(self)})
 
     def write(self, folder: Path) -> None:
-        """Write the manifest, last of all files."""
-        body = {"format": FORMAT, "version": VERSION, **asdict(self)}
-        aside = folder / f"{MANIFEST}.new"
-        aside.write_text(json.dumps(body | {"sha256": digest(body)}, indent=1) + "\n", encoding="utf-8")
-        aside.replace(folder / MANIFEST)
+        """Write the manifest, after all other files."""
+        write_sealed(folder / MANIFEST, {"format": FORMAT, "version": VERSION, **asdict(self)}, indent=1)
 
     @classmethod
     def read(cls, folder: Path, handle: int | None = None) -> Manifest:
-        """Return the manifest of a folder; one that is absent, damaged, not valid or too new is an error.
+        """Return the manifest of a folder; raise if it is absent, damaged, not valid or too new.
 
-        `handle` is the open directory, where there is one: its files are found even if the folder was renamed.
+        `handle` is the open directory, if there is one, whose files are found even if the folder was renamed.
         """
         path = folder / MANIFEST
         try:
@@ -94,27 +91,34 @@ def file_types(kinds: Mapping[str, Kind]) -> dict[str, str]:
 
 
 def digest(body: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of a JSON document, whatever the order of its keys."""
+    """Return the SHA-256 of a JSON document; the order of its keys does not matter."""
     return sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def write_sealed(path: Path, body: Mapping[str, Any], indent: int | None = None) -> None:
+    """Write a JSON document with its digest, atomically."""
+    aside = path.with_name(f"{path.name}.new")
+    aside.write_text(json.dumps({**body, "sha256": digest(body)}, indent=indent) + ("\n" if indent else ""), encoding="utf-8")
+    aside.replace(path)
 
 
 def read_json(path: Path, folder: int | None = None) -> Any:
     """Return the content of a JSON file, found by its name in the open directory `folder` where one is given."""
 
     def opener(name: str, flags: int) -> int:
-        return os.open(name, flags | os.O_NONBLOCK, dir_fd=folder)  # a pipe of this name must not be waited for
+        return os.open(name, flags | os.O_NONBLOCK, dir_fd=folder)  # do not wait for a pipe of this name
 
     with open(path if folder is None else path.name, encoding="utf-8", opener=opener) as file:
         return json.loads(file.read())
 
 
 def is_count(value: object, bound: int = LARGEST) -> bool:
-    """Return whether a value of a JSON document is a whole number from 0 on, below a bound."""
+    """Return whether a value of a JSON document is a whole number from 0 to below a bound."""
     return type(value) is int and 0 <= value < bound
 
 
 def _fault(body: Mapping[str, Any]) -> str | None:
-    """Return what is wrong with the content of a manifest whose checksum is right; None where nothing is."""
+    """Return the fault in a manifest whose checksum is right; None without fault."""
     fields = ["format", "version", *Manifest.__dataclass_fields__]
     if sorted(body) != sorted(fields):
         return f"it has the fields {listed(sorted(map(shown, body)))}"
@@ -156,21 +160,21 @@ def _shards_fault(body: Mapping[str, Any]) -> str | None:
 
 
 def spans_fault(shards: object, names: set[str] | None) -> str | None:
-    """Return what is wrong with a list of shards, of which each has a checksum for these names; None where nothing is."""
+    """Return the fault in a list of shards that have checksums of these names; None without fault."""
     if not isinstance(shards, list):
         return f"shards is {shown(shards)}"
-    for place, span in enumerate(shards):
+    for index, span in enumerate(shards):
         if not isinstance(span, dict) or span.keys() != Span.__dataclass_fields__.keys():
-            return f"shard {place} is {shown(span)}"
+            return f"shard {index} is {shown(span)}"
         counts, sums = [span[name] for name in ("tasks", "votes", "text")], span["crc32"]
         fine = all(is_count(count) for count in counts) and isinstance(sums, dict) and (names is None or sums.keys() == names)
         if not fine or not all(is_count(one, 2**32) for one in sums.values()) or not 0 < span["tasks"] <= span["votes"]:
-            return f"shard {place} is {shown(span)}"
+            return f"shard {index} is {shown(span)}"
     return None
 
 
 def _lengths_fault(body: Mapping[str, Any]) -> str | None:
-    """Return which file is not as long as the other files ask for."""
+    """Return which file has a length that contradicts other files."""
     length, kinds = {name: entry["length"] for name, entry in body["files"].items()}, body["kinds"]
     rows, tasks = length["row_label"], body["tasks"]
     wanted = {"row": body["votes"], "task_ptr": tasks + 1, "task_hash": tasks, "row_votes": rows}

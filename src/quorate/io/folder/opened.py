@@ -1,7 +1,6 @@
-"""Encoded votes opened: `Votes` whose arrays stay on disk until they are asked for.
+"""Encoded votes opened: `Votes` whose arrays are read from disk on access.
 
-A folder is opened once. Its files stay open, and every later read goes to them: votes that are open stay what they were
-when something else is encoded into the folder.
+A folder is opened once, and its files stay open. Open votes do not change when other votes are encoded into the folder.
 """
 
 from __future__ import annotations
@@ -28,20 +27,20 @@ from quorate.io.folder.manifest import Manifest
 from quorate.io.folder.spill import hash_ids
 from quorate.io.folder.writer import Span
 
-BLOCK: Final = 1 << 16  # hashes read at once to find an id
-ATTEMPTS: Final = 100  # at opening a folder that others keep replacing
-PLENTY: Final = 8  # times the memory that votes take
-STORED: Any = object()  # stands for an array that is read when it is asked for
+CHUNK: Final = 1 << 16  # hashes read at once to find an id
+ATTEMPTS: Final = 100  # at opening a folder that other processes replace
+MEMORY_FACTOR: Final = 8  # votes are held in memory if so many times their size is free
+STORED: Any = object()  # stands for an array that is read on access
 
 
 class StoredVocabulary(Vocabulary):
-    """Ids in files, read when they are asked for: all of them into memory, or some of them."""
+    """Ids in files, read on access: all into memory, or a range."""
 
     def __init__(self, kind: Kind, values: StoredArray, offsets: StoredArray | None) -> None:
         self.kind = kind
         self._values = values
         self._offsets = offsets
-        self._is_valid = self._is_distinct = True  # opening the folder has looked at all of them
+        self._is_valid = self._is_distinct = True  # checked when the folder was opened
 
     def __len__(self) -> int:
         return len(self._values) if self._offsets is None else len(self._offsets) - 1
@@ -83,7 +82,7 @@ class StoredVocabulary(Vocabulary):
 
 
 class HashedVocabulary(StoredVocabulary):
-    """Ids in the order of their hashes: one is found by its hash, without a dictionary of all of them."""
+    """Ids in the order of their hashes, looked up by hash without a dictionary."""
 
     is_hashed = True
 
@@ -97,14 +96,14 @@ class HashedVocabulary(StoredVocabulary):
         wanted = hash_ids(Vocabulary.of_texts(texts))
         found = np.full(len(texts), -1, np.int64)
         order = np.argsort(wanted)
-        ascending, begins = wanted[order], self._block_begins
-        # A hash is in the block that begins at or before it, and where one begins with it perhaps in that before, too.
+        ascending, begins = wanted[order], self._first_hashes
+        # A hash is in the last chunk that begins before it, or in a chunk that begins with it.
         first, behind = np.searchsorted(begins, ascending, "left") - 1, np.searchsorted(begins, ascending, "right")
-        for block in range(len(begins)):
-            here = slice(int(np.searchsorted(behind, block, "right")), int(np.searchsorted(first, block, "right")))
+        for chunk in range(len(begins)):
+            here = slice(int(np.searchsorted(behind, chunk, "right")), int(np.searchsorted(first, chunk, "right")))
             if here.start >= here.stop:
                 continue
-            codes = slice(block * BLOCK, min((block + 1) * BLOCK, len(self)))
+            codes = slice(chunk * CHUNK, min((chunk + 1) * CHUNK, len(self)))
             hashes, some = self._hashes[codes], self.part(codes)
             low, high = (np.searchsorted(hashes, ascending[here], side).tolist() for side in ("left", "right"))
             for at, a, b in zip(order[here].tolist(), low, high, strict=True):
@@ -113,9 +112,9 @@ class HashedVocabulary(StoredVocabulary):
         return found
 
     @cached_property
-    def _block_begins(self) -> NDArray[np.uint64]:
-        """The first hash of every block."""
-        firsts = [self._hashes[at : at + 1] for at in range(0, len(self._hashes), BLOCK)]
+    def _first_hashes(self) -> NDArray[np.uint64]:
+        """The first hash of every chunk."""
+        firsts = [self._hashes[at : at + 1] for at in range(0, len(self._hashes), CHUNK)]
         return np.concatenate([np.zeros(0, np.uint64), *firsts])
 
 
@@ -123,8 +122,8 @@ class HashedVocabulary(StoredVocabulary):
 class EncodedVotes(Votes):
     """Votes in a folder that `encode` made, tasks in the order of their hashes.
 
-    `task_ptr`, `row` and the ids of tasks are read into memory when they are asked for as a whole. Where all votes are
-    looked at, `parts` reads them shard by shard. A copy made by pickle opens the folder again, which must hold the same.
+    Access to `task_ptr`, `row` or the ids of all tasks reads them into memory; `parts` reads the votes shard by shard.
+    A pickled copy opens the folder again, which must hold the same votes.
     """
 
     task_ptr: NDArray[np.int64] = field(default_factory=lambda: STORED)
@@ -134,7 +133,7 @@ class EncodedVotes(Votes):
     shards: tuple[Span, ...]
     row_votes: NDArray[np.int64]  # [rows]
     identity: str  # the manifest's checksum
-    keeper: object = None  # what removes a folder that was made for the occasion
+    keeper: object = None  # removes a temporary folder
 
     def __post_init__(self) -> None:
         if self.__dict__["task_ptr"] is STORED and self.__dict__["row"] is STORED:
@@ -172,14 +171,14 @@ class EncodedVotes(Votes):
         return self.with_fields()
 
     def __deepcopy__(self, _: object) -> EncodedVotes:
-        return self.with_fields()  # nothing here ever changes
+        return self.with_fields()  # immutable
 
     def __reduce__(self) -> tuple[Any, ...]:
         changed = {name: self.__dict__[name] for name in ("task_ptr", "row") if name in self.__dict__}
         return _reopened, (self.folder, self.identity, changed | {"labels": self.labels, "row_label": self.row_label})
 
     def with_fields(self, **changes: Any) -> EncodedVotes:
-        """Return the same votes with other values of some fields; what was not read yet stays on disk."""
+        """Return the same votes with other values of some fields, without reading arrays."""
         out = object.__new__(type(self))
         out.__dict__.update(self.__dict__ | changes)
         return out
@@ -192,13 +191,13 @@ class EncodedVotes(Votes):
             self.tasks.release()
 
     def votes_per_row(self) -> NDArray[np.int64]:
-        """Return how many votes each row holds, [rows]."""
+        """Return the number of votes of each row, [rows]."""
         return self.row_votes if self.is_stored else super().votes_per_row()
 
     def cuts(self) -> Iterator[tuple[slice, slice]]:
         """Yield (tasks, votes) of each shard, as slices."""
         task = vote = 0
-        for span in self.shards or (Span(),):  # nothing is one empty part
+        for span in self.shards or (Span(),):  # no votes are one empty shard
             yield slice(task, task + span.tasks), slice(vote, vote + span.votes)
             task, vote = task + span.tasks, vote + span.votes
 
@@ -221,16 +220,16 @@ class EncodedVotes(Votes):
 
 
 def open_encoded(folder: str | os.PathLike[str], *, check: bool = True, hold: bool = False) -> EncodedVotes:
-    """Return the votes of a folder that `encode` made; one that is damaged is an error.
+    """Return the votes of a folder that `encode` made; raise if it is damaged.
 
-    Checking reads everything once; without `check` only the manifest and the sizes of the files are looked at. `hold`
-    says that all votes will be asked for: what is checked is held in memory, where there is plenty of it.
+    `check` reads everything once; without it only the manifest and the sizes of the files are checked. `hold` keeps what
+    is checked in memory, if enough is free.
     """
     where = Path(folder)
     manifest, files = _open_files(where)
     if check:
         wanted = [files[name] for name in ("task_ptr", "row", "tasks", "tasks_offsets") if name in files]
-        if hold and sum(len(file) * file.dtype.itemsize for file in wanted) <= available() // PLENTY:
+        if hold and sum(len(file) * file.dtype.itemsize for file in wanted) <= available() // MEMORY_FACTOR:
             for file in wanted:
                 file.hold()
         check_content(manifest, files, os.cpu_count() or 1)
@@ -257,7 +256,7 @@ def open_encoded(folder: str | os.PathLike[str], *, check: bool = True, hold: bo
 
 
 def _open_files(where: Path) -> tuple[Manifest, dict[str, StoredArray]]:
-    """Return the manifest and the open files of a folder, all of one folder even while others replace it."""
+    """Return the manifest and the open files of a folder, which belong together even while other processes replace it."""
     for _ in range(ATTEMPTS):
         with _directory(where) as handle:
             try:
@@ -292,7 +291,7 @@ def _directory(folder: Path) -> Iterator[int]:
 
 
 def _reopened(folder: Path, identity: str, fields: Mapping[str, Any]) -> EncodedVotes:
-    """Return votes that were pickled; a folder that holds others by now is an error."""
+    """Return votes that were pickled; raise if the folder holds others by now."""
     votes = open_encoded(folder)
     if votes.identity != identity:
         raise InputError(f"{folder} was encoded again after these votes were opened: open it again")

@@ -1,7 +1,7 @@
-"""Votes coded while they stream by, and spilled to partitions by the hash of their task.
+"""Code votes batch by batch, and spill them to partitions by the hash of their task.
 
-All votes of a task meet in one partition. A partition is a range of hashes: partition p of 2^bits holds the hashes whose
-first `bits` bits are p. Its file is a sequence of Arrow streams, each behind its length (8 bytes), in the order of the input.
+All votes of a task are in one partition. Partition p of 2^bits has the hashes whose first `bits` bits are p. Its file is a
+sequence of Arrow streams, each after its length (8 bytes), in the order of the input.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from quorate.io.ids import narrowed, sort_order, vocabulary
 from quorate.kernels.cpu import compiled, fastest
 
 Codes = NDArray[np.uint32]
-PIECE = 1 << 16  # votes in one Arrow stream, at most: the unit in which a partition is read back
-FLUSH = 1 << 20  # votes held while a partition is split
-READ = 1 << 20  # bytes checked at once
+MAX_STREAM_VOTES = 1 << 16  # per Arrow stream, the unit in which a partition is read
+MAX_HELD_VOTES = 1 << 20  # while a partition is split
+CHUNK = 1 << 20  # bytes checked at once
 
 
 class RunningCodes:
@@ -48,7 +48,7 @@ class RunningCodes:
         self._core: Any = compiled()
         self._table: Any = None
         self._known: dict[object, int] = {}  # without the compiled core
-        self._fresh: list[pl.Series] = []  # the distinct ids, in the pieces they came in
+        self._fresh: list[pl.Series] = []  # the distinct ids, in chunks
         self._size = 0
 
     def __len__(self) -> int:
@@ -94,7 +94,7 @@ class RunningCodes:
         return np.array([int(MISSING) if i is None else known.setdefault(i, len(known)) for i in ids], np.uint32)
 
     def _remember(self, ids: pl.Series, codes: Codes) -> None:
-        """Keep the ids that were never seen before: those with codes from the old size on."""
+        """Keep the ids that are new: those with codes from the old size on."""
         where = np.flatnonzero((codes >= self._size) & (codes != MISSING))
         if not len(where):
             return
@@ -105,13 +105,13 @@ class RunningCodes:
 
 
 class Rows(NamedTuple):
-    """The final panel, and where each row seen on the way stands in it."""
+    """The final panel, and the final row of each row code."""
 
     worker_ptr: NDArray[np.int64]  # [workers + 1]
     row_label: NDArray[np.int32]  # [rows]
     workers: Vocabulary
     labels: Vocabulary
-    place: Codes  # [rows seen + 1] the final row of each code; the last one is MISSING's
+    final_row: Codes  # [rows seen + 1] of each code; the last is that of MISSING
 
 
 class RunningRows:
@@ -136,7 +136,7 @@ class RunningRows:
         return self.rows.encode(pairs.set(pl.Series(missing), None) if missing.any() else pairs)
 
     def check(self) -> None:
-        """Raise unless every row that was read back is of a worker and a label that were, too."""
+        """Raise unless the rows that were read back refer to workers and labels that were, too."""
         if not len(self.rows):
             return
         rows = self.rows.ids()
@@ -151,24 +151,24 @@ class RunningRows:
             workers, labels = narrowed(workers), narrowed(labels)
         pair = self.rows.ids().cast(pl.Int64).to_numpy()
         worker_order = sort_order(workers)
-        worker = _rank(worker_order)[pair >> 32].astype(np.int64)
+        worker = rank_of(worker_order)[pair >> 32].astype(np.int64)
         if self.declared is None:
             label_order = sort_order(labels)
-            labels, label_rank = labels.take(label_order), _rank(label_order)
+            labels, label_rank = labels.take(label_order), rank_of(label_order)
         else:
             label_rank = self.declared.codes(labels.ids()).astype(np.uint32)
             labels = self.declared
         label = label_rank[pair & 0xFFFFFFFF].astype(np.int64)
         order = np.lexsort((label, worker))
-        place = np.full(len(pair) + 1, MISSING)
-        place[order] = np.arange(len(order), dtype=np.uint32)
-        voted, sizes = np.unique(worker, return_counts=True)  # a worker may have nothing but abstentions
+        final_row = np.full(len(pair) + 1, MISSING)
+        final_row[order] = np.arange(len(order), dtype=np.uint32)
+        voted, sizes = np.unique(worker, return_counts=True)  # a worker may have abstentions only
         return Rows(
             np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)]),
             label[order].astype(np.int32),
             workers.take(worker_order[voted]),
             labels,
-            place,
+            final_row,
         )
 
     def _require_declared(self, codes: Codes, before: int, first_row: int) -> None:
@@ -183,7 +183,7 @@ class RunningRows:
 
 
 def distinct(pieces: Iterable[pl.Series], role: str) -> tuple[Codes, Vocabulary]:
-    """Return the code of every id of a column that comes in pieces, and the distinct ids."""
+    """Return the code of every id of a column in chunks, and the distinct ids."""
     running = RunningCodes(role)
     codes = [running.encode(piece) for piece in pieces]
     return np.concatenate([np.zeros(0, np.uint32), *codes]), running.vocabulary()
@@ -202,15 +202,15 @@ def group(task: Codes, row: Codes, n_tasks: int) -> tuple[NDArray[np.int64], Cod
     return task_ptr, row[np.lexsort((row, task))]
 
 
-def _rank(order: NDArray[np.integer]) -> Codes:
-    """Return the place of each code in this order, [n]."""
+def rank_of(order: NDArray[np.integer]) -> Codes:
+    """Return the rank of each code in this order, [n]."""
     rank = np.empty(len(order), np.uint32)
     rank[order] = np.arange(len(order), dtype=np.uint32)
     return rank
 
 
 def hash_ids(ids: Vocabulary) -> NDArray[np.uint64]:
-    """Return the hash of every id's text, [n]: what decides its partition, its place there, and ties."""
+    """Return the hash of every id's text, [n], which decides its partition, its position there, and ties."""
     kernels: ModuleType = fastest()
     if ids.kind == "integer":
         return kernels.hash_integers(ids.values)  # type: ignore[no-any-return]
@@ -218,7 +218,7 @@ def hash_ids(ids: Vocabulary) -> NDArray[np.uint64]:
 
 
 class Spill:
-    """Votes on their way to partitions: gathered in memory, written when there are enough of them."""
+    """Votes of partitions, held in memory and written to files in larger chunks."""
 
     def __init__(self, folder: Path, bits: int, skip: int = 0) -> None:
         self.folder = folder
@@ -227,7 +227,7 @@ class Spill:
         self.sizes = np.zeros(1 << bits, np.int64)  # [partitions] bytes written
         self.sums = np.zeros(1 << bits, np.int64)  # [partitions] their CRC-32
         self.waiting = 0  # votes in memory
-        self.skip = skip  # leading bits that all hashes here share
+        self.skip = skip  # leading bits, which all hashes here share
         self._held: list[tuple[pl.DataFrame, NDArray[np.int64]]] = []
         folder.mkdir(exist_ok=True)
 
@@ -249,9 +249,9 @@ class Spill:
         self._held, self.waiting = [], 0
 
     def restore(self, votes: list[int], sizes: list[int], sums: list[int], first: int) -> None:
-        """Take partitions of an earlier run, from `first` on, as they were when these figures were noted.
+        """Restore the partitions of an earlier run, from `first` on, to these sizes.
 
-        What was written later is cut off; what is damaged is an error.
+        What was written later is cut off; raise if a file is damaged.
         """
         self.votes[:], self.sizes[:], self.sums[:] = votes, sizes, sums
         for part in range(first, len(sizes)):
@@ -262,7 +262,7 @@ class Spill:
         return self.folder / f"{part:05d}.spill"
 
     def read(self, part: int) -> Iterator[pl.DataFrame]:
-        """Yield the votes of a partition in their order, a piece at a time."""
+        """Yield the votes of a partition in order, in chunks."""
         return read_streams(self.path(part), "task", "row") if self.votes[part] else iter(())
 
     def remove(self, part: int) -> None:
@@ -276,14 +276,14 @@ class Spill:
 
 
 def split(spill: Spill, part: int, bits: int) -> Spill | None:
-    """Return the votes of a partition spilled again by the next bits of their hashes; None where one hash is all there is."""
+    """Split a partition by the next bits of the hashes, and return the new spill; None where there is only one hash."""
     if _has_one_hash(spill, part):
         return None
     skip = spill.skip + spill.bits
     finer = Spill(spill.folder / f"{part:05d}", min(bits, 64 - skip), skip)
     for frame in spill.read(part):
         finer.add(frame["task"], frame["row"].to_numpy(), hash_ids(vocabulary(frame["task"])))
-        if finer.waiting >= FLUSH:
+        if finer.waiting >= MAX_HELD_VOTES:
             finer.flush()
     finer.flush()
     return finer
@@ -299,10 +299,10 @@ def _has_one_hash(spill: Spill, part: int) -> bool:
 
 
 def append_streams(path: Path, frame: pl.DataFrame, crc32: int = 0) -> tuple[int, int]:
-    """Return how many bytes it took to put a frame behind what a file holds, and the CRC-32 of it all."""
+    """Append a frame to a file, and return the bytes written and the CRC-32 of the file."""
     size = 0
     with path.open("ab", buffering=0) as file:
-        for some in frame.iter_slices(PIECE):
+        for some in frame.iter_slices(MAX_STREAM_VOTES):
             packed = io.BytesIO()
             some.rechunk().write_ipc_stream(packed, compression="lz4", compat_level=pl.CompatLevel.oldest())
             data = packed.getbuffer()
@@ -314,7 +314,7 @@ def append_streams(path: Path, frame: pl.DataFrame, crc32: int = 0) -> tuple[int
 
 
 def read_streams(path: Path, ids: str, *others: str) -> Iterator[pl.DataFrame]:
-    """Yield the frames of a file, in order, in the pieces they were written in: a column of ids, and others of codes."""
+    """Yield the frames of a file as they were written: a column of ids, and others of codes."""
     types = dict.fromkeys(others, pl.UInt32)
     try:
         with path.open("rb") as file:
@@ -329,7 +329,7 @@ def read_streams(path: Path, ids: str, *others: str) -> Iterator[pl.DataFrame]:
 
 
 def cut_to(path: Path, size: int, crc32: int) -> None:
-    """Cut a file back to the size it had; one that is shorter, or another, cannot be continued."""
+    """Truncate a file to the size it had; raise if it is shorter or has another checksum."""
     have = path.stat().st_size if path.exists() else 0
     if have < size:
         raise InputError(f"{path} is shorter than before: it cannot be resumed, start again without resume")
@@ -339,14 +339,14 @@ def cut_to(path: Path, size: int, crc32: int) -> None:
     with path.open("r+b") as file:
         file.truncate(size)
         found = 0
-        while data := file.read(READ):
+        while data := file.read(CHUNK):
             found = zlib.crc32(data, found)
     if found != crc32:
         raise InputError(f"{path} is damaged (its checksum does not match): start again without resume")
 
 
 def _leading(hashes: NDArray[np.uint64], skip: int, bits: int) -> NDArray[np.uint16]:
-    """Return the bits behind the first `skip` ones, as a number, [n]."""
+    """Return the `bits` bits after the first `skip` bits as a number, [n]."""
     if not bits:
         return np.zeros(len(hashes), np.uint16)
     return ((hashes << np.uint64(skip)) >> np.uint64(64 - bits)).astype(np.uint16)
