@@ -44,14 +44,15 @@ def alike(vector: Vector) -> Vector:
     return np.empty(len(vector)) if isinstance(vector, np.ndarray) else vector.alike()
 
 
-def pieces(n: int, size: int = PIECE, start: int = 0) -> Iterator[slice]:
-    """Yield the slices, of `size` items each, in which items from `start` to n are worked on.
+def pieces(n: int, size: int | None = None, start: int = 0) -> Iterator[slice]:
+    """Yield the slices, of `size` items each (`PIECE` by default), in which items from `start` to n are worked on.
 
     >>> list(pieces(5, 2))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
-    for first in range(start, n, size):
-        yield slice(first, min(first + size, n))
+    step = PIECE if size is None else size
+    for first in range(start, n, step):
+        yield slice(first, min(first + step, n))
 
 
 def put(out: Vector, make: Make, *of: Vector, times: Vector | None = None) -> float:
