@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import quorate as qr
 from full_disk import fill_disk
-from quorate.engines import checkpoint, memory, registry, stream
+from quorate.engines import checkpoint, memory, registry, shard_reader
 from quorate.engines import disk as disk_session
 from quorate.engines.disk import DiskEngine
 from quorate.engines.local import LocalEngine
@@ -149,7 +149,7 @@ def test_a_start_and_abstentions(tmp_path):
 def test_shards_are_worked_on_together(tmp_path):
     votes = qr.simulate(tasks=300, workers=9, labels=4, votes_per_task=(1, 6), seed=6).votes
     encoded = encode(votes, tmp_path / "v", plan=Plan(shard_votes=40))
-    apart = stream.ShardFiles.of(encoded)
+    apart = shard_reader.ShardFiles.of(encoded)
     together = apart.merged(100, 10**9)
     assert [t.start for t, _ in together.cuts] == [0, *(t.stop for t, _ in together.cuts[:-1])]
     assert together.n_votes == apart.n_votes == len(votes)
@@ -170,7 +170,7 @@ def test_figures_of_tasks_are_kept_on_disk():
 def test_many_labels_need_wider_files():
     for k in (255, 256, 257, 70_000):
         votes = qr.read([(t, f"w{t % 3}", t % k) for t in range(300)], labels=list(range(k)))
-        path = stream.LabelFile(None, k)
+        path = shard_reader.LabelFile(None, k)
         assert np.iinfo(path.dtype).max >= k - 1
         if k < 300:
             same(fitted(votes, "mv", SMALL), fitted(votes, "mv", LocalEngine()))
@@ -492,7 +492,7 @@ def test_a_full_disk_is_said_in_one_line(tmp_path, monkeypatch, fail_at):
     from quorate.io.folder import arrays
 
     votes = qr.read(qr.simulate(tasks=200, workers=15, seed=7).votes)
-    fill_disk(monkeypatch, fail_at, arrays, stream)
+    fill_disk(monkeypatch, fail_at, arrays, shard_reader)
     with pytest.raises(qr.QuorateError, match="cannot write .*: No space left on device") as said:
         fitted(votes, "fds", replace(SMALL, shard_votes=200))
     assert "\n" not in str(said.value)

@@ -17,7 +17,7 @@ from full_disk import fill_disk
 from quorate.data import vectors
 from quorate.data.vocabulary import Vocabulary
 from quorate.data.votes import Gold
-from quorate.engines import glad, glad_disk, local, memory, registry, stream, vector_files
+from quorate.engines import glad, glad_disk, local, memory, registry, shard_reader, vector_files
 from quorate.engines.base import GladModel
 from quorate.engines.disk import DiskEngine
 from quorate.engines.local import LocalEngine
@@ -83,7 +83,7 @@ def test_every_option_and_every_figure(tmp_path, monkeypatch, settings, options)
         options = options | {"gold": crowd.truth.head(options["gold"])}
     there = fitted(crowd.votes, "cpu", settings=settings, **options)
     monkeypatch.setattr(vectors, "PIECE", 50)  # nothing here is longer than a piece else
-    monkeypatch.setattr(glad, "CELLS", 120)
+    monkeypatch.setattr(glad, "MAX_POSTERIOR_CELLS", 120)
     encode(crowd.votes, tmp_path / "v", plan=Plan(shard_votes=100))
     here = fitted(tmp_path / "v", replace(resolve("disk", 2), batch_votes=0), settings=settings, **options)
     assert here.is_on_disk
@@ -116,7 +116,7 @@ def test_threads_do_not_change_a_bit(tmp_path):
 def test_shards_are_divided_where_they_are_too_large(tmp_path):
     votes = qr.simulate(tasks=300, workers=9, labels=4, votes_per_task=(1, 6), seed=6).votes
     encoded = encode(votes, tmp_path / "v", plan=Plan(shard_votes=400))
-    files = replace(stream.ShardFiles.of(encoded), weight=(40, 90))
+    files = replace(shard_reader.ShardFiles.of(encoded), weight=(40, 90))
     small = files.divided(5000)
     assert small.shard_bytes() <= 5500
     assert files.shard_bytes() > 10_000
@@ -194,7 +194,7 @@ def test_memory_stays_bounded(tmp_path):
 def test_shards_are_cut_to_what_tables_leave():
     votes = qr.read(qr.simulate(tasks=80_000, workers=20, seed=1).votes)
     for size, least in ((10**9, 1), (310 * 10**6, 3)):  # 300 million go before any vote
-        files = resolve("disk", 2, memory=size).load(votes, seed=0, ties="hash").glad()._shelf._lent.stream._files
+        files = resolve("disk", 2, memory=size).load(votes, seed=0, ties="hash").glad()._store._reader._files
         assert len(files.cuts) >= least
         assert files.shard_bytes() + 300 * 10**6 < size
     with pytest.raises(qr.QuorateError, match="but 286.1 MiB are allowed"):
@@ -284,7 +284,7 @@ def test_a_vector_that_is_gone_is_not_resumed_from(tmp_path):
 @pytest.mark.parametrize("fail_at", [1, 5, 20, 30, 45, 200, 600])
 def test_a_full_disk_is_said_in_one_line(monkeypatch, fail_at):
     votes = qr.read(qr.simulate(tasks=200, workers=15, seed=7).votes)
-    fill_disk(monkeypatch, fail_at, arrays, stream, vector_files, glad_disk)
+    fill_disk(monkeypatch, fail_at, arrays, shard_reader, vector_files, glad_disk)
     with pytest.raises(qr.QuorateError, match="cannot write .*: No space left on device") as said:
         fitted(votes, replace(SMALL, shard_votes=200))
     assert "\n" not in str(said.value)

@@ -8,7 +8,7 @@ import pytest
 
 import quorate as qr
 from quorate.engines.registry import resolve
-from quorate.engines.shard import FEW
+from quorate.engines.shard import MAX_FINE_VOTES
 from quorate.kernels.cpu import compiled
 from quorate.models.base import MODELS
 
@@ -44,7 +44,7 @@ def written(votes, model, engine, folder, *, likelihoods=True):
 @pytest.mark.skipif(compiled() is None, reason="no compiled core")
 @pytest.mark.parametrize("model", SOFT)
 def test_any_number_of_threads_writes_the_same_bytes(votes, model, tmp_path):
-    assert len(votes) > max(3 * (1 << 16), FEW)  # several shards to be shared out
+    assert len(votes) > max(3 * (1 << 16), MAX_FINE_VOTES)  # several shards to be shared out
     first = written(votes, model, resolve("cpu", 1), tmp_path)
     for threads in (2, 3, 8):
         assert written(votes, model, resolve("cpu", threads), tmp_path) == first

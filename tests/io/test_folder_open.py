@@ -342,7 +342,7 @@ def test_hashes_may_collide(tmp_path, monkeypatch):
 
     for module in (mapped, partition):
         monkeypatch.setattr(module, "hash_ids", lambda ids: np.full(len(ids), 5, np.uint64))
-    monkeypatch.setattr(mapped, "BLOCK", 4)
+    monkeypatch.setattr(mapped, "CHUNK", 4)
     names = [f"t{n}" for n in range(10)]
     votes = encode([(name, "w", "x") for name in names], tmp_path / "v", plan=Plan(bits=0))
     assert [votes.tasks[code] for code in votes.tasks.codes(names).tolist()] == names

@@ -52,12 +52,12 @@ def frame_of(spark):
     """frame_of(source): any table of votes as a Spark frame."""
     import polars as pl
 
-    from quorate.spark.session import spread
+    from quorate.spark.session import to_spark
 
     def make(source, **schema):
         frame = (
             source if isinstance(source, pl.DataFrame) else pl.DataFrame(source, schema=["task", "worker", "label"], orient="row")
         )
-        return spread(frame, spark)
+        return to_spark(frame, spark)
 
     return make

@@ -13,9 +13,20 @@ from quorate.engines.registry import resolve
 from quorate.engines.shard import Units, class_totals
 from quorate.models.confusion import Beliefs, ConfusionRecipe
 from quorate.models.population import lent, moments, population
-from quorate.spark.blocks import Ask, Block, Receive, number
-from quorate.spark.executor import Ends, Setting
-from quorate.spark.messages import Begin, Pass, WidePacking, WidePart, at_block, from_block, from_part
+from quorate.spark.blocks import (
+    BlockPanel,
+    Receive,
+    RoutedPacking,
+    RoutedPart,
+    RoutedStart,
+    RoutedStep,
+    RowRequest,
+    at_block,
+    from_block,
+    from_part,
+    number_rows,
+)
+from quorate.spark.executor import FitSettings, TaskSums
 
 LABELS = ["a", "b", "c"]
 
@@ -23,7 +34,7 @@ LABELS = ["a", "b", "c"]
 RECIPE = ConfusionRecipe(qr.FastDawidSkene(smoothing=0.1), Beliefs(0.1))
 
 
-class Post:
+class Mailbox:
     """Delivers mail between parts and blocks of votes, as Spark would."""
 
     def __init__(self, votes, n_parts, n_blocks):
@@ -31,19 +42,19 @@ class Post:
         panel = Panel(
             worker_ptr=np.zeros(1, np.int64), row_label=np.zeros(0, np.int32), workers=nobody, labels=Vocabulary.of(LABELS)
         )
-        packing = WidePacking(panel, "all", False, n_blocks)
+        packing = RoutedPacking(panel, "all", False, n_blocks)
         frame = pl.DataFrame(votes, schema=["task", "worker", "label"], orient="row")
-        self.setting = Setting(np.zeros(0, np.int32), panel.labels, 0, "hash", False, None, Units.of(len(votes)))
-        self.parts, asks = {}, {block: [] for block in range(n_blocks)}
+        self.settings = FitSettings(np.zeros(0, np.int32), panel.labels, 0, "hash", False, None, Units.of(len(votes)))
+        self.parts, requests = {}, {block: [] for block in range(n_blocks)}
         for part in range(n_parts):
             mine = frame.filter(pl.col("task").hash(1) % n_parts == part)
             line = packing._packed(iter([mine]))
             slices = np.frombuffer(line["slices"], np.int64)
-            self.parts[part] = WidePart(line["part"], slices)
-            rows = pl.read_ipc(line["asks"])
+            self.parts[part] = RoutedPart(line["part"], slices)
+            rows = pl.read_ipc(line["requests"])
             for block in range(n_blocks):
-                asks[block].append(Ask(part, rows[int(slices[block]) : int(slices[block + 1])]))
-        self.named = {block: number(reversed(some), panel.labels) for block, some in asks.items()}
+                requests[block].append(RowRequest(part, rows[int(slices[block]) : int(slices[block + 1])]))
+        self.named = {block: number_rows(reversed(some), panel.labels) for block, some in requests.items()}
         self.states = {}
 
     def run(self, work, receive):
@@ -55,7 +66,7 @@ class Post:
         for block, state in self.states.items():
             to_blocks[block].append((block, state))
         for items in to_parts.values():
-            for block, mail in from_part(self.setting, work, reversed(items)):
+            for block, mail in from_part(self.settings, work, reversed(items)):
                 to_blocks[block].append((block, mail))
         self.states = dict(one for items in to_blocks.values() for one in at_block(receive, reversed(items)))
         return [state.summary for state in self.states.values()]
@@ -78,12 +89,12 @@ VOTES = st.lists(
 @settings(max_examples=40, deadline=None)
 @given(VOTES, st.integers(1, 3), st.integers(1, 4), st.booleans())
 def test_passes_count_what_one_table_counts(votes, n_parts, n_blocks, hard):
-    post, near = Post(votes, n_parts, n_blocks), qr.read(votes, labels=LABELS)
+    post, near = Mailbox(votes, n_parts, n_blocks), qr.read(votes, labels=LABELS)
     session = resolve("reference").load(near, seed=0, ties="hash")
-    unit = None if hard else post.setting.units.unit
+    unit = None if hard else post.settings.units.unit
     sums = session.start(hard=hard)
-    told = post.run(Begin(hard), Receive(RECIPE, hard, delta=False, width=3, unit=unit))
-    delta = hard  # from the first pass on: hard counts of majority vote are gone on from
+    summaries = post.run(RoutedStart(hard), Receive(RECIPE, hard, delta=False, width=3, unit=unit))
+    delta = hard  # from the first pass on: hard counts of majority vote are continued from
     for _ in range(3):
         keys = [(near.workers[int(w)], LABELS[label]) for w, label in zip(near.row_worker(), near.row_label, strict=True)]
         found = post.counts()
@@ -92,18 +103,18 @@ def test_passes_count_what_one_table_counts(votes, n_parts, n_blocks, hard):
         assert np.allclose([found[key] for key in keys], counts, rtol=1e-12, atol=0 if hard else 1e-11)
         session.m_step(RECIPE, RECIPE.class_priors(sums.class_counts).priors)
         params = session.estimate().params
-        assert np.isclose(sum(t.penalty for t in told), params.penalty)
+        assert np.isclose(sum(t.penalty for t in summaries), params.penalty)
         classes = np.array(sums.class_counts)
         sums = session.e_step(hard=hard)
-        told = post.run(Pass(params.priors, True, hard, delta, True), Receive(RECIPE, hard, delta, width=3, unit=unit))
-        ends = Ends(*sum(t.ends for t in told))
+        summaries = post.run(RoutedStep(params.priors, True, hard, delta, True), Receive(RECIPE, hard, delta, width=3, unit=unit))
+        ends = TaskSums(*sum(t.sums for t in summaries))
         assert np.isclose(ends.log_likelihood, sums.log_likelihood)
         assert (ends.changed, ends.impossible) == (sums.changed, sums.impossible)
-        counted = sum(t.classes if hard else class_totals(t.classes, unit) for t in told) + (classes if delta else 0)
+        counted = sum(t.classes if hard else class_totals(t.classes, unit) for t in summaries) + (classes if delta else 0)
         assert np.allclose(counted, sums.class_counts)
         if hard:
             of_priors = (counted * np.where(counted > 0, params.log_prior, 0.0)).sum()
-            assert np.isclose(sum(t.classification for t in told) + of_priors, sums.classification)
+            assert np.isclose(sum(t.classification for t in summaries) + of_priors, sums.classification)
 
 
 def test_the_order_of_parts_does_not_matter_to_a_bit():
@@ -111,21 +122,23 @@ def test_the_order_of_parts_does_not_matter_to_a_bit():
     votes = [(f"t{rng.integers(40)}", f"w{rng.integers(9)}", LABELS[rng.integers(3)]) for _ in range(400)]
     seen = []
     for _ in range(2):
-        post = Post(votes, 5, 2)
-        post.run(Begin(False), Receive(RECIPE, False, delta=False, width=3))
+        post = Mailbox(votes, 5, 2)
+        post.run(RoutedStart(False), Receive(RECIPE, False, delta=False, width=3))
         if seen:
             post.parts = dict(reversed(post.parts.items()))
-        post.run(Pass(np.full(3, 1 / 3), True, False, False, True), Receive(RECIPE, False, delta=False, width=3, seen=True))
+        post.run(
+            RoutedStep(np.full(3, 1 / 3), True, False, False, True), Receive(RECIPE, False, delta=False, width=3, digest=True)
+        )
         seen.append(b"".join(state.counts.tobytes() + state.table.tobytes() for _, state in sorted(post.states.items())))
     assert seen[0] == seen[1]
 
 
-def test_a_block_that_nobody_asks():
-    named = number(
-        [Ask(0, pl.DataFrame(schema={"worker": pl.String, "label": pl.Int64, "votes": pl.Int64}))], Vocabulary.of(LABELS)
+def test_a_block_that_nobody_requests():
+    named = number_rows(
+        [RowRequest(0, pl.DataFrame(schema={"worker": pl.String, "label": pl.Int64, "votes": pl.Int64}))], Vocabulary.of(LABELS)
     )
     assert (named.block.n_workers, named.block.n_rows, named.block.routes) == (0, 0, {})
-    nobody = Block.nobody(Vocabulary.of(LABELS)).workers_here()
+    nobody = BlockPanel.empty(Vocabulary.of(LABELS)).worker_block()
     assert RECIPE.on(nobody)(np.zeros((0, 3)), None).table.shape == (0, 3)
     assert RECIPE.class_priors(np.array([2.0, 2.0, 0.0]))[0].tolist() == [0.5, 0.5, 0.0]
 

@@ -12,7 +12,7 @@ import quorate as qr
 from quorate.errors import InputError, MissingLabels, OptionError
 from quorate.spark import votes as spark_votes
 from quorate.spark.engine import SparkEngine
-from quorate.spark.session import gather, spread
+from quorate.spark.session import gather, to_spark
 from same_fit import assert_same, fit
 
 CROWD = qr.simulate(tasks=90, workers=12, labels=3, votes_per_task=4, seed=6)
@@ -108,7 +108,7 @@ def test_gold(spark, engine, frame_of):
     gold = {tasks[0]: "l0", tasks[1]: "l1", tasks[2]: "l1", "unknown": "l2"}
     near = fit(CROWD.votes, "ds", gold=gold, max_iter=3)
     table = pl.DataFrame({"task": list(gold), "gold": list(gold.values())})
-    for given in (gold, spread(pl.concat([table, table]), spark)):
+    for given in (gold, to_spark(pl.concat([table, table]), spark)):
         assert_same(fit(frame_of(CROWD.votes), "ds", gold=given, max_iter=3, engine=engine), near)
     for model in ("mv", "iwmv"):
         assert_same(fit(frame_of(CROWD.votes), model, gold=gold, engine=engine), fit(CROWD.votes, model, gold=gold))
@@ -117,7 +117,7 @@ def test_gold(spark, engine, frame_of):
 def test_gold_is_matched_by_text(spark, engine, frame_of):
     numbers = CROWD.votes.with_columns(pl.col("task").str.slice(1).cast(pl.Int64))
     gold = pl.DataFrame({"task": ["3", "7", "007", "x"], "label": ["l0", "l1", "l2", "l2"]})
-    far = fit(frame_of(numbers), "fds", gold=spread(gold, spark), engine=engine)
+    far = fit(frame_of(numbers), "fds", gold=to_spark(gold, spark), engine=engine)
     assert_same(far, fit(numbers, "fds", gold=gold))
     assert far.gold_without_votes == 2
 
@@ -125,8 +125,8 @@ def test_gold_is_matched_by_text(spark, engine, frame_of):
 def test_bad_gold(spark, engine, frame_of):
     votes, task = frame_of(CROWD.votes), CROWD.votes["task"][0]
     with pytest.raises(InputError, match=f"gold gives task '{task}' the label 'no', which is not among the labels"):
-        qr.aggregate(votes, gold=spread(pl.DataFrame({"task": [task], "label": ["no"]}), spark))
-    twice = spread(pl.DataFrame({"task": [task, task], "label": ["l0", "l1"]}), spark)
+        qr.aggregate(votes, gold=to_spark(pl.DataFrame({"task": [task], "label": ["no"]}), spark))
+    twice = to_spark(pl.DataFrame({"task": [task, task], "label": ["l0", "l1"]}), spark)
     with pytest.raises(InputError, match=r"more than one label \(l0, l1\): keep one per task|\(l1, l0\)"):
         qr.aggregate(votes, gold=twice, engine=engine)
 

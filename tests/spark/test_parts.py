@@ -18,13 +18,13 @@ from quorate.io.answers import gold_codes, read_gold
 from quorate.kernels import reference
 from quorate.models.confusion import ConfusionRecipe
 from quorate.spark import executor as spark_pass
-from quorate.spark.executor import Ends, Scores, Setting, Start, Step, Verdict, run
-from quorate.spark.packing import CHANGED, LINE, Packing, Part, lines
+from quorate.spark.executor import Decision, FitSettings, Scores, Start, Step, TaskSums, run
+from quorate.spark.layout import CHANGED, LINE, Packing, Part, lines
 from strategies import crowds
 
 
 @dataclass
-class Kept:
+class Broadcast:
     """What a broadcast is to an executor."""
 
     value: Any
@@ -38,7 +38,9 @@ class Parts:
         codes = None if gold is None else gold_codes(gold, votes.tasks)
         self.lines = list(lines(votes, pieces, codes))
         tie_weights = np.bincount(votes.row_label, votes.votes_per_row(), minlength=votes.n_labels) if ties == "prior" else None
-        self.setting = Kept(Setting(votes.row_label, votes.labels, 0, ties, gold is not None, tie_weights, Units.of(len(votes))))
+        self.settings = Broadcast(
+            FitSettings(votes.row_label, votes.labels, 0, ties, gold is not None, tie_weights, Units.of(len(votes)))
+        )
         self.session = resolve("cpu", 1).load(votes, seed=0, ties=ties, gold=gold)
 
     def sum(self, work):
@@ -69,8 +71,8 @@ def test_parts_sum_to_the_whole(kernels, data, votes, ties, with_gold):
     with pytest.MonkeyPatch.context() as patch:
         if kernels == "reference":
             patch.setattr(spark_pass, "fastest", lambda: reference)
-            patch.setattr(spark_pass, "PIECE", 3)
-            patch.setattr(spark_pass, "CELLS", 9)
+            patch.setattr(spark_pass, "REFERENCE_VOTES", 3)
+            patch.setattr(spark_pass, "DECISION_CELLS", 9)
         _compare(parts)
 
 
@@ -81,60 +83,60 @@ def counts_of(session):
 def _compare(parts):
     votes, session = parts.votes, parts.session
     sums, recipe = session.start(hard=True), ConfusionRecipe(qr.DawidSkene())
-    tally = parts.dense(parts.sum(Start(parts.setting, hard=True)), np.int64)
+    tally = parts.dense(parts.sum(Start(parts.settings, hard=True)), np.int64)
     assert np.array_equal(tally[0], counts_of(session))
-    before, is_hard = "heads", True
+    before, is_hard = "votes", True
     for hard in (True, True, False, False, True):
         session.m_step(recipe, recipe.class_priors(sums.class_counts)[0])
         params = session.estimate().params
-        now = Kept(Scores(params.priors, params.table, params.uses_prior))
+        now = Broadcast(Scores(params.priors, params.table, params.uses_prior))
         sums = session.e_step(hard=hard)
-        counted = parts.sum(Step(parts.setting, before, now, hard, False, True))
-        ends = Ends(*counted.sums)
+        counted = parts.sum(Step(parts.settings, before, now, hard, False, True))
+        ends = TaskSums(*counted.sums)
         assert (ends.changed, ends.impossible) == (sums.changed, sums.impossible)
         assert np.isclose(ends.log_likelihood, sums.log_likelihood, rtol=1e-12)
         counts, classes = parts.dense(counted, np.int64 if hard else np.float64)
         near = 0 if hard else 1e-11  # soft shares are counted in units, and few votes in one process without rounding
         if not hard:
-            unit = parts.setting.value.units.unit
+            unit = parts.settings.value.units.unit
             counts, classes = from_coarse(counts, unit), class_totals(classes, unit)
         np.testing.assert_allclose(counts, counts_of(session), rtol=0, atol=near)
         np.testing.assert_allclose(classes, sums.class_counts, rtol=0, atol=near)
         if hard and is_hard:  # what changed, added to what was, is what is
-            delta = parts.sum(Step(parts.setting, before, now, True, True, False))
+            delta = parts.sum(Step(parts.settings, before, now, True, True, False))
             assert np.array_equal(parts.dense(delta, np.int64, tally)[0], counts)
             assert len(delta.rows) == 0 or ends.changed
         before, tally, is_hard = now, (counts, classes), hard
 
     outcome = session.finish()
-    verdict = Verdict(parts.setting, "scores", before)
-    _decide(parts, verdict, outcome, session.posterior())
+    decision = Decision(parts.settings, "scores", before)
+    _decide(parts, decision, outcome, session.posterior())
     told = np.zeros((votes.n_rows, 2))
-    counted = parts.sum(verdict)
+    counted = parts.sum(decision)
     told[counted.rows] = counted.lines
     np.testing.assert_allclose(told[:, 0], outcome.right, atol=1e-11)
     session.recount(outcome.labels)
     assert np.array_equal(told[:, 1], counts_of(session)[np.arange(votes.n_rows), votes.row_label])
 
-    verdict = Verdict(parts.setting, "heads")
+    decision = Decision(parts.settings, "votes")
     outcome = session.majority()
-    _decide(parts, verdict, outcome, session.posterior())
-    assert np.array_equal(parts.dense(parts.sum(verdict), np.int64)[0], counts_of(session))
+    _decide(parts, decision, outcome, session.posterior())
+    assert np.array_equal(parts.dense(parts.sum(decision), np.int64)[0], counts_of(session))
 
     table = np.zeros((votes.n_rows, votes.n_labels))
     table[np.arange(votes.n_rows), votes.row_label] = np.linspace(-1, 2, votes.n_rows)
     params = Parameters(params.priors, table, np.zeros((0, votes.n_labels)), uses_prior=False)
-    verdict = Verdict(parts.setting, "weights", Kept(Scores(params.priors, table, False)))
+    decision = Decision(parts.settings, "weights", Broadcast(Scores(params.priors, table, False)))
     session.adopt(lambda _: params, params.priors)
     outcome = session.weighted_majority()
-    _decide(parts, verdict, outcome, session.posterior())
-    assert np.array_equal(parts.dense(parts.sum(verdict), np.int64)[0], counts_of(session))
+    _decide(parts, decision, outcome, session.posterior())
+    assert np.array_equal(parts.dense(parts.sum(decision), np.int64)[0], counts_of(session))
 
 
-def _decide(parts, verdict, outcome, posterior):
-    """What a verdict tells of tasks is what the session does."""
+def _decide(parts, decision, outcome, posterior):
+    """What a decision tells of tasks is what the session does."""
     votes, here = parts.votes, [(Part.unpack(one["part"]), one["ids"]) for one in parts.lines]
-    labels = pl.concat([frame for part in here for frame in verdict.labels(*part)]).sort("task")
+    labels = pl.concat([frame for part in here for frame in decision.labels(*part)]).sort("task")
     order = np.argsort(votes.tasks.texts())
     assert labels["task"].to_list() == [votes.tasks[int(n)] for n in order]
     assert labels["label"].to_list() == [votes.labels[int(c)] for c in outcome.labels[order]]
@@ -142,9 +144,9 @@ def _decide(parts, verdict, outcome, posterior):
     assert labels["votes"].to_list() == np.diff(votes.task_ptr)[order].tolist()
     np.testing.assert_allclose(labels["confidence"], outcome.confidence[order], atol=1e-12)
     names = votes.labels.texts()
-    found = [frame for part in here for frame in verdict.probabilities(*part, names)]
+    found = [frame for part in here for frame in decision.probabilities(*part, names)]
     np.testing.assert_allclose(pl.concat(found).sort("task").select(names).to_numpy(), posterior[order], atol=1e-12)
-    ends = Ends(*parts.sum(verdict).sums)
+    ends = TaskSums(*parts.sum(decision).sums)
     assert ends.ties == outcome.tie.sum()
     assert np.isclose(ends.confidence, outcome.confidence.sum())
     assert np.isclose(ends.log_likelihood, outcome.log_likelihood, rtol=1e-12, equal_nan=True)

@@ -34,7 +34,7 @@ def no_spark():
     """What goes to Spark and what comes from it are polars frames."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("quorate.spark.stream.gather", lambda batch: batch.frame)
-        patch.setattr("quorate.spark.stream.spread", lambda frame, _: frame)
+        patch.setattr("quorate.spark.stream.to_spark", lambda frame, _: frame)
         yield
 
 

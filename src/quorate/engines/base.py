@@ -297,11 +297,11 @@ class GladPasses(Protocol):
         """Return T_qc, [tasks, K]: at once, or piece by piece."""
         ...
 
-    def resume(self) -> tuple[Checkpoint, Vector] | None:
+    def restore(self) -> tuple[Checkpoint, Vector] | None:
         """Return where this fit was interrupted, and the abilities it had then; None where it was not."""
         ...
 
-    def note(self, point: Checkpoint, x: Vector) -> None:
+    def checkpoint(self, point: Checkpoint, x: Vector) -> None:
         """Store a point to resume from, with the abilities as they are now."""
         ...
 

@@ -14,34 +14,32 @@ from numpy.typing import DTypeLike, NDArray
 
 from quorate.data.bounds import require_below
 from quorate.data.fit import TraceRow
+from quorate.data.vectors import pieces
 from quorate.engines.base import Checkpoint
 from quorate.engines.shard import Tally
 from quorate.errors import InputError, QuorateError, shown
 from quorate.io import container
-from quorate.io.folder.arrays import read_at
+from quorate.io.folder.arrays import read_at, sync
 
 KIND: Final = "checkpoint"
 VERSION: Final = 1
 NAME: Final = "checkpoint.quorate"
 CHUNK: Final = 1 << 20  # bytes of a file checked at once
-MAX_FILES: Final = 1000  # files of one kind beside a checkpoint; no fit has as many
+MAX_FILES: Final = 1000  # numbers of files are below it
 
 
 @dataclass(frozen=True, eq=False)
-class Stored:
-    """Where a fit was interrupted, its counts, and the file of labels (glad: of abilities) that belongs to this point."""
+class StoredFit:
+    """A checkpoint: the state of the loop, the counts, and the file of labels (glad: of abilities) that belongs to it."""
 
     point: Checkpoint
-    tally: Tally | None  # glad has none: they follow from the file
+    tally: Tally | None  # None for glad, whose counts follow from the file
     file: int  # its number
     crc32: int  # of its content
 
 
-def save(folder: Path, stored: Stored, path: Path) -> None:
-    """Store a point and which file, at `path`, belongs to it; a reader finds the old checkpoint or the new one.
-
-    The file is on the disk before the checkpoint that names it.
-    """
+def save(folder: Path, stored: StoredFit, path: Path) -> None:
+    """Store a checkpoint atomically, after the file at `path` that belongs to it is on disk."""
     point = stored.point
     meta = {
         "trace": [asdict(row) for row in point.trace],
@@ -58,8 +56,8 @@ def save(folder: Path, stored: Stored, path: Path) -> None:
     sync(folder)
 
 
-def load(folder: Path) -> Stored | None:
-    """Return the checkpoint of a folder; None where there is none, an error where it is damaged or not valid."""
+def load(folder: Path) -> StoredFit | None:
+    """Return the checkpoint of a folder; None where there is none; raise if it is damaged or not valid."""
     path = folder / NAME
     if not os.path.lexists(path):
         return None
@@ -82,11 +80,11 @@ def load(folder: Path) -> Stored | None:
         meta["hard"],
         tuple(bytes.fromhex(one) for one in meta["seen"]),
     )
-    return Stored(point, tally, meta["labels"], meta["crc32"])
+    return StoredFit(point, tally, meta["labels"], meta["crc32"])
 
 
-def check_counts(stored: Stored, n_tasks: int, votes_per_row: NDArray[np.int64], n_labels: int) -> None:
-    """Raise unless the counts of a checkpoint are those of these very votes."""
+def check_counts(stored: StoredFit, n_tasks: int, votes_per_row: NDArray[np.int64], n_labels: int) -> None:
+    """Raise unless the counts of a checkpoint match these votes."""
     if stored.point.shares.shape != (n_labels,):
         raise InputError(f"the checkpoint has priors of {stored.point.shares.shape} labels, not {n_labels}")
     if stored.tally is None:
@@ -94,14 +92,14 @@ def check_counts(stored: Stored, n_tasks: int, votes_per_row: NDArray[np.int64],
     counts, class_counts = stored.tally
     if counts.shape != (len(votes_per_row), n_labels) or class_counts.shape != (n_labels,):
         raise InputError(f"the checkpoint has counts of the shape {counts.shape}, not {(len(votes_per_row), n_labels)}")
-    near = 0.0 if counts.dtype.kind == "i" else 1e-6  # whole numbers are counted exactly
-    fine = np.allclose(counts.sum(axis=1), votes_per_row, rtol=near, atol=near)
-    if not fine or not np.isclose(class_counts.sum(), n_tasks, rtol=near, atol=near):
+    tolerance = 0.0 if counts.dtype.kind == "i" else 1e-6  # whole numbers are counted exactly
+    fine = np.allclose(counts.sum(axis=1), votes_per_row, rtol=tolerance, atol=tolerance)
+    if not fine or not np.isclose(class_counts.sum(), n_tasks, rtol=tolerance, atol=tolerance):
         raise InputError("the counts of the checkpoint belong to other votes")
 
 
 def check_file(path: Path, dtype: DTypeLike, length: int, crc32: int, bound: int | None = None) -> None:
-    """Raise unless a file holds what its checkpoint says: so many items, this CRC-32, and no item beyond the bound.
+    """Raise unless a file has the length and CRC-32 of its checkpoint, and every item is below the bound.
 
     Without a bound the items must be finite numbers.
     """
@@ -114,10 +112,10 @@ def check_file(path: Path, dtype: DTypeLike, length: int, crc32: int, bound: int
         size = os.fstat(descriptor).st_size
         if size != length * item.itemsize:
             raise InputError(f"{path} is damaged: it has {size} bytes, not {length * item.itemsize}")
-        found, step = 0, CHUNK // item.itemsize
-        for at in range(0, length, step):
-            some = np.empty(min(step, length - at), item)
-            read_at(descriptor, at * item.itemsize, some, path)
+        found = 0
+        for cut in pieces(length, CHUNK // item.itemsize):
+            some = np.empty(cut.stop - cut.start, item)
+            read_at(descriptor, cut.start * item.itemsize, some, path)
             found = zlib.crc32(some.view(np.uint8).data, found)
             if bound is not None:
                 require_below(str(path), some, bound)
@@ -129,17 +127,8 @@ def check_file(path: Path, dtype: DTypeLike, length: int, crc32: int, bound: int
         raise InputError(f"{path} is damaged (its checksum does not match)")
 
 
-def sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _fault(meta: Any, arrays: Mapping[str, NDArray[Any]]) -> str | None:
-    """Return what is wrong with the content of a checkpoint whose checksum is right; None where nothing is."""
+    """Return the fault in the content of a checkpoint whose checksum is right; None where there is none."""
     if isinstance(meta, dict) and "crc32" not in meta:
         return "it was written by an earlier version, without a checksum of the file beside it"
     if not isinstance(meta, dict) or meta.keys() != {"trace", "hard", "seen", "labels", "crc32"}:

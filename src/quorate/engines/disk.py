@@ -1,4 +1,4 @@
-"""The engine for votes that do not fit in memory: each pass reads all shards, and leaves the labels in a file."""
+"""The engine for votes that do not fit in memory: each pass reads all shards, and writes the labels to a file."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from quorate.data.memory import memory_of
 from quorate.data.votes import Gold, Panel, Votes
 from quorate.engines import checkpoint
 from quorate.engines.base import Checkpoint, Report
-from quorate.engines.checkpoint import Stored
-from quorate.engines.glad import Glad, Place
-from quorate.engines.glad_disk import LEAST_ROOM, PER_TASK, PER_VOTE, DiskShelf, Lent
+from quorate.engines.checkpoint import StoredFit
+from quorate.engines.glad import Glad, GladRules
+from quorate.engines.glad_disk import BYTES_PER_TASK, BYTES_PER_VOTE, MIN_SHARD_BYTES, GladDiskStore
 from quorate.engines.memory import require_on_disk, room_for_shards
 from quorate.engines.session import LocalSession, digest
-from quorate.engines.shard import Rules, Shard, Tally, cuts, hashes, units_of
-from quorate.engines.stream import LabelFile, ShardFiles, Stream
+from quorate.engines.shard import PassRules, Shard, Tally, cuts, hashes
+from quorate.engines.shard_reader import LabelFile, ShardFiles, ShardReader
 from quorate.engines.vector_files import VectorFiles
 from quorate.errors import NOT_PICKLED, DamagedCheckpoint, InputError, QuorateError
-from quorate.io.answers import gold_codes, read_gold
+from quorate.io.answers import gold_codes
 from quorate.io.files import Wanted, votes_in
 from quorate.io.folder.arrays import ArrayFile, mapped, writing
 from quorate.io.folder.build import encode_to
@@ -45,43 +45,45 @@ from quorate.kernels.cpu import compiled
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
-MAX_COPY: Final = 1 << 26  # bytes of counts that are copied, so that the next pass need not wait for a checkpoint
+MAX_COPY: Final = 1 << 26  # bytes of counts: smaller ones are copied, so that the next pass does not wait for the checkpoint
 
 
 @dataclass(frozen=True)
-class Workplace:
-    """What an engine lends to its sessions."""
+class Workspace:
+    """The settings that an engine passes to its sessions."""
 
     kernels: ModuleType
     threads: int
     folder: Path
-    keeper: object  # what removes the folder when nobody needs it any more; None where it is the caller's
-    resume: bool  # whether a fit goes on from what an earlier one has left there
+    keeper: object  # removes the folder when it is no longer used; None where the folder is the caller's
+    resume: bool  # whether a fit resumes from a checkpoint in the folder
     report: Report | None
     glad_kernels: ModuleType
-    batch: tuple[int, int]  # votes, and bytes, of shards that are worked on together
+    batch: tuple[int, int]  # votes, and bytes, of the shards of one kernel call
     limit: int | None  # bytes of memory
 
 
 class DiskStore:
-    """Votes on disk, and the current label of every task in a file that every pass writes anew."""
+    """Votes on disk, and the current label of every task in a file; every pass writes a new one."""
 
-    def __init__(self, place: Workplace, votes: Votes, files: ShardFiles, rules: Rules, *, seed: int, gold: Gold | None) -> None:
+    def __init__(
+        self, workspace: Workspace, votes: Votes, files: ShardFiles, seed: int, rules: PassRules, gold: Gold | None
+    ) -> None:
         self.votes = votes
         self.gold = None if gold is None else gold_codes(gold, votes.tasks)
         self._given = None if gold is None else (gold.tasks, gold.labels)
-        self._place = place
+        self._workspace = workspace
         self._apart = files
-        self._files = files.merged(*place.batch)
-        require_on_disk(votes, self._files.shard_bytes(), place.threads, place.limit)
+        self._files = files.merged(*workspace.batch)
+        require_on_disk(votes, self._files.shard_bytes(), workspace.threads, workspace.limit)
         self._rules = rules
         self._seed = seed
-        self._stream = Stream(self._files, place.kernels, seed)
+        self._reader = ShardReader(self._files, workspace.kernels, seed)
         self._folder: Path | None = None  # of this fit
-        self._interrupted: Stored | None = None
-        self._labels: int | None = None  # which file has the current labels; None: every task has label 0
+        self._interrupted: StoredFit | None = None
+        self._labels: int | None = None  # number of the file of the current labels; None: every task has label 0
         self._crc32 = 0  # of that file
-        self._noted: int | None = None  # which one belongs to the checkpoint on the disk, and must stay
+        self._stored_number: int | None = None  # number of the file of the checkpoint on disk, which must stay
         self._saving: tuple[Future[None], int] | None = None  # the checkpoint being written, and its file of labels
         self._outputs = 0
 
@@ -89,25 +91,25 @@ class DiskStore:
         raise QuorateError(NOT_PICKLED)
 
     def identify(self, settings: Mapping[str, Any]) -> None:
-        """Take what tells this fit from others; one that can be resumed has a folder of that name."""
-        if self._place.keeper is not None:
+        """Take the settings that identify this fit; one that can be resumed has a folder named after them."""
+        if self._workspace.keeper is not None:
             return
         votes = self.votes
         of_votes = votes.identity if isinstance(votes, EncodedVotes) and votes.is_stored else digest(votes)
-        self._folder = self._place.folder / f"run-{digest((dict(settings), self._given, of_votes))}"
+        self._folder = self._workspace.folder / f"run-{digest((dict(settings), self._given, of_votes))}"
         with writing(self._folder):
-            if not self._place.resume:
+            if not self._workspace.resume:
                 shutil.rmtree(self._folder, ignore_errors=True)
             self._folder.mkdir(exist_ok=True)
         weakref.finalize(self, os.close, lock(self._folder))
         self._load_checkpoint(self._folder)
 
     def restore(self) -> tuple[Checkpoint, Tally] | None:
-        """Return where this fit was interrupted with its counts, and take up the labels; None where it was not."""
+        """Return where this fit was interrupted and its counts, and take its labels; None where it was not."""
         found = self._restored(of_counts=True)
         if found is None or found.tally is None:
             return None
-        self._labels, self._interrupted = self._noted, None
+        self._labels, self._interrupted = self._stored_number, None
         return found.point, found.tally
 
     def checkpoint(self, point: Checkpoint, tally: Tally) -> None:
@@ -115,14 +117,14 @@ class DiskStore:
 
         The next pass may begin before the checkpoint is on the disk: see `_saved`.
         """
-        if self._place.keeper is not None or self._folder is None or self._labels is None:
+        if self._workspace.keeper is not None or self._folder is None or self._labels is None:
             return
         small = tally[0].nbytes <= MAX_COPY
         if small:  # the next pass changes the counts
             tally = tally[0].copy(), tally[1].copy()
             point = replace(point, class_counts=tally[1])
         saving = ThreadPoolExecutor(1)
-        stored = Stored(point, tally, self._labels, self._crc32)
+        stored = StoredFit(point, tally, self._labels, self._crc32)
         path = self._label_file(self._labels).path
         self._saving = saving.submit(checkpoint.save, self._folder, stored, path), self._labels
         saving.shutdown(wait=not small)
@@ -136,10 +138,10 @@ class DiskStore:
             self._saving = None
             with writing(self._own_folder()):
                 saving.result()
-            self._noted = labels
+            self._stored_number = labels
 
     def _load_checkpoint(self, folder: Path) -> None:
-        """Take the checkpoint of an earlier run, every byte of it checked; one that is damaged is not used, with a warning."""
+        """Load the checkpoint of an earlier run and check every byte; warn if it is damaged, and do not use it."""
         votes = self.votes
         try:
             found = checkpoint.load(folder)
@@ -155,22 +157,22 @@ class DiskStore:
         except InputError as error:
             _warn(error)
             return
-        self._interrupted, self._noted = found, found.file
+        self._interrupted, self._stored_number = found, found.file
 
-    def _restored(self, *, of_counts: bool) -> Stored | None:
-        """Return the checkpoint of an earlier run, unless it is of another kind of model; None where there is none."""
+    def _restored(self, *, of_counts: bool) -> StoredFit | None:
+        """Return the checkpoint of an earlier run; None where there is none, or one of another kind of model."""
         if self._interrupted is not None and (self._interrupted.tally is not None) != of_counts:
             _warn(f"the checkpoint in {self._folder} belongs to another model")
-            self._interrupted = self._noted = None
+            self._interrupted = self._stored_number = None
         return self._interrupted
 
     def relabel(self, what: str, act: Callable[[slice, Shard], T]) -> list[T]:
-        """Return what an act says of each shard; the labels it leaves are the current ones from then on.
+        """Return the results of an act on each shard; the labels that it leaves become the current ones.
 
-        They go to a file that is neither the current one, of which a checkpoint may just be written, nor that of the
-        checkpoint on the disk.
+        They are written to a third file: the current one may be part of a checkpoint that is being written, another one
+        is part of the checkpoint on disk.
         """
-        other = next(n for n in range(3) if n not in (self._labels, self._noted))
+        other = next(n for n in range(3) if n not in (self._labels, self._stored_number))
         there, said, crc32 = self._label_file(other), [], 0
         with writing(there.path):
             there.path.unlink(missing_ok=True)
@@ -182,7 +184,7 @@ class DiskStore:
         return said
 
     def decide(self, what: str, act: Callable[..., T]) -> tuple[list[T], tuple[NDArray[Any], ...]]:
-        """Return what an act(shard, confidence OUT, tie OUT) says of each shard, and labels, confidence, tie of all tasks."""
+        """Return the results of act(shard, confidence OUT, tie OUT) on each shard, and labels, confidence, tie of all tasks."""
         said = []
 
         def found() -> Iterator[tuple[NDArray[Any], ...]]:
@@ -194,7 +196,7 @@ class DiskStore:
         return said, self._collected(found())
 
     def figures(self, what: str, act: Callable[[Shard, Floats], None]) -> Iterator[Floats]:
-        """Yield what an act writes of each shard, [tasks, K]."""
+        """Yield the figures that an act writes for each shard, [tasks, K]."""
         for _, shard in self._walk(what):
             out = np.empty((shard.n_tasks, self.votes.n_labels))
             act(shard, out)
@@ -208,35 +210,35 @@ class DiskStore:
         return mapped(file.path, file.dtype, file.length)
 
     def glad(self) -> Glad:
-        """Return the passes of GLAD over these votes, in shards of their own: they need more room."""
-        place, votes, rules = self._place, self.votes, self._rules
-        left = room_for_shards(votes, place.threads, place.limit)
-        room = min(place.batch[1], max(left, LEAST_ROOM))
-        files = replace(self._apart, weight=(PER_VOTE, PER_TASK)).merged(place.batch[0], room)
+        """Return the passes of GLAD over these votes, in smaller shards: they need more memory."""
+        workspace, votes, rules = self._workspace, self.votes, self._rules
+        left = room_for_shards(votes, workspace.threads, workspace.limit)
+        room = min(workspace.batch[1], max(left, MIN_SHARD_BYTES))
+        files = replace(self._apart, weight=(BYTES_PER_VOTE, BYTES_PER_TASK)).merged(workspace.batch[0], room)
         files = files.divided(room)
-        require_on_disk(votes, files.shard_bytes(), place.threads, place.limit)
+        require_on_disk(votes, files.shard_bytes(), workspace.threads, workspace.limit)
         stored = self._restored(of_counts=False)
-        found = None if stored is None or self._noted is None else (stored.point, self._noted)
-        self._noted = None
-        self._stream.let_go()
-        lent = Lent(
-            stream=Stream(files, place.kernels, self._seed),
-            folder=self._own_folder(),
-            collected=self._collected,
-            report=place.report,
+        found = None if stored is None or self._stored_number is None else (stored.point, self._stored_number)
+        self._stored_number = None
+        self._reader.release_buffers()
+        store = GladDiskStore(
+            ShardReader(files, workspace.kernels, self._seed),
+            self._own_folder(),
+            collect=self._collected,
+            report=workspace.report,
             n_labels=votes.n_labels,
             n_votes=files.n_votes,
             length=votes.n_workers + votes.n_tasks,
-            notes=place.keeper is None,
+            resumable=workspace.keeper is None,
             found=found,
         )
-        of_tasks = Place(place.glad_kernels, place.threads, rules.label_hash, rules.by_prior, self.gold)
-        return Glad(votes, of_tasks, DiskShelf(lent))
+        of_glad = GladRules(workspace.glad_kernels, workspace.threads, rules.label_hash, rules.by_prior, self.gold)
+        return Glad(votes, of_glad, store)
 
     def _walk(self, what: str) -> Iterator[tuple[slice, Shard]]:
-        """Yield the shards with their tasks; each is good until the next but one."""
-        done, whole, report = 0, self._files.n_votes, self._place.report
-        for loaded in self._stream.shards(None if self._labels is None else self._label_file(self._labels)):
+        """Yield the shards with their tasks; each is valid until the next but one is read."""
+        done, whole, report = 0, self._files.n_votes, self._workspace.report
+        for loaded in self._reader.shards(None if self._labels is None else self._label_file(self._labels)):
             given = None if self.gold is None else self.gold[loaded.tasks]
             yield loaded.tasks, Shard(self._rules, *loaded[1:4], labels=loaded.labels, gold=given)
             self._saved()
@@ -245,7 +247,7 @@ class DiskStore:
                 report(what, done, whole)
 
     def _collected(self, found: Iterator[tuple[NDArray[Any], ...]]) -> tuple[NDArray[Any], ...]:
-        """Return (labels, confidence, tie) of all tasks, on disk, of what is found of some after the other."""
+        """Return (labels, confidence, tie) of all tasks, on disk, from those of some tasks at a time."""
         kinds = {"labels": np.int32, "confidence": np.float64, "tie": np.bool_}
         self._saved()
         with writing(self._own_folder()), ExitStack() as opened:
@@ -257,8 +259,8 @@ class DiskStore:
 
     def _own_folder(self) -> Path:
         if self._folder is None:
-            with writing(self._place.folder):
-                self._folder = Path(tempfile.mkdtemp(prefix="run-", dir=self._place.folder))
+            with writing(self._workspace.folder):
+                self._folder = Path(tempfile.mkdtemp(prefix="run-", dir=self._workspace.folder))
         return self._folder
 
     def _label_file(self, number: int) -> LabelFile:
@@ -275,7 +277,7 @@ def _warn(what: object) -> None:
 
 @dataclass(frozen=True)
 class DiskEngine:
-    """Runs a kernel module over shards on disk. What it writes goes to `work`, or to a folder that vanishes with the result."""
+    """Runs a kernel module over shards on disk. It writes to `work`, or to a folder that is removed with the result."""
 
     name: str = "disk"
     kernels: ModuleType = reference
@@ -285,8 +287,8 @@ class DiskEngine:
     work: str | os.PathLike[str] | None = None  # the caller's, to resume from; the caller removes it
     resume: bool = False
     report: Report | None = None
-    shard_votes: int = SHARD  # in a shard of a folder that is made here
-    batch_votes: int = 1 << 24  # in the shards that are worked on together, where they fit
+    shard_votes: int = SHARD  # per shard, where this engine encodes
+    batch_votes: int = 1 << 24  # per kernel call, where they fit in memory
 
     def read(self, source: Votes | Source, **options: Any) -> Votes:
         """Return the votes of any source, encoded on disk unless they are in memory; the options are those of `read`."""
@@ -324,7 +326,7 @@ class DiskEngine:
         gold: Source | None = None,
         history: Callable[[Panel], Others] | None = None,
     ) -> LocalSession:
-        """Return a session over these votes, whose files are read anew in every pass."""
+        """Return a session over these votes, which reads their files in every pass."""
         keeper, folder = self._folder()
         if isinstance(votes, EncodedVotes) and votes.is_stored:
             votes.release()
@@ -334,7 +336,7 @@ class DiskEngine:
             with writing(folder):
                 there = Path(tempfile.mkdtemp(prefix="votes-", dir=folder))
                 files = ShardFiles.lay_out(votes, of_tasks, cuts(votes.task_ptr, self.shard_votes), there)
-        place = Workplace(
+        workspace = Workspace(
             kernels=self.kernels,
             threads=self.threads,
             folder=folder,
@@ -345,24 +347,21 @@ class DiskEngine:
             batch=(self.batch_votes, memory_of(self.memory) // 4),
             limit=None if self.memory is None else memory_of(self.memory),
         )
-        units = partial(units_of, votes, self.kernels, self.threads)
-        rules = Rules.of(self.kernels, self.threads, votes.row_label, votes.labels, ties, units)
-        given = None if gold is None else read_gold(gold, votes.labels)
-        store = DiskStore(place, votes, files, rules, seed=seed, gold=given)
-        return LocalSession(store, rules, gold_given=0 if given is None else len(given), history=history)
+        store = partial(DiskStore, workspace, votes, files, seed)
+        return LocalSession.over(votes, store, self.kernels, self.threads, ties=ties, gold=gold, history=history)
 
     def _folder(self) -> tuple[object, Path]:
-        """Return what removes the folder to work in when nobody needs it any more, and the folder."""
+        """Return the owner of the work folder, which removes it when no longer used, and the folder."""
         with writing(Path(self.work or tempfile.gettempdir())):
             if self.work is not None:
                 Path(self.work).mkdir(exist_ok=True)
                 return None, Path(self.work)
-            keeper = Vanishing()
+            keeper = TemporaryFolder()
             return keeper, keeper.folder
 
 
-class Vanishing:
-    """A folder that is removed when nobody holds this any more, or when the process ends in order."""
+class TemporaryFolder:
+    """A folder that is removed with this object, or when the process exits normally."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="quorate-"))
@@ -370,7 +369,7 @@ class Vanishing:
 
 
 def disk_engine(threads: int) -> DiskEngine:
-    """Return the engine for votes on disk, on the compiled kernels where there are any."""
+    """Return the engine for votes on disk, with the compiled kernels if they were built."""
     if compiled() is None:
         return DiskEngine(threads=threads)
     return DiskEngine(kernels=cpu, glad_kernels=glad_cpu, threads=threads)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -12,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quorate.data.counts import Others
-from quorate.data.votes import Panel, Votes
+from quorate.data.votes import Gold, Panel, Votes
 from quorate.engines.base import Checkpoint, GladPasses
 from quorate.engines.memory import require, require_glad
-from quorate.engines.session import LocalSession
-from quorate.engines.shard import Rules, Shard, Tally, cuts, hashes, units_of
-from quorate.io.answers import gold_codes, read_gold
+from quorate.engines.session import LocalSession, rules_for
+from quorate.engines.shard import PassRules, Shard, Tally, cuts, hashes
+from quorate.io.answers import gold_codes
 from quorate.io.sources import Source, as_votes
 from quorate.kernels import cpu, reference
 from quorate.kernels.cpu import kernels_named
@@ -56,21 +55,21 @@ class LocalEngine:
     ) -> LocalSession:
         """Return a session over these votes; too little memory is foreseen and said."""
         require(votes, self.shard_votes if self.kernels is reference else 0, self.threads)  # compiled passes need no such room
-        given = None if gold is None else read_gold(gold, votes.labels)
-        codes = None if given is None else gold_codes(given, votes.tasks)
-        store = MemoryStore(self, votes, seed, ties, codes)
-        return LocalSession(store, store.rules, gold_given=0 if given is None else len(given), history=history)
+
+        def store(rules: PassRules, given: Gold | None) -> MemoryStore:
+            return MemoryStore(self, votes, seed, rules, None if given is None else gold_codes(given, votes.tasks))
+
+        return LocalSession.over(votes, store, self.kernels, self.threads, ties=ties, gold=gold, history=history)
 
 
 class MemoryStore:
     """Votes in memory, cut into shards that keep the label of every task."""
 
-    def __init__(self, engine: LocalEngine, votes: Votes, seed: int, ties: str, gold: NDArray[np.int32] | None) -> None:
+    def __init__(self, engine: LocalEngine, votes: Votes, seed: int, rules: PassRules, gold: NDArray[np.int32] | None) -> None:
         self.votes = votes
         self.gold = gold
-        self._engine, self._seed, self._ties = engine, seed, ties
-        units = partial(units_of, votes, engine.kernels, engine.threads)
-        self.rules = rules = Rules.of(engine.kernels, engine.threads, votes.row_label, votes.labels, ties, units)
+        self.rules = rules
+        self._engine, self._seed = engine, seed
         self._task_key = engine.kernels.tie_keys(hashes(engine.kernels, votes.tasks, engine.threads), seed, engine.threads)
         self._cuts = cuts(votes.task_ptr, engine.shard_votes)
         self._shards = [
@@ -85,7 +84,7 @@ class MemoryStore:
         ]
 
     def __reduce__(self) -> tuple[Any, ...]:  # shards and keys follow from these; their labels are in the outcome of the fit
-        return MemoryStore, (self._engine, self.votes, self._seed, self._ties, self.gold)
+        return _unpickled_store, (self._engine, self.votes, self._seed, self.rules.by_prior, self.gold)
 
     def relabel(self, what: str, act: Callable[[slice, Shard], T]) -> list[T]:
         """Return what an act says of each shard, which keeps the labels that it leaves."""
@@ -110,14 +109,14 @@ class MemoryStore:
 
     def glad(self) -> GladPasses:
         """Return the passes of GLAD over these votes; too little memory is foreseen and said."""
-        from quorate.engines.glad import Glad, MemoryShelf, Place
+        from quorate.engines.glad import Glad, GladMemoryStore, GladRules
         from quorate.kernels import glad_cpu, glad_reference
 
         engine, rules = self._engine, self.rules
         require_glad(self.votes)
         kernels = glad_reference if engine.kernels is reference else glad_cpu
-        place = Place(kernels, engine.threads, rules.label_hash, rules.by_prior, self.gold)
-        return Glad(self.votes, place, MemoryShelf(self.votes, self._task_key, self._cuts))
+        of_glad = GladRules(kernels, engine.threads, rules.label_hash, rules.by_prior, self.gold)
+        return Glad(self.votes, of_glad, GladMemoryStore(self.votes, self._task_key, self._cuts))
 
     def identify(self, settings: Mapping[str, Any]) -> None:
         """Take nothing: what is in memory ends with the process."""
@@ -133,6 +132,11 @@ def _unpickled_engine(name: str, kernels: str, threads: int, shard_votes: int) -
     """Return an engine that was pickled; where the compiled core was not built, the reference does the same work."""
     found = kernels_named(kernels)
     return LocalEngine(name, found, threads, shard_votes) if found.__name__ == kernels else reference_engine(threads)
+
+
+def _unpickled_store(engine: LocalEngine, votes: Votes, seed: int, by_prior: bool, gold: NDArray[np.int32] | None) -> MemoryStore:
+    rules = rules_for(votes, engine.kernels, engine.threads, "prior" if by_prior else "hash")
+    return MemoryStore(engine, votes, seed, rules, gold)
 
 
 EVERYTHING = 1 << 62  # votes in a shard: the compiled kernels divide the work among threads themselves

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from quorate.data.memory import FLOOR, available, gib
 from quorate.data.votes import Votes
-from quorate.engines.shard import FEW
+from quorate.engines.shard import MAX_FINE_VOTES
 from quorate.errors import QuorateError
 from quorate.io.files import votes_in
 from quorate.io.sources import Source, encoded_folder, paths_of
@@ -57,7 +57,7 @@ def estimate(votes: Votes, shard_votes: int, threads: int = 1, room: Room = NOTH
     """
     rows, k, tasks, n = votes.n_rows, votes.n_labels, votes.n_tasks, len(votes)
     table = 8 * rows * k
-    sums = 2 if room.tally == 8 and n <= FEW else 1  # of soft counts
+    sums = 2 if room.tally == 8 and n <= MAX_FINE_VOTES else 1  # of soft counts
     lines = line_bytes(rows, k, n) if room.lines else 0
     size = n, tasks, threads
     if shard_votes:

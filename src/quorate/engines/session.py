@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
+from functools import partial
 from hashlib import blake2b
+from types import ModuleType
 from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -13,10 +15,12 @@ from numpy.typing import NDArray
 from quorate.data.counts import Lines, Others, Parameters, Statistics
 from quorate.data.fit import Outcome, Pieces
 from quorate.data.vocabulary import Vocabulary
-from quorate.data.votes import Panel, Votes, piece
+from quorate.data.votes import Gold, Panel, Votes, piece
 from quorate.engines.base import Checkpoint, Estimate, GladPasses, PassSums, Recipe, WorkerBlock
-from quorate.engines.shard import Rules, Shard, Tally, is_hard
+from quorate.engines.shard import PassRules, Shard, Tally, is_hard, units_of
 from quorate.errors import OptionError, shown
+from quorate.io.answers import read_gold
+from quorate.io.sources import Source
 from quorate.kernels.reference import Sums
 
 Floats = NDArray[np.float64]
@@ -63,7 +67,7 @@ class WorkerState:
     that the tasks have now, which the next hard pass may then change in place.
     """
 
-    def __init__(self, panel: Votes, rules: Rules, history: Callable[[Panel], Others] | None) -> None:
+    def __init__(self, panel: Votes, rules: PassRules, history: Callable[[Panel], Others] | None) -> None:
         self._rules = rules
         self._block = WorkerBlock(panel, panel.votes_per_row, None if history is None else history(panel), rules.confusion_table)
         self._tally: Tally | None = None
@@ -180,7 +184,7 @@ class LocalSession(WorkerState):
     """A fit over the votes of a store: each pass goes over its shards, and adds up what they count, in their order."""
 
     def __init__(
-        self, store: Store, rules: Rules, *, gold_given: int = 0, history: Callable[[Panel], Others] | None = None
+        self, store: Store, rules: PassRules, *, gold_given: int = 0, history: Callable[[Panel], Others] | None = None
     ) -> None:
         super().__init__(store.votes, rules, history)
         self.votes = store.votes
@@ -192,6 +196,23 @@ class LocalSession(WorkerState):
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what a finished fit is asked for, so that its result can be pickled: how posteriors are computed, and gold."""
         return _unpickled_session, (self._store, self.gold_given, self._params, self._decided_by)
+
+    @classmethod
+    def over(
+        cls,
+        votes: Votes,
+        make_store: Callable[[PassRules, Gold | None], Store],
+        kernels: ModuleType,
+        threads: int,
+        *,
+        ties: str,
+        gold: Source | None,
+        history: Callable[[Panel], Others] | None,
+    ) -> LocalSession:
+        """Return a session over these votes, in a store that is made with the rules of the fit and the gold."""
+        rules = rules_for(votes, kernels, threads, ties)
+        given = None if gold is None else read_gold(gold, votes.labels)
+        return cls(make_store(rules, given), rules, gold_given=0 if given is None else len(given), history=history)
 
     def labels_to_start(self, labels: Any) -> NDArray[np.int32]:
         """Return label codes to begin with, [tasks], checked."""
@@ -308,6 +329,11 @@ class LocalSession(WorkerState):
         counts, _ = self._rules.counted(tally)
         right = counts[np.arange(self.votes.n_rows), self.votes.row_label].astype(np.float64)
         return Outcome(labels, confidence, tie, right, likelihood)
+
+
+def rules_for(votes: Votes, kernels: ModuleType, threads: int, ties: str) -> PassRules:
+    """Return the rules of a fit over these votes."""
+    return PassRules.of(kernels, threads, votes.row_label, votes.labels, ties, partial(units_of, votes, kernels, threads))
 
 
 def _unpickled_session(store: Any, gold_given: int, params: Parameters | None, decided_by: DecidedBy) -> LocalSession:

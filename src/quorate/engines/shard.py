@@ -1,6 +1,6 @@
-"""A shard: the votes of some tasks and the label each has now. Every engine runs its passes over shards.
+"""A shard: the votes of some tasks and their current labels. Every engine runs its passes over shards.
 
-Gold tasks have their label for good: their votes are counted once under it, and passes go over the others alone.
+Gold tasks keep their label: their votes are counted under it, and passes go over the other tasks only.
 """
 
 from __future__ import annotations
@@ -22,36 +22,35 @@ from quorate.engines.base import WorkerBlock
 from quorate.kernels import reference
 from quorate.kernels.reference import Sums
 
-RECOUNT = 1 << 20  # votes recounted at once, to bound the memory that takes
-FEW = 1 << 17  # votes of a fit whose soft shares are counted finely: twice the counts are little there
-NO_GOLD = -1  # the code of a task whose label is not given
-# Counts [rows, K] and class counts [K] where hard, int64. Where soft, float64: counts, if fine of two sums, [2, rows, K];
-# class counts of two sums, [2, K].
+RECOUNT = 1 << 20  # votes recounted at once, to bound the memory
+MAX_FINE_VOTES = 1 << 17  # with at most so many votes soft shares are counted finely, in two sums: they take little memory
+NO_GOLD = -1  # the code of a task without gold
+# Counts and class counts. Hard: int64, [rows, K] and [K]. Soft: float64, [rows, K], or [2, rows, K] where fine, and [2, K].
 Tally = tuple[Any, Any]
 
 
 class Units(NamedTuple):
-    """How soft shares are counted, so that sums do not depend on their order; see `quorate.data.exact`."""
+    """The units of soft shares, which make sums independent of their order; see `quorate.data.exact`."""
 
     unit: float
     fine: bool = False  # in two sums
 
     @classmethod
     def of(cls, most: int, *, fine: bool = False) -> Units:
-        """Return the units for workers of at most so many votes each; fine, for at most so many votes and tasks in all."""
+        """Return the units for at most `most` votes per worker; fine, for at most `most` votes and tasks in all."""
         return cls(max(LOG_UNIT, unit_below(most)), fine)
 
 
 @dataclass(frozen=True, eq=False)
-class Rules:
-    """What all shards of a fit share: the kernels, and what decides ties."""
+class PassRules:
+    """What all shards of a fit share: the kernels, and the rule of ties."""
 
     kernels: ModuleType
     threads: int
     row_label: NDArray[np.int32]  # [rows]
     label_hash: NDArray[np.uint64]  # [K]
-    by_prior: bool  # ties go to the larger prior first
-    units_for: Callable[[], Units]  # asked for with the first soft tally
+    by_prior: bool  # whether the larger prior wins a tie
+    units_for: Callable[[], Units]  # called for the first soft tally
 
     @classmethod
     def of(
@@ -62,24 +61,24 @@ class Rules:
         labels: Vocabulary,
         ties: str,
         units: Callable[[], Units],
-    ) -> Rules:
+    ) -> PassRules:
         """Return the rules for votes over these labels."""
         return cls(kernels, threads, row_label, hashes(kernels, labels), ties == "prior", units)
 
     @cached_property
     def units(self) -> Units:
-        """How soft shares are counted."""
+        """The units of soft shares."""
         return self.units_for()
 
     def empty(self, *, hard: bool) -> Tally:
-        """Return a tally of nothing."""
+        """Return an empty tally."""
         rows, k = len(self.row_label), len(self.label_hash)
         if hard:
             return np.zeros((rows, k), np.int64), np.zeros(k, np.int64)
         return np.zeros((2, rows, k) if self.units.fine else (rows, k)), np.zeros((2, k))
 
     def counted(self, tally: Tally) -> Tally:
-        """Return the counts, [rows, K] and [K], of a tally that is complete."""
+        """Return the counts, [rows, K] and [K], of a complete tally."""
         counts, class_counts = tally
         if is_hard(tally):
             return tally
@@ -97,7 +96,7 @@ class Rules:
         return found
 
     def tie_weights(self, block: WorkerBlock) -> NDArray[np.float64] | None:
-        """Return each label's share of all votes, [K], where ties go by the class marginal before any model."""
+        """Return the number of votes of each label, [K], if the larger prior wins a tie; otherwise None."""
         if not self.by_prior:
             return None
         votes, k = block.row_votes(), len(self.label_hash)
@@ -110,16 +109,16 @@ class Rules:
 
 
 def units_of(votes: Votes, kernels: ModuleType, threads: int, by_row: NDArray[np.int64] | None = None) -> Units:
-    """Return how soft shares of these votes are counted; `by_row` gives the votes of each row, where they are known, [rows].
+    """Return the units of soft shares of these votes; `by_row` has the votes of each row, [rows], where known.
 
     The units depend on the votes alone, so that every engine, shard size and number of threads counts alike.
     """
-    if len(votes) <= FEW:
+    if len(votes) <= MAX_FINE_VOTES:
         return Units.of(len(votes), fine=True)
     if by_row is None and type(votes) is Votes:
         by_row = kernels.votes_per_row(votes.row, votes.n_rows, threads)
     elif by_row is None:
-        by_row = votes.votes_per_row()  # of a folder, which knows them
+        by_row = votes.votes_per_row()  # stored in the folder
     return Units.of(int(votes.by_worker(by_row).max()))
 
 
@@ -129,28 +128,28 @@ def is_hard(tally: Tally) -> bool:
 
 
 def class_totals(class_counts: NDArray[np.float64], unit: float) -> NDArray[np.float64]:
-    """Return the class counts, [K], of coarse ones and what these leave, [2, K]."""
+    """Return the class counts, [K], of coarse sums and their remainders, [2, K]."""
     return from_coarse(class_counts[0] + class_counts[1], unit)
 
 
 def hashes(kernels: ModuleType, ids: Vocabulary, threads: int = 1) -> NDArray[np.uint64]:
     """Return the hash of every id's text, [n]."""
-    if ids.kind == "integer":  # no need to spell millions of numbers out
+    if ids.kind == "integer":  # without a text for each
         return kernels.hash_integers(ids.values, threads)  # type: ignore[no-any-return]
     return kernels.hash_texts(*ids.text_buffers(), threads)  # type: ignore[no-any-return]
 
 
 class Shard:
-    """The votes of some tasks: `tally`s are added to, OUT arrays are [tasks] of the shard."""
+    """The votes of some tasks. Passes add to a `tally`; OUT arrays are [tasks] of the shard."""
 
     def __init__(
         self,
-        rules: Rules,
+        rules: PassRules,
         task_ptr: NDArray[np.int64],  # [tasks + 1] absolute positions in `row`
         row: NDArray[np.uint32],  # [all votes]
         task_key: NDArray[np.uint64],  # [tasks] see kernels.tie_keys
         *,
-        labels: NDArray[np.int32] | None = None,  # [tasks] the labels to begin with; written to where there is no gold
+        labels: NDArray[np.int32] | None = None,  # [tasks] at the start; written to where there is no gold
         gold: NDArray[np.int32] | None = None,  # [tasks] given labels, NO_GOLD where there is none
     ) -> None:
         self.rules = rules
@@ -179,28 +178,28 @@ class Shard:
 
     def start(self, tally: Tally, *, hard: bool, tie_weights: NDArray[np.float64] | None) -> None:
         """Count majority vote: by winner (hard) or by vote shares (soft)."""
-        self._majority(soft=not hard, tie_weights=tie_weights, **self._into(tally))
+        self._majority(soft=not hard, tie_weights=tie_weights, **self._counting(tally))
         self._count_gold(tally)
 
     def recount(self, labels: NDArray[np.int32], tally: Tally) -> None:
-        """Count these labels, [tasks], and takes them as the current ones; gold stays as it is."""
+        """Take these labels, [tasks], as the current ones, and count them; gold tasks keep theirs."""
         self.take(labels)
         _recount(self._ptr, self._row, self._labels, tally)
         self._count_gold(tally)
 
     def step(self, params: Parameters, tally: Tally, *, hard: bool, delta: bool = False, likelihood: bool = True) -> Sums:
-        """Return the sums of an E-step; `delta` says that the tally holds the current labels already."""
-        sums = self._pass(params, hard=hard, delta=delta, likelihood=likelihood, **self._into(tally))
+        """Return the sums of an E-step; with `delta` the tally already has the counts of the current labels."""
+        sums = self._pass(params, hard=hard, delta=delta, likelihood=likelihood, **self._counting(tally))
         if not delta:
             self._count_gold(tally)
         return sums._replace(log_likelihood=sums.log_likelihood + self._gold_likelihood(params))
 
     def finish(self, params: Parameters, tally: Tally, confidence: NDArray[np.float64], tie: NDArray[np.bool_]) -> Sums:
         """Return the sums of the last E-step, counted softly; confidence and tie are OUT."""
-        parts = self._part(confidence), self._part(tie)
-        sums = self._pass(params, hard=False, confidence=parts[0], tie=parts[1], **self._into(tally))
-        self._spread(parts[0], confidence, 1.0)
-        self._spread(parts[1], tie, False)
+        parts = self._without_gold(confidence), self._without_gold(tie)
+        sums = self._pass(params, hard=False, confidence=parts[0], tie=parts[1], **self._counting(tally))
+        self._merge_gold(parts[0], confidence, 1.0)
+        self._merge_gold(parts[1], tie, False)
         self._count_gold(tally)
         return sums._replace(log_likelihood=sums.log_likelihood + self._gold_likelihood(params))
 
@@ -208,57 +207,57 @@ class Shard:
         self, tally: Tally, tie_weights: NDArray[np.float64] | None, confidence: NDArray[np.float64], tie: NDArray[np.bool_]
     ) -> None:
         """Count the winners of majority vote; confidence (vote share) and tie are OUT."""
-        parts = self._part(confidence), self._part(tie)
+        parts = self._without_gold(confidence), self._without_gold(tie)
         self._majority(
             soft=False, tie_weights=tie_weights, confidence=parts[0], tie=parts[1], counts=tally[0], class_counts=tally[1]
         )
-        self._spread(parts[0], confidence, 1.0)
-        self._spread(parts[1], tie, False)
+        self._merge_gold(parts[0], confidence, 1.0)
+        self._merge_gold(parts[1], tie, False)
         self._count_gold(tally)
 
     def weighted_majority(
         self, params: Parameters, tally: Tally, confidence: NDArray[np.float64], tie: NDArray[np.bool_]
     ) -> None:
         """Count the winners of weighted votes; confidence (the winner's share of the weights) and tie are OUT."""
-        part = self._part(tie)
+        part = self._without_gold(tie)
         self._pass(params, hard=True, likelihood=False, tie=part, counts=tally[0], class_counts=tally[1])
-        self._spread(part, tie, False)
-        winners = self._part(confidence)
+        self._merge_gold(part, tie, False)
+        winners = self._without_gold(confidence)
         for piece, shares in self._weight_shares(params):
             winners[piece] = shares[np.arange(len(shares)), self._labels[piece]]
-        self._spread(winners, confidence, 1.0)
+        self._merge_gold(winners, confidence, 1.0)
         self._count_gold(tally)
 
     def weight_shares(self, params: Parameters, out: NDArray[np.float64]) -> None:
-        """Write the share of each task's weights that each label has to OUT [tasks, K]; gold has all of them."""
-        part = self._part(out)
+        """Write the share of each label in a task's weights to OUT [tasks, K]; a gold label has share 1."""
+        part = self._without_gold(out)
         for piece, shares in self._weight_shares(params):
             part[piece] = shares
-        self._spread(part, out, self._certain())
+        self._merge_gold(part, out, self._certain())
 
     def take(self, labels: NDArray[np.int32]) -> None:
-        """Take these labels, [tasks], as the current ones, and counts nothing; gold stays as it is."""
+        """Take these labels, [tasks], as the current ones, without counting; gold tasks keep theirs."""
         self._labels[:] = labels if self._gold is None else labels[self._is_open]
 
-    def look(self, params: Parameters) -> None:
-        """Take the labels under `params` as the current ones, and counts nothing."""
+    def label_by_scores(self, params: Parameters) -> None:
+        """Take the labels under `params` as the current ones, without counting."""
         self._pass(params, hard=True, likelihood=False)
 
     def label_by_majority(self, tie_weights: NDArray[np.float64] | None) -> None:
-        """Take the labels of majority vote as the current ones, and counts nothing."""
+        """Take the labels of majority vote as the current ones, without counting."""
         self._majority(soft=False, tie_weights=tie_weights)
 
     def posterior(self, params: Parameters, out: NDArray[np.float64]) -> None:
         """Write T_qc under `params` to OUT [tasks, K]."""
-        part = self._part(out)
+        part = self._without_gold(out)
         self._pass(params, hard=False, posterior=part)
-        self._spread(part, out, self._certain())
+        self._merge_gold(part, out, self._certain())
 
     def shares(self, tie_weights: NDArray[np.float64] | None, out: NDArray[np.float64]) -> None:
-        """Write the share of each task's votes that each label has to OUT [tasks, K]; gold has all of them."""
-        part = self._part(out)
+        """Write the share of each label in a task's votes to OUT [tasks, K]; a gold label has share 1."""
+        part = self._without_gold(out)
         self._majority(soft=True, tie_weights=tie_weights, posterior=part)
-        self._spread(part, out, self._certain())
+        self._merge_gold(part, out, self._certain())
 
     def _pass(self, params: Parameters, **how: Any) -> Sums:
         rules = self.rules
@@ -273,15 +272,15 @@ class Shard:
             rules.label_hash,
             by_prior=rules.by_prior,
             labels=self._labels,
-            classification=False,  # told by `Rules.classification`, for all shards at once
+            classification=False,  # `PassRules.classification` computes it for all shards at once
             checked=True,  # when the votes were read
             threads=rules.threads,
             **how,
         )
         return sums
 
-    def _into(self, tally: Tally) -> dict[str, Any]:
-        """Return where a pass counts, and how."""
+    def _counting(self, tally: Tally) -> dict[str, Any]:
+        """Return the arrays that a pass counts into, and the unit."""
         if is_hard(tally):
             return {"counts": tally[0], "class_counts": tally[1]}
         counts, rest = tally[0] if tally[0].ndim == 3 else (tally[0], None)
@@ -304,7 +303,7 @@ class Shard:
         )
 
     def _weight_shares(self, params: Parameters) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """Yield (some tasks without gold, each label's share of their weights), piece by piece."""
+        """Yield (some tasks without gold, each label's share of their weights), in chunks."""
         for piece in cuts(self._ptr, RECOUNT):
             ptr = self._ptr[piece.start : piece.stop + 1]
             yield piece, reference.weight_shares(ptr, self._row, self.rules.row_label, params.table)
@@ -324,11 +323,11 @@ class Shard:
         """Return the posterior of the gold tasks, [gold, K]."""
         return None if self._gold is None else np.eye(len(self.rules.label_hash))[self._given]
 
-    def _part(self, out: NDArray[Any]) -> NDArray[Any]:
-        """Return where the passes write what belongs to OUT: there, or beside when gold tasks lie between."""
+    def _without_gold(self, out: NDArray[Any]) -> NDArray[Any]:
+        """Return the array that passes write to: OUT, or one without the gold tasks."""
         return out if self._gold is None else np.empty((len(self._labels), *out.shape[1:]), out.dtype)
 
-    def _spread(self, part: NDArray[Any], out: NDArray[Any], of_gold: Any) -> None:
+    def _merge_gold(self, part: NDArray[Any], out: NDArray[Any], of_gold: Any) -> None:
         if self._gold is not None:
             out[self._is_open] = part
             out[~self._is_open] = of_gold
@@ -345,7 +344,7 @@ def _recount(ptr: NDArray[np.int64], row: NDArray[np.uint32], labels: NDArray[np
 
 
 def cuts(task_ptr: NDArray[np.int64], votes: int) -> list[slice]:
-    """Return slices of tasks that hold about this many votes each, never splitting a task.
+    """Return slices of tasks with about this many votes each; a task is never split.
 
     >>> cuts(np.array([0, 2, 4, 9]), 4)
     [slice(0, 2, None), slice(2, 3, None)]

@@ -1,4 +1,4 @@
-"""Vectors in files, whose files are used again when nobody needs them any more."""
+"""Vectors in files; a file is reused when its vector is no longer needed."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.data.vectors import pieces
 from quorate.errors import InputError
 from quorate.io.folder.arrays import read_at, write_all, writing
 
-SIZE: Final = 8  # bytes of a number
+SIZE: Final = 8  # bytes per number
 CHUNK: Final = 1 << 17  # numbers read at once
 Floats = NDArray[np.float64]
 
 
 class FileVector:
-    """Numbers in a file, read and written by slices; the file goes back to where it came from with this object."""
+    """Numbers in a file, read and written by slices; the file is given back with this object."""
 
     def __init__(self, files: VectorFiles, number: int) -> None:
         self.number = number
@@ -46,19 +47,19 @@ class FileVector:
             write_all(self._file, plain.view(np.uint8).data if len(plain) else b"")
 
     def alike(self) -> FileVector:
-        """Return another vector of these files, whose numbers are yet to be written."""
+        """Return another vector of these files, whose numbers are not yet written."""
         return self._files.blank()
 
     def crc32(self) -> int:
         """Return the CRC-32 of all numbers."""
         found = 0
-        for start in range(0, len(self), CHUNK):
-            found = zlib.crc32(self[start : min(start + CHUNK, len(self))].view(np.uint8).data, found)
+        for cut in pieces(len(self), CHUNK):
+            found = zlib.crc32(self[cut].view(np.uint8).data, found)
         return found
 
 
 class VectorFiles:
-    """Files of vectors, `length` numbers each, in a folder; there are as many as were ever needed at once."""
+    """Files of vectors in a folder, `length` numbers each; there are as many as were ever needed at once."""
 
     def __init__(self, folder: Path, length: int, name: str = "vector") -> None:
         self.length = length
@@ -68,18 +69,18 @@ class VectorFiles:
         self._free: list[int] = []
 
     def path(self, number: int) -> Path:
-        """Return where a vector lies."""
+        """Return the path of a vector."""
         return self._folder / f"{self._name}-{number}"
 
     def blank(self) -> FileVector:
-        """Return a vector whose numbers are yet to be written."""
+        """Return a vector whose numbers are not yet written."""
         if not self._free:
             self._free.append(self.made)
             self.made += 1
         return FileVector(self, self._free.pop())
 
-    def again(self, number: int) -> FileVector:
-        """Return the vector that an earlier process has left here under this number; these files must be unused yet."""
+    def reopen(self, number: int) -> FileVector:
+        """Return the vector of this number that an earlier process stored; call it before `blank`."""
         path = self.path(number)
         found = path.stat().st_size if path.exists() else 0
         if found != self.length * SIZE:
@@ -88,7 +89,7 @@ class VectorFiles:
         return FileVector(self, number)
 
     def put_back(self, number: int, file: object) -> None:
-        """Take back a file that no vector needs any more."""
+        """Take back a file that is no longer used."""
         file.close()  # type: ignore[attr-defined]
         self._free.append(number)
 

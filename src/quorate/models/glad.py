@@ -137,7 +137,7 @@ class GladSteps:
 
     def restore(self) -> Checkpoint | None:
         """Return where this very fit was interrupted, after the E-step it ended with; None where it was not."""
-        found = self.passes.resume()
+        found = self.passes.restore()
         if found is None:
             return None
         point, x = found
@@ -146,7 +146,7 @@ class GladSteps:
 
     def checkpoint(self, point: Checkpoint) -> None:
         """Store a point to resume from: abilities and difficulties, from which an E-step follows."""
-        self.passes.note(point, self.model.x)
+        self.passes.checkpoint(point, self.model.x)
 
     def fingerprint(self) -> bytes:
         """Return nothing: the likelihood rises, so nothing comes back."""

@@ -1,12 +1,13 @@
-"""What an executor keeps of a block of workers: their rows, which parts ask for which of them, their counts and table.
+"""Worker blocks and parts on executors, and the messages between them, for rows that stay on the executors.
 
-Workers are put into blocks by the hash of their id. A part lists the rows it uses block by block, once; the block numbers
-what all parts list, and remembers who asked for what. From then on nothing but numbers travels, in the order of the lists.
+A worker's block is the hash of its id modulo the number of blocks. A part requests the rows it uses from each block, once.
+The block numbers the rows that all parts request, and stores each request as indices. From then on messages hold numbers
+only, in the order of the request. A part's own rows are sorted by block, so what it exchanges with a block is one slice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -18,57 +19,62 @@ from numpy.typing import NDArray
 from quorate.data.counts import Others
 from quorate.data.exact import from_coarse
 from quorate.data.vocabulary import Vocabulary
-from quorate.data.votes import Panel
+from quorate.data.votes import Gold, Panel, Votes
 from quorate.engines.base import Recipe, WorkerBlock
+from quorate.engines.session import DecidedBy
 from quorate.engines.shard import hashes
-from quorate.io.ids import matched, sort_order, vocabulary
+from quorate.io.answers import gold_codes
+from quorate.io.ids import column, matched, sort_order, vocabulary
 from quorate.kernels.cpu import fastest
-from quorate.spark.executor import Ends
+from quorate.spark.executor import Decision, FitSettings, PartCounts, Scores, Shards, TaskSums, count_majority, count_step
+from quorate.spark.layout import LINE, SCHEMA, Packing, Part, line
+from quorate.spark.session import ipc
 
+ROUTED_SCHEMA = f"{SCHEMA}, slices binary, requests binary"
 Floats = NDArray[np.float64]
+Items = Iterable[tuple[int, Any]]  # of a partition: pairs of a number (of a part or block) and an object
 
 
 def block_of(workers: Vocabulary, blocks: int) -> NDArray[np.int64]:
     """Return the block of each worker, [workers]."""
-    kernels = fastest()
-    return (hashes(kernels, workers) % np.uint64(blocks)).astype(np.int64)
+    return (hashes(fastest(), workers) % np.uint64(blocks)).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Block(Panel):
-    """The panel of some workers, whose ids lie elsewhere, and the ways to the parts that ask for its rows."""
+class BlockPanel(Panel):
+    """The panel of a worker block, without the workers' ids, and the routes to the parts that use its rows."""
 
     per_row: NDArray[np.int64]  # [rows] votes
-    routes: dict[int, NDArray[np.uint32]]  # by part: the rows it asks for, in the order it does
+    routes: dict[int, NDArray[np.uint32]]  # by part: the rows it requests, in its order
     history: Others | None = None  # pseudo-votes of these workers
 
     @classmethod
-    def nobody(cls, labels: Vocabulary) -> Block:
+    def empty(cls, labels: Vocabulary) -> BlockPanel:
         """Return a block without workers."""
-        nothing = np.zeros(0, np.int64)
+        none = np.zeros(0, np.int64)
         return cls(
             worker_ptr=np.zeros(1, np.int64),
-            row_label=nothing.astype(np.int32),
-            workers=Vocabulary("integer", nothing),
+            row_label=none.astype(np.int32),
+            workers=Vocabulary("integer", none),
             labels=labels,
-            per_row=nothing,
+            per_row=none,
             routes={},
         )
 
     def votes_per_row(self) -> NDArray[np.int64]:
-        """Return how many votes each row holds, [rows]."""
+        """Return the number of votes of each row, [rows]."""
         return self.per_row
 
-    def workers_here(self) -> WorkerBlock:
-        """Return what M-steps know of these workers."""
+    def worker_block(self) -> WorkerBlock:
+        """Return what an M-step needs of these workers."""
         kernels: Any = fastest()
         return WorkerBlock(self, self.votes_per_row, self.history, kernels.confusion_table)
 
 
-class Named(NamedTuple):
+class NamedBlock(NamedTuple):
     """A block, and the ids of its workers."""
 
-    block: Block
+    block: BlockPanel
     workers: Vocabulary
 
     def panel(self) -> Panel:
@@ -76,27 +82,27 @@ class Named(NamedTuple):
         return replace(self.block, workers=self.workers)
 
 
-class Ask(NamedTuple):
-    """The rows of one block that a part uses, as the part lists them."""
+class RowRequest(NamedTuple):
+    """The rows of one block that a part uses, in the part's order."""
 
     part: int
     rows: pl.DataFrame  # worker, label (its code), votes
 
 
-def number(asks: Iterable[Ask], labels: Vocabulary) -> Named:
-    """Return the block of the rows that parts ask for, sorted by worker, then label, whatever order parts come in."""
-    asked = [ask for ask in sorted(asks, key=lambda ask: ask.part) if len(ask.rows)]
-    if not asked:
-        nobody = Block.nobody(labels)
-        return Named(nobody, nobody.workers)
-    every = pl.concat([ask.rows for ask in asked])
+def number_rows(requests: Iterable[RowRequest], labels: Vocabulary) -> NamedBlock:
+    """Return the block of the requested rows, sorted by worker, then label; the order of the requests does not matter."""
+    ordered = [request for request in sorted(requests, key=lambda request: request.part) if len(request.rows)]
+    if not ordered:
+        empty = BlockPanel.empty(labels)
+        return NamedBlock(empty, empty.workers)
+    every = pl.concat([request.rows for request in ordered])
     distinct = vocabulary(every["worker"].unique())
     workers = distinct.take(sort_order(distinct))
     k = max(len(labels), 1)
     keys, row = np.unique(matched(vocabulary(every["worker"]), workers) * k + every["label"].to_numpy(), return_inverse=True)
-    ends = np.cumsum([len(ask.rows) for ask in asked])
-    routes = {ask.part: row[end - len(ask.rows) : end].astype(np.uint32) for ask, end in zip(asked, ends, strict=True)}
-    block = Block(
+    ends = np.cumsum([len(request.rows) for request in ordered])
+    routes = {one.part: row[end - len(one.rows) : end].astype(np.uint32) for one, end in zip(ordered, ends, strict=True)}
+    block = BlockPanel(
         worker_ptr=np.searchsorted(keys, np.arange(len(workers) + 1) * k).astype(np.int64),
         row_label=(keys % k).astype(np.int32),
         workers=Vocabulary("integer", np.zeros(0, np.int64)),
@@ -104,115 +110,312 @@ def number(asks: Iterable[Ask], labels: Vocabulary) -> Named:
         per_row=np.bincount(row, every["votes"].to_numpy(), minlength=len(keys)).astype(np.int64),
         routes=routes,
     )
-    return Named(block, workers)
+    return NamedBlock(block, workers)
 
 
-class Asked(NamedTuple):
-    """A block's lines of the table, as a part asked for them."""
+class TableMessage(NamedTuple):
+    """From a block to a part: the requested lines of the table."""
 
     block: int
-    table: Floats  # [asked, K]
+    table: Floats  # [requested rows, K]
 
 
-class Count(NamedTuple):
-    """What a part has counted of a block's rows, less those it counted nothing of."""
+class CountMessage(NamedTuple):
+    """From a part to a block: the counts of its rows, without rows of zeros."""
 
     part: int
-    place: NDArray[np.uint32]  # [lines] in the part's list
+    indices: NDArray[np.uint32]  # [lines] in the part's request
     lines: NDArray[Any]  # [lines, …]
 
 
-class Post(NamedTuple):
-    """A part's labels, kept by a block from pass to pass, and what its pass adds up to."""
+class TotalsMessage(NamedTuple):
+    """From a part to one block: the part's labels, which the block stores until the next pass, and its sums."""
 
     part: int
     labels: NDArray[Any]  # [tasks]
     classes: NDArray[Any]  # [K]
-    ends: NDArray[np.float64]  # [Ends]
+    sums: NDArray[np.float64]  # [TaskSums]
+
+
+ToBlock = CountMessage | TotalsMessage
 
 
 class BlockSummary(NamedTuple):
-    """What a block tells the driver; two of them add."""
+    """From a block to the driver; two of them can be added."""
 
     classes: NDArray[Any]  # [K]
-    ends: NDArray[np.float64]  # [Ends]
-    classification: float = 0.0  # of the votes alone
-    penalty: float = 0.0  # of the table to come
-    digests: tuple[tuple[int, bytes], ...] = ()  # of the counts, by block
+    sums: NDArray[np.float64]  # [TaskSums]
+    classification: float = 0.0  # of the votes, without the priors
+    penalty: float = 0.0  # of the next table
+    digests: tuple[tuple[int, bytes], ...] = ()  # of the counts, per block
 
     def plus(self, other: BlockSummary) -> BlockSummary:
         """Return the sum of both."""
         return BlockSummary(
             self.classes + other.classes,
-            self.ends + other.ends,
+            self.sums + other.sums,
             self.classification + other.classification,
             self.penalty + other.penalty,
             self.digests + other.digests,
         )
 
 
-class State(NamedTuple):
-    """What a pass leaves with a block."""
+class BlockState(NamedTuple):
+    """The state of a block after a pass."""
 
     counts: NDArray[Any]  # [rows, K] int64 when hard, float64 when soft
-    table: Floats  # [rows, K] what the M-step makes of them; empty where none follows
-    labels: tuple[Post, ...]  # of the parts whose labels it keeps
+    table: Floats  # [rows, K] of the M-step on these counts; empty where none follows
+    totals: tuple[TotalsMessage, ...]  # of the parts whose labels this block stores
     summary: BlockSummary
 
 
 @dataclass(frozen=True)
 class Receive:
-    """Adds up what parts have counted, and takes the M-step."""
+    """Adds up the counts of the parts, and takes the M-step."""
 
     recipe: Recipe | None
     hard: bool
-    delta: bool  # on top of the counts before
-    width: int  # numbers in a line
-    seen: bool = False  # whether counts are compared with earlier ones
-    unit: float | None = None  # of soft counts, which are then brought back to scale
+    delta: bool  # whether counts are added to those of the last pass
+    width: int  # numbers per line
+    digest: bool = False  # whether counts are compared with those of earlier passes
+    unit: float | None = None  # of soft counts, which are rescaled
 
-    def __call__(self, number: int, block: Block, before: State | None, mail: list[Count | Post]) -> State:
+    def __call__(self, number: int, block: BlockPanel, before: BlockState | None, messages: list[ToBlock]) -> BlockState:
         """Return the state after a pass."""
         kind = np.int64 if self.hard else np.float64
         counts: NDArray[Any] = np.zeros((block.n_rows, self.width), kind)
         if self.delta and before is not None:
             counts += before.counts
-        # In the order of the parts, so that a sum made again after a loss is the same to the last bit.
-        for one in sorted((m for m in mail if isinstance(m, Count)), key=lambda m: m.part):
-            counts[block.routes[one.part][one.place]] += one.lines
+        # In the order of the parts, so that a sum computed again after a loss is the same to the last bit.
+        ordered = sorted(messages, key=lambda message: message.part)
+        for one in ordered:
+            if isinstance(one, CountMessage):
+                counts[block.routes[one.part][one.indices]] += one.lines
         if self.unit is not None:
             counts = from_coarse(counts, self.unit)
-        posts = tuple(sorted((m for m in mail if isinstance(m, Post)), key=lambda m: m.part))
-        classes = sum((p.classes for p in posts), np.zeros(block.n_labels, kind))
-        ends = sum((p.ends for p in posts), np.zeros(len(Ends._fields)))
-        told = BlockSummary(classes, ends)
+        totals = tuple(one for one in ordered if isinstance(one, TotalsMessage))
+        classes = sum((one.classes for one in totals), np.zeros(block.n_labels, kind))
+        sums = sum((one.sums for one in totals), np.zeros(len(TaskSums._fields)))
+        summary = BlockSummary(classes, sums)
         if self.hard and before is not None and len(before.table):
-            told = told._replace(classification=_of_votes(counts, before.table))
+            summary = summary._replace(classification=_vote_classification(counts, before.table))
         table = np.zeros((0, block.n_labels))
         if self.recipe is not None:
-            lines = self.recipe.on(block.workers_here())(counts, None)
-            table, told = lines.table, told._replace(penalty=lines.penalty)
-        if self.seen:
-            told = told._replace(digests=((number, blake2b(counts.tobytes(), digest_size=16).digest()),))
-        return State(counts, table, posts, told)
+            lines = self.recipe.on(block.worker_block())(counts, None)
+            table, summary = lines.table, summary._replace(penalty=lines.penalty)
+        if self.digest:
+            summary = summary._replace(digests=((number, blake2b(counts.tobytes(), digest_size=16).digest()),))
+        return BlockState(counts, table, totals, summary)
 
 
 @dataclass(frozen=True)
 class Tabulate:
-    """Takes the M-step of a recipe that the pass before did not know, or that needs sums over all workers."""
+    """Takes the M-step of a recipe that was unknown during the last pass, or that needs sums over all workers."""
 
     recipe: Recipe
     shared: Any
 
-    def __call__(self, number: int, block: Block, before: State | None, mail: list[Count | Post]) -> State:
+    def __call__(self, number: int, block: BlockPanel, before: BlockState | None, messages: list[ToBlock]) -> BlockState:
         """Return the state with another table."""
         assert before is not None
-        lines = self.recipe.on(block.workers_here())(before.counts, self.shared)
+        lines = self.recipe.on(block.worker_block())(before.counts, self.shared)
         return before._replace(table=lines.table, summary=before.summary._replace(penalty=lines.penalty))
 
 
-def _of_votes(counts: NDArray[Any], table: Floats) -> float:
-    """Return the part of C2 that votes have, without that of the priors."""
+def _vote_classification(counts: NDArray[Any], table: Floats) -> float:
+    """Return C2 of the votes, without the priors."""
     kernels: Any = fastest()
     none = np.zeros(counts.shape[1], counts.dtype)
     return float(kernels.classification(counts, none, table, np.zeros(counts.shape[1])))
+
+
+@dataclass(frozen=True)
+class RoutedPacking(Packing):
+    """Makes parts whose rows are sorted by block, with their requests to the blocks."""
+
+    blocks: int = 1
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The columns of a line."""
+        return {**LINE, "slices": pl.Binary, "requests": pl.Binary}
+
+    def _line(self, votes: Votes, gold: Gold | None) -> dict[str, Any]:
+        rank = np.empty(votes.n_workers, np.int64)
+        rank[sort_order(votes.workers)] = np.arange(votes.n_workers)
+        worker, block = votes.row_worker(), block_of(votes.workers, self.blocks)
+        order = np.lexsort((votes.row_label, rank[worker], block[worker]))
+        own = np.empty(votes.n_rows, np.uint32)
+        own[order] = np.arange(votes.n_rows)
+        codes = gold_codes(gold, votes.tasks) if gold is not None else self.no_gold(votes.n_tasks)
+        # Votes stay in the order of their workers within a task: every engine adds scores in this order.
+        part = line(votes.tasks, votes.task_ptr, own[votes.row], votes.row_label[order].astype(np.uint32), votes.unvoted, codes)
+        requests = pl.DataFrame(
+            {
+                "worker": column(votes.workers, worker[order]),
+                "label": votes.row_label[order].astype(np.int64),
+                "votes": votes.votes_per_row()[order].astype(np.int64),
+            }
+        )
+        slices = np.searchsorted(block[worker][order], np.arange(self.blocks + 1))
+        return {**part, "slices": slices.astype(np.int64).tobytes(), "requests": ipc(requests, packed=True)}
+
+    def _nothing(self, problem: str) -> dict[str, Any]:
+        return {**super()._nothing(problem), "slices": b"", "requests": b""}
+
+
+class RoutedPart(NamedTuple):
+    """A part in bytes, with the slices of its rows that belong to each block."""
+
+    data: bytes  # of a `Part`, whose `rows` are the labels of its own rows
+    slices: NDArray[np.int64]  # [blocks + 1] first row of each block
+
+    def unpack(self, settings: FitSettings) -> tuple[FitSettings, Part]:
+        """Return the settings over the own rows, and the part, whose panel is its own rows."""
+        part = Part.unpack(self.data)
+        rows = np.arange(len(part.rows), dtype=np.uint32)
+        return replace(settings, row_label=part.rows.astype(np.int32)), part._replace(rows=rows)
+
+    def join(self, messages: Iterable[TableMessage], labels: int) -> Floats:
+        """Return the table over the own rows, [own rows, K], from the messages of the blocks."""
+        table = np.zeros((int(self.slices[-1]), labels))
+        for block, lines in messages:
+            table[self.slices[block] : self.slices[block + 1]] = lines
+        return table
+
+
+class LocalBroadcast(NamedTuple):
+    """A value instead of a broadcast."""
+
+    value: Any
+
+
+class PartInput(NamedTuple):
+    """A part, and what the blocks have sent to it."""
+
+    settings: FitSettings
+    part: Part
+    table: Floats | None  # [own rows, K]
+    labels: NDArray[Any] | None  # [tasks] after the last pass
+
+
+@dataclass(frozen=True)
+class RoutedStart:
+    """Counts majority vote: by winner (hard) or by vote shares (soft)."""
+
+    hard: bool
+
+    def __call__(self, given: PartInput) -> tuple[PartCounts, NDArray[np.int32]]:
+        """Return the counts of a part, and the winners, [tasks]."""
+        counts, shards = count_majority(given.settings, given.part, hard=self.hard)
+        for _, shard in shards:
+            shard.label_by_majority(given.settings.tie_weights)
+        return counts, _labels(shards)
+
+
+@dataclass(frozen=True)
+class RoutedStep:
+    """One pass: an E-step under the received table, and the recount, with `delta` of changed labels only."""
+
+    priors: Floats  # [K]
+    uses_prior: bool
+    hard: bool
+    delta: bool
+    likelihood: bool
+
+    def __call__(self, given: PartInput) -> tuple[PartCounts, NDArray[np.int32]]:
+        """Return the counts of a part, and its labels, [tasks]."""
+        assert given.table is not None
+        rules, shards = given.settings.shards(given.part)
+        if given.labels is not None:
+            for tasks, shard in shards:
+                shard.take(given.labels[tasks].astype(np.int32))
+        params = Scores(self.priors, given.table, self.uses_prior).whole()
+        how = {"hard": self.hard, "delta": self.delta, "likelihood": self.likelihood}
+        return count_step(given.part, rules, shards, params, **how), _labels(shards)
+
+
+def _labels(shards: Shards) -> NDArray[np.int32]:
+    return np.concatenate([np.zeros(0, np.int32), *(shard.labels for _, shard in shards)])
+
+
+@dataclass(frozen=True)
+class RoutedDecision:
+    """How a fit decides tasks at its end."""
+
+    by: DecidedBy
+    priors: Floats  # [K]
+    uses_prior: bool
+
+    def on(self, given: PartInput) -> Decision:
+        """Return the decision on the tasks of a part."""
+        by_votes = self.by == "votes" or given.table is None
+        scores = None if by_votes else LocalBroadcast(Scores(self.priors, np.asarray(given.table), self.uses_prior))
+        return Decision(LocalBroadcast(given.settings), self.by, scores)
+
+    def __call__(self, given: PartInput) -> tuple[PartCounts, None]:
+        """Return the counts of a part's labels; for EM, of each row the expected right votes and the agreeing votes instead."""
+        return self.on(given)(given.part), None
+
+
+def from_part(settings: FitSettings, work: Any, items: Items) -> Iterator[tuple[int, ToBlock]]:
+    """Yield (block, message) of a partition: the counts of each block's rows, then the labels and sums of the part."""
+    for number, routed, given in part_inputs(settings, items):
+        counted, labels = work(given)
+        bounds = np.searchsorted(counted.rows, routed.slices)
+        for block in np.flatnonzero(np.diff(bounds)).tolist():
+            some = slice(bounds[block], bounds[block + 1])
+            indices = (counted.rows[some] - routed.slices[block]).astype(np.uint32)
+            yield block, CountMessage(number, indices, counted.lines[some])
+        small = np.zeros(0, np.int8) if labels is None else labels.astype(np.min_scalar_type(max(len(settings.labels), 1)))
+        yield number % (len(routed.slices) - 1), TotalsMessage(number, small, counted.classes, counted.sums)
+
+
+def part_inputs(settings: FitSettings, items: Items) -> Iterator[tuple[int, RoutedPart, PartInput]]:
+    """Yield (its number, the part, its input) of a partition, if it has a part."""
+    routed: RoutedPart | None = None
+    number, messages, labels = 0, list[TableMessage](), None
+    for key, item in items:
+        if isinstance(item, RoutedPart):
+            number, routed = key, item
+        elif isinstance(item, TableMessage):
+            messages.append(item)
+        else:
+            labels = item
+    if routed is not None:
+        own, part = routed.unpack(settings)
+        has_table = bool(messages) or not routed.slices[-1]  # a part without votes requests no line
+        table = routed.join(messages, len(settings.labels)) if has_table else None
+        yield number, routed, PartInput(own, part, table, labels)
+
+
+def from_block(items: Items) -> Iterator[tuple[int, Any]]:
+    """Yield (part, message) of a partition: the requested lines of the table, and the stored labels."""
+    for number, block, state, _ in block_inputs(items):
+        if state is None:
+            continue
+        for part, rows in block.routes.items():
+            yield part, TableMessage(number, state.table[rows])
+        for one in state.totals:
+            yield one.part, one.labels
+
+
+def at_block(receive: Receive | Tabulate, items: Items) -> Iterator[tuple[int, BlockState]]:
+    """Yield (block, its state after a pass) of a partition, if it has a block."""
+    for number, block, before, messages in block_inputs(items):
+        yield number, receive(number, block, before, messages)
+
+
+def block_inputs(items: Items) -> Iterator[tuple[int, BlockPanel, BlockState | None, list[ToBlock]]]:
+    """Yield (its number, the block, its state, its messages) of a partition, if it has a block."""
+    block: BlockPanel | None = None
+    number, state, messages = 0, None, []
+    for key, item in items:
+        if isinstance(item, BlockPanel):
+            number, block = key, item
+        elif isinstance(item, BlockState):
+            state = item
+        else:
+            messages.append(item)
+    if block is not None:
+        yield number, block, state, messages

@@ -1,7 +1,7 @@
-"""Passes on Spark whose rows stay on the executors: blocks of workers and parts of tasks that send messages to each other.
+"""The session of a fit whose rows stay on the executors: worker blocks and parts of tasks that exchange messages.
 
-A pass is one job. Blocks send lines of the table to the parts that asked for them; parts pass over their votes and send
-counts back; blocks add these up and take the M-step. The driver sees sums over all tasks and workers, and runs `models/em.py`.
+A pass is one job. Blocks send lines of the table to the parts that requested them. Parts pass over their votes and send
+counts back. Blocks add the counts up and take the M-step. The driver sees sums only, and runs `models/em.py`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial, reduce
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,62 +18,74 @@ from numpy.typing import NDArray
 from quorate.data.counts import Lines, Others, Parameters, Statistics
 from quorate.data.vocabulary import Vocabulary, text_of
 from quorate.data.votes import Panel
-from quorate.engines.base import Checkpoint, Estimate, PassSums, Recipe, WorkerBlock
+from quorate.engines.base import Estimate, PassSums, Recipe, WorkerBlock
 from quorate.engines.shard import Units, class_totals
-from quorate.errors import OptionError
-from quorate.io.ids import label_columns
 from quorate.kernels import reference
 from quorate.spark import session as spark
-from quorate.spark.blocks import Block, BlockSummary, Named, Receive, State, Tabulate, block_of
-from quorate.spark.executor import Ends, Setting
-from quorate.spark.layout import FAR, NO_START, WHAT, FarOutcome, Size
-from quorate.spark.messages import Begin, Decide, Pass, at_block, blocks_in, from_block, from_part
-from quorate.spark.result import DistributedResult
-from quorate.spark.routes import END, OWN, Routes, Tagged, tell_confusion, tell_tasks, tell_workers
-from quorate.spark.session import Frame, alike, place, plain_errors, quoted
-from quorate.spark.votes import SQL_KIND, WideVotes
+from quorate.spark.blocks import (
+    BlockPanel,
+    BlockState,
+    BlockSummary,
+    NamedBlock,
+    Receive,
+    RoutedDecision,
+    RoutedStart,
+    RoutedStep,
+    Tabulate,
+    at_block,
+    block_inputs,
+    block_of,
+    from_block,
+    from_part,
+)
+from quorate.spark.executor import FitSettings, TaskSums
+from quorate.spark.layout import FIT_FAILED, Size
+from quorate.spark.result import DistributedResult, RemoteOutcome, RemoteSession
+from quorate.spark.routes import END, OWN, Routes, TaggedState, task_frames, worker_confusion, worker_frames
+from quorate.spark.session import Frame, partition_of, plain_errors, quoted, serialized_like
+from quorate.spark.votes import SQL_KIND, DistributedVotes
 
-SWEEP = 8  # passes after which Java looks for what nobody holds any more: the messages of earlier passes are on its disks
+PASSES_PER_SWEEP = 8  # after so many, Java collects garbage: the messages of earlier passes on its disks
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 Rdd = Any  # pyspark is optional, so its types are not named
 
 
-class Counted(NamedTuple):
-    """What a pass has left with the blocks, and its sums, which are here."""
+class PassState(NamedTuple):
+    """The state of the blocks after a pass, and its sums on the driver."""
 
-    state: Rdd  # (block, State)
+    state: Rdd  # (block, BlockState)
     hard: bool
     class_counts: NDArray[Any]  # [K]
-    ends: Ends
+    sums: TaskSums
     summary: BlockSummary
 
 
-class Scored(NamedTuple):
-    """Where the current table is, and what scores begin with."""
+class DistributedTable(NamedTuple):
+    """The current table: the state of the blocks that has it, and the priors of the scores."""
 
-    state: Rdd  # (block, State) whose table it is
+    state: Rdd  # (block, BlockState) with this table
     priors: Floats  # [K]
     uses_prior: bool
     penalty: float = 0.0
-    recipe: Recipe | None = None  # None where it was learned elsewhere
-    names: tuple[str, ...] = ()  # of the columns of workers that the recipe knows
+    recipe: Recipe | None = None  # None where the table was learned elsewhere
+    names: tuple[str, ...] = ()  # of the columns that the recipe has for workers
 
     @property
     def log_prior(self) -> Floats:
-        """Where scores begin, [K]."""
+        """The first term of the scores, [K]."""
         none = np.zeros((0, len(self.priors)))
         return Parameters(self.priors, none, none, uses_prior=self.uses_prior).log_prior
 
 
-class DistributedSession:
-    """Votes and rows on executors. The driver has labels and sums; nothing here grows with the tasks or the workers."""
+class DistributedSession(RemoteSession):
+    """Votes and rows on executors. The driver has labels and sums: its memory does not grow with tasks or workers."""
 
     result = DistributedResult
 
     def __init__(
         self,
-        votes: WideVotes,
+        votes: DistributedVotes,
         partitions: int | None,
         blocks: int | None,
         *,
@@ -87,281 +99,237 @@ class DistributedSession:
         self._votes, self._routes = votes, Routes(votes, partitions, blocks, gold)
         self._routes.past = history
         weights = votes.given.astype(np.float64) if ties == "prior" else None
-        self._setting = Setting(np.zeros(0, np.int32), votes.labels, seed, ties, gold is not None, weights, Units.of(len(votes)))
-        self._recipe: Recipe | None = None  # of the last M-step; blocks make the next table in the pass that counts for it
-        self._made: Recipe | None = None  # whose table the state of the last pass has already
-        self._last: Counted | None = None  # the last pass
-        self._scored: Scored | None = None  # the current table
-        self._ended: tuple[Decide, Rdd] | None = None  # how tasks are decided, once the fit has ended, and the table's state
-        self._end: Rdd = None  # (block, State) with the right and the agreeing votes by row, or the counts of the labels
-        self._shown: tuple[Recipe, Rdd] | None = None  # what makes confusions, of which counts
-        self._states: list[Rdd] = []  # what is stored
+        self._settings = FitSettings(
+            np.zeros(0, np.int32), votes.labels, seed, ties, gold is not None, weights, Units.of(len(votes))
+        )
+        self._recipe: Recipe | None = None  # of the last M-step; the next pass also makes the next table with it
+        self._made: Recipe | None = None  # the recipe whose table is already in the state of the last pass
+        self._pass_state: PassState | None = None  # the last pass
+        self._scored: DistributedTable | None = None  # the current table
+        self._ended: tuple[RoutedDecision, Rdd] | None = None  # how the fit decided tasks, and the state with its table
+        self._end: Rdd = None  # (block, BlockState) with the right and the agreeing votes per row, or the counts of the labels
+        self._confusion_source: tuple[Recipe, Rdd] | None = None  # the recipe of confusions, and the state with its counts
+        self._states: list[Rdd] = []  # that are stored
         self._passes = 0
 
     @property
     def size(self) -> Size:
-        """How many tasks, votes and tasks without votes there are; laid out on the executors when first asked."""
+        """The numbers of tasks, votes and tasks without votes; the first access lays the votes out on the executors."""
         return self._routes.size
 
     @property
     def votes(self) -> Any:
-        """The votes, with how many tasks and workers they are of."""
+        """The votes, with the numbers of tasks and workers."""
         size = self.size
         return replace(self._votes, n_tasks=size.tasks, n_unvoted=size.unvoted, worker_count=self._routes.n_workers)
 
-    def identify(self, settings: Mapping[str, Any]) -> None:
-        """Take nothing: a fit on Spark is not resumed."""
-
-    def restore(self) -> None:
-        """Return that no fit was interrupted."""
-
-    def checkpoint(self, point: Checkpoint) -> None:
-        """Store nothing."""
-
-    def labels_to_start(self, labels: Any) -> NoReturn:
-        """Raise: labels of all tasks never meet on the driver."""
-        raise OptionError(NO_START)
-
-    recount = labels_to_start
-
     def start(self, *, hard: bool) -> PassSums:
         """Take majority vote as the current labels, by winner (hard) or by vote shares (soft), and return its sums."""
-        self._last = self._pass(Begin(hard), self._receive(hard=hard), None)
+        self._pass_state = self._pass(RoutedStart(hard), self._receive(hard=hard), None)
         self._keep_only()
-        return PassSums(self._last.class_counts)
+        return PassSums(self._pass_state.class_counts)
 
     def adopt(self, parameters: Callable[[Panel], Parameters], priors: Floats) -> None:
         """Take parameters that were learned elsewhere, as a function of a panel."""
-        with plain_errors(WHAT):
+        with plain_errors(FIT_FAILED):
             state = self._stored(self._routes.named.mapValues(partial(_with_table, parameters)))
-        uses_prior = parameters(Block.nobody(self._votes.labels)).uses_prior
-        self._scored, self._last = Scored(state, priors, uses_prior), None  # whose counts are none of these votes
+        uses_prior = parameters(BlockPanel.empty(self._votes.labels)).uses_prior
+        self._scored, self._pass_state = DistributedTable(state, priors, uses_prior), None  # there are no counts of these votes
 
     def gather(self, function: Callable[[WorkerBlock, Any], T]) -> T:
-        """Return the sum of what a function says of every block of workers and its counts."""
-        with plain_errors(WHAT):
-            items = self._routes.blocks.union(self._counted.state)
+        """Return the sum of a function over all worker blocks and their counts."""
+        with plain_errors(FIT_FAILED):
+            items = self._routes.blocks.union(self._last_pass.state)
             found: list[T] = items.mapPartitions(partial(_of_counts, function)).collect()
         total: T = reduce(operator.add, found)
         return total
 
     def m_step(self, recipe: Recipe, priors: Floats) -> None:
-        """Make the table of the counts of the last pass, where they are; that pass may have made it already."""
-        shared, last, k = recipe.shared(priors, self.gather), self._counted, self._votes.n_labels
+        """Make the table of the counts of the last pass on the executors, unless that pass has already made it."""
+        shared, last, k = recipe.shared(priors, self.gather), self._last_pass, self._votes.n_labels
         state, penalty = last.state, last.summary.penalty
         if shared is not None or self._made is not recipe:
-            with plain_errors(WHAT):
+            with plain_errors(FIT_FAILED):
                 items = self._routes.blocks.union(state).mapPartitions(
                     partial(at_block, Tabulate(recipe, shared)), preservesPartitioning=True
                 )
                 state = self._stored(items)
                 penalty = reduce(BlockSummary.plus, state.map(_summary).collect()).penalty
-        nobody: Lines = recipe.on(Block.nobody(self._votes.labels).workers_here())(np.zeros((0, k)), shared)
+        empty: Lines = recipe.on(BlockPanel.empty(self._votes.labels).worker_block())(np.zeros((0, k)), shared)
         self._recipe = recipe if shared is None else None
-        self._scored = Scored(state, priors, nobody.uses_prior, penalty, recipe, tuple(nobody.columns))
-        self._shown = recipe, state
-        self._seen = not recipe.is_likelihood
+        self._scored = DistributedTable(state, priors, empty.uses_prior, penalty, recipe, tuple(empty.columns))
+        self._confusion_source = recipe, state
+        self._digests = not recipe.is_likelihood
 
     def e_step(self, *, hard: bool, likelihood: bool = True) -> PassSums:
         """Return the sums of a pass: an E-step under the current table, and the recount."""
-        scored, before = self._table, self._last
+        scored, before = self._table, self._pass_state
         past = before.class_counts if hard and before is not None and before.hard else None
         delta = past is not None
-        work = Pass(scored.priors, scored.uses_prior, hard, delta, likelihood)
+        work = RoutedStep(scored.priors, scored.uses_prior, hard, delta, likelihood)
         found = self._pass(work, self._receive(hard=hard, delta=delta), scored.state)
         if past is not None:
             found = found._replace(class_counts=np.asarray(past, np.int64) + found.class_counts.astype(np.int64))
-        self._last = found
+        self._pass_state = found
         self._keep_only()
         classification = float("nan")
         if hard:
             none = np.zeros((0, self._votes.n_labels))
             of_priors = reference.classification(none, found.class_counts, none, scored.log_prior)
             classification = found.summary.classification + of_priors
-        ends = found.ends
+        sums = found.sums
         return PassSums(
-            found.class_counts, ends.log_likelihood, classification, int(ends.changed), int(ends.impossible), scored.penalty
+            found.class_counts, sums.log_likelihood, classification, int(sums.changed), int(sums.impossible), scored.penalty
         )
 
     def fingerprint(self) -> bytes:
-        """Return bytes that are equal where the counts of two passes are."""
-        return b"".join(digest for _, digest in sorted(self._counted.summary.digests))
+        """Return bytes that are equal if the counts of two passes are."""
+        return b"".join(digest for _, digest in sorted(self._last_pass.summary.digests))
 
-    def finish(self) -> FarOutcome:
-        """Return what the E-step under the current table says, summed over all tasks."""
+    def finish(self) -> RemoteOutcome:
+        """Return the outcome of the E-step under the current table, summed over all tasks."""
         scored = self._table
-        return self._outcome(self._decide(Decide("scores", scored.priors, scored.uses_prior), scored.state, width=2))
+        return _outcome(self._decide(RoutedDecision("scores", scored.priors, scored.uses_prior), scored.state, width=2))
 
-    def majority(self) -> FarOutcome:
-        """Return what majority vote says, summed over all tasks."""
+    def majority(self) -> RemoteOutcome:
+        """Return the outcome of majority vote, summed over all tasks."""
         k = self._votes.n_labels
-        self._last = self._decide(Decide("heads", np.zeros(k), False), None, width=k)
-        return replace(self._outcome(self._last), log_likelihood=float("nan"))
+        self._pass_state = self._decide(RoutedDecision("votes", np.zeros(k), False), None, width=k)
+        return replace(_outcome(self._pass_state), log_likelihood=float("nan"))
 
-    def weighted_majority(self) -> FarOutcome:
-        """Return what weighted votes say, summed over all tasks."""
+    def weighted_majority(self) -> RemoteOutcome:
+        """Return the outcome of weighted majority vote, summed over all tasks."""
         scored = self._table
-        self._last = self._decide(Decide("weights", scored.priors, False), scored.state, width=self._votes.n_labels)
-        return replace(self._outcome(self._last), log_likelihood=float("nan"))
+        self._pass_state = self._decide(RoutedDecision("weights", scored.priors, False), scored.state, width=self._votes.n_labels)
+        return replace(_outcome(self._pass_state), log_likelihood=float("nan"))
 
     def estimate(self, shown: Recipe | None = None) -> Estimate:
-        """Return what the fit knows of labels; what it knows of workers stays where they are."""
-        none, last = np.zeros((0, self._votes.n_labels)), self._counted
+        """Return what the fit knows of labels; the parameters of workers stay on the executors."""
+        none, last = np.zeros((0, self._votes.n_labels)), self._last_pass
         priors = None if self._scored is None else self._scored.priors
         if shown is not None:
-            self._shown = shown, last.state
+            self._confusion_source = shown, last.state
             priors = shown.class_priors(last.class_counts).priors
         assert priors is not None
         return Estimate(Parameters(priors, none, none), Statistics(none, last.class_counts), {})
 
-    def posterior(self) -> NoReturn:
-        """Raise: probabilities of all tasks never meet on the driver."""
-        raise TypeError(FAR)
-
-    def gold(self) -> None:
-        """Return nothing: which tasks are gold is in `labels`."""
-
-    def keep(self, pieces: Any) -> NoReturn:
-        """Raise: figures of all tasks never meet on the driver."""
-        raise TypeError(FAR)
-
-    def labels(self) -> Frame:
-        """Return a Spark frame of task, label, confidence, votes, tie, under what the fit ended with."""
-        schema = f"task {SQL_KIND[self._votes.task_kind]}, label {SQL_KIND[self._votes.labels.kind]}"
-        schema += ", confidence double, votes bigint, tie boolean" + (", gold boolean" if self._setting.with_gold else "")
-        return self._by_task(None, schema)
-
-    def probabilities(self) -> Frame:
-        """Return a Spark frame of task and a column per label, under what the fit ended with."""
-        names = label_columns(self._votes.labels.texts(), "task")
-        schema = [f"task {SQL_KIND[self._votes.task_kind]}", *(f"{quoted(name)} double" for name in names)]
-        return self._by_task(names, ", ".join(schema))
-
     def workers(self) -> Frame:
-        """Return a Spark frame of worker, votes, accuracy, agreement, and what else the model knows of a worker."""
+        """Return a Spark frame of worker, votes, accuracy, agreement, and further columns of the model."""
         scored = self._scored
         names: tuple[str, ...] = () if scored is None else scored.names
         states = {END: self._end} if scored is None or not names else {END: self._end, OWN: scored.state}
         recipe = None if scored is None else scored.recipe
-        found = self._named_with(states).mapPartitions(partial(tell_workers, recipe, names))
+        found = self._named_with(states).mapPartitions(partial(worker_frames, recipe, names))
         schema = f"worker {SQL_KIND[self._votes.workers.kind]}, votes bigint, accuracy double, agreement double"
         return spark.frame_of(found, schema + "".join(f", {quoted(name)} double" for name in names), self.spark)
 
     def confusion(self, worker: object) -> Floats | None:
         """Return pi_cl of one worker, [K true, K given]; None where there is no such worker."""
-        assert self._shown is not None
-        recipe, state = self._shown
+        assert self._confusion_source is not None
+        recipe, state = self._confusion_source
         text = text_of(worker)
         block = int(block_of(Vocabulary.of_texts([text]), self._routes.n_blocks)[0])
-        with plain_errors(WHAT):
+        with plain_errors(FIT_FAILED):
             items = self._named_with({END: state})
-            found = self.spark.sparkContext.runJob(items, partial(tell_confusion, recipe, text), [block])
+            found = self.spark.sparkContext.runJob(items, partial(worker_confusion, recipe, text), [block])
         return found[0] if found else None
 
     def release(self) -> None:
-        """Give back what the executors keep; frames that were not written down cannot be made afterwards."""
+        """Free what the executors store; frames that were not written before cannot be computed afterwards."""
         for state in self._states:
-            spark.drop(state)
+            spark.drop_stored(state)
         self._states.clear()
         self._routes.release()
 
     @property
-    def _counted(self) -> Counted:
-        assert self._last is not None  # a pass came before
-        return self._last
+    def _last_pass(self) -> PassState:
+        assert self._pass_state is not None  # a pass came before
+        return self._pass_state
 
     @property
-    def _table(self) -> Scored:
+    def _table(self) -> DistributedTable:
         assert self._scored is not None  # an M-step came before
         return self._scored
 
     def _receive(self, *, hard: bool, delta: bool = False) -> Receive:
         self._made = self._recipe
-        unit = None if hard else self._setting.units.unit
-        return Receive(self._recipe, hard, delta, self._votes.n_labels, seen=self._seen, unit=unit)
+        unit = None if hard else self._settings.units.unit
+        return Receive(self._recipe, hard, delta, self._votes.n_labels, digest=self._digests, unit=unit)
 
-    _seen = False  # whether counts are compared with those of earlier passes
+    _digests = False  # whether counts are compared with those of earlier passes
 
-    def _decide(self, decide: Decide, state: Rdd, *, width: int) -> Counted:
+    def _decide(self, decide: RoutedDecision, state: Rdd, *, width: int) -> PassState:
         found = self._pass(decide, Receive(None, decide.by != "scores", False, width), state)
         self._ended, self._end = (decide, state), found.state
         return found
 
-    def _outcome(self, found: Counted) -> FarOutcome:
-        return FarOutcome(
-            labels=np.zeros(0, np.int32),
-            confidence=np.zeros(0),
-            tie=np.zeros(0, np.bool_),
-            right=np.zeros(0),
-            log_likelihood=found.ends.log_likelihood,
-            agreeing=np.zeros(0, np.int64),
-            ties=int(found.ends.ties),
-            confidence_sum=found.ends.confidence,
-        )
-
-    def _pass(self, work: Any, receive: Receive, state: Rdd) -> Counted:
-        """Return what parts make of the table in a state, as the blocks have received it; one job."""
+    def _pass(self, work: Any, receive: Receive, state: Rdd) -> PassState:
+        """Return the state after a pass of all parts under the table of a state; one job."""
         parts, blocks = self._routes.parts, self._routes.blocks
-        with plain_errors(WHAT):
-            sent = self._with_mail(parts, state).mapPartitions(partial(from_part, self._setting, work))
-            items = blocks.union(sent.partitionBy(self._routes.n_blocks, place))
+        with plain_errors(FIT_FAILED):
+            sent = self._with_messages(parts, state).mapPartitions(partial(from_part, self._settings, work))
+            items = blocks.union(sent.partitionBy(self._routes.n_blocks, partition_of))
             items = items if state is None else items.union(state)
             after = self._stored(items.mapPartitions(partial(at_block, receive), preservesPartitioning=True))
             summary = reduce(BlockSummary.plus, after.map(_summary).collect())
             self._passes += 1
-            if self._passes % SWEEP == 0:
+            if self._passes % PASSES_PER_SWEEP == 0:
                 self.spark.sparkContext._jvm.System.gc()
-        classes = summary.classes if receive.hard else class_totals(summary.classes, self._setting.units.unit)
-        return Counted(after, receive.hard, classes, Ends(*summary.ends), summary)
+        classes = summary.classes if receive.hard else class_totals(summary.classes, self._settings.units.unit)
+        return PassState(after, receive.hard, classes, TaskSums(*summary.sums), summary)
 
     def _stored(self, state: Rdd) -> Rdd:
-        state = alike(state, self._routes.parts)
-        spark.keep(state)
+        state = serialized_like(state, self._routes.parts)
+        spark.store(state)
         self._states.append(state)
         return state
 
-    def _with_mail(self, parts: Rdd, state: Rdd) -> Rdd:
-        """Return the parts, each with the lines of the table and the labels that blocks send it."""
+    def _with_messages(self, parts: Rdd, state: Rdd) -> Rdd:
+        """Return the parts, each with the lines of the table and the labels that blocks send to it."""
         if state is None:
             return parts
         sent = self._routes.blocks.union(state).mapPartitions(from_block)
-        return parts.union(sent.partitionBy(parts.getNumPartitions(), place))
+        return parts.union(sent.partitionBy(parts.getNumPartitions(), partition_of))
 
     def _by_task(self, names: list[str] | None, schema: str) -> Frame:
         assert self._ended is not None
         decide, state = self._ended
         parts = self._routes.parts
-        with plain_errors(WHAT):
+        with plain_errors(FIT_FAILED):
             ids = self._routes.ids()
-            items = self._with_mail(parts.union(ids), state)
-            return spark.frame_of(items.mapPartitions(partial(tell_tasks, self._setting, decide, names)), schema, self.spark)
+            items = self._with_messages(parts.union(ids), state)
+            return spark.frame_of(items.mapPartitions(partial(task_frames, self._settings, decide, names)), schema, self.spark)
 
     def _named_with(self, states: Mapping[str, Rdd]) -> Rdd:
         items = self._routes.named
         for name, state in states.items():
-            items = items.union(alike(state.mapValues(partial(Tagged, name)), self._routes.parts))
+            items = items.union(serialized_like(state.mapValues(partial(TaggedState, name)), self._routes.parts))
         return items
 
     def _keep_only(self) -> None:
-        """Drop what is stored of earlier passes."""
-        used = [None if one is None else one.state for one in (self._last, self._scored)]
+        """Drop the stored states that are no longer used."""
+        used = [None if one is None else one.state for one in (self._pass_state, self._scored)]
         for state in self._states:
             if all(state is not one for one in used):
-                spark.drop(state)
+                spark.drop_stored(state)
         self._states = [state for state in self._states if any(state is one for one in used)]
 
 
-def _with_table(parameters: Callable[[Panel], Parameters], named: Named) -> State:
+def _with_table(parameters: Callable[[Panel], Parameters], named: NamedBlock) -> BlockState:
     k = named.block.n_labels
-    none = BlockSummary(np.zeros(k), np.zeros(len(Ends._fields)))
-    return State(np.zeros((0, k)), parameters(named.panel()).table, (), none)
+    none = BlockSummary(np.zeros(k), np.zeros(len(TaskSums._fields)))
+    return BlockState(np.zeros((0, k)), parameters(named.panel()).table, (), none)
 
 
-def _summary(item: tuple[int, State]) -> BlockSummary:
+def _outcome(found: PassState) -> RemoteOutcome:
+    return RemoteOutcome.of(found.sums, np.zeros(0), np.zeros(0, np.int64))
+
+
+def _summary(item: tuple[int, BlockState]) -> BlockSummary:
     return item[1].summary
 
 
 def _of_counts(function: Callable[[WorkerBlock, NDArray[Any]], T], items: Iterable[tuple[int, Any]]) -> Iterator[T]:
-    for _, block, state, _ in blocks_in(items):
+    for _, block, state, _ in block_inputs(items):
         assert state is not None
-        yield function(block.workers_here(), state.counts)
+        yield function(block.worker_block(), state.counts)

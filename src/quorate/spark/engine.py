@@ -1,27 +1,25 @@
-"""The engine of Spark: each partition keeps its votes as bytes, passes run where these are, their counts are summed here."""
+"""The engine of Spark: passes run on the executors that store the votes, and the driver adds up their counts."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from quorate.data.counts import Others
 from quorate.data.options import Choice, Number
 from quorate.data.votes import Gold, Panel, Votes
-from quorate.engines.base import Checkpoint, PassSums
+from quorate.engines.base import PassSums
 from quorate.engines.memory import cells_fit, most_pairs, require_cells
-from quorate.engines.session import WorkerState
-from quorate.engines.shard import Rules, Units, cuts
+from quorate.engines.session import DecidedBy, WorkerState
+from quorate.engines.shard import PassRules, Units, cuts
 from quorate.errors import OptionError
 from quorate.io.answers import gold_codes, read_gold
-from quorate.io.ids import label_columns
 from quorate.io.sources import Source, as_votes, is_spark_frame
 from quorate.kernels.cpu import fastest
 from quorate.kernels.reference import Sums
@@ -29,15 +27,14 @@ from quorate.spark import files as spark_files
 from quorate.spark import session as spark
 from quorate.spark import votes as spark_votes
 from quorate.spark.distributed import DistributedSession
-from quorate.spark.executor import Counted, Ends, Kept, Scores, Setting, Start, Step, Verdict, run
-from quorate.spark.layout import FAR, NO_START, WHAT, FarOutcome, Size, partitions_for, size_of
-from quorate.spark.packing import LINE, SCHEMA, Packing, Part, lines
-from quorate.spark.result import SparkResult
-from quorate.spark.session import Frame, arrow_batches, plain_errors, quoted
-from quorate.spark.votes import SQL_KIND, FarGold, SparkVotes, WideVotes, beside
-from quorate.spark.votes import read_gold as far_gold
+from quorate.spark.executor import Broadcast, Decision, FitSettings, PartCounts, Scores, Start, Step, TaskSums, run
+from quorate.spark.layout import FIT_FAILED, LINE, SCHEMA, Packing, Part, Size, lines, partitions_for, size_of
+from quorate.spark.result import RemoteOutcome, RemoteSession, SparkResult
+from quorate.spark.session import Frame, arrow_batches, plain_errors
+from quorate.spark.votes import DistributedVotes, RemoteGold, SparkVotes, with_gold
+from quorate.spark.votes import read_gold as remote_gold
 
-TREE = 1 << 23  # cells of all partitions' counts together, beyond which they are summed in a tree
+TREE_CELLS = 1 << 23  # of the counts of all partitions; beyond that, they are summed in a tree
 
 
 @dataclass(frozen=True)
@@ -46,9 +43,9 @@ class SparkEngine:
 
     name: str = "spark"
     threads: int = 1  # of the driver, for M-steps
-    partitions: int | None = None  # None: as many as the votes ask for
+    partitions: int | None = None  # None: according to the number of votes
     rows: str = "auto"  # where (worker, label) rows are: "driver", "executors", or the former where they fit
-    blocks: int | None = None  # of workers, where rows are on the executors; None: as many as the rows ask for
+    blocks: int | None = None  # of workers, where rows are on the executors; None: according to the number of rows
 
     def __post_init__(self) -> None:
         Choice(("auto", "driver", "executors")).check("rows", self.rows)
@@ -59,7 +56,7 @@ class SparkEngine:
     def read(self, source: Votes | Source | SparkVotes, **options: Any) -> Votes | SparkVotes:
         """Return votes where they lie: a Spark frame's, those of paths and URIs on Spark, others in memory."""
         if isinstance(source, SparkVotes):
-            return spark_votes.widened(source) if self.rows == "executors" else source
+            return spark_votes.distributed(source) if self.rows == "executors" else source
         names = [source] if isinstance(source, str | os.PathLike) else source
         if is_spark_frame(source):
             return self._survey(source, narrow=False, **options)
@@ -71,8 +68,8 @@ class SparkEngine:
     def _survey(self, frame: Frame, **options: Any) -> SparkVotes:
         if self.rows == "driver":
             return spark_votes.read(frame, **options)
-        most, fits = (most_pairs(), cells_fit) if self.rows == "auto" else (0, _never)
-        return spark_votes.read(frame, most=most, fits=fits, **options)
+        max_pairs, fits = (most_pairs(), cells_fit) if self.rows == "auto" else (0, _never)
+        return spark_votes.read(frame, max_pairs=max_pairs, fits=fits, **options)
 
     def load(
         self,
@@ -83,11 +80,11 @@ class SparkEngine:
         gold: Any = None,
         history: Callable[[Panel], Others] | None = None,
     ) -> SparkSession | DistributedSession:
-        """Return a session over these votes; a table that does not fit into the driver is foreseen and said."""
+        """Return a session over these votes; raise if its table would not fit into the memory of the driver."""
         given: Any = None
         if gold is not None:
-            given = far_gold(gold, votes) if isinstance(votes, SparkVotes) else read_gold(gold, votes.labels)
-        if isinstance(votes, WideVotes):
+            given = remote_gold(gold, votes) if isinstance(votes, SparkVotes) else read_gold(gold, votes.labels)
+        if isinstance(votes, DistributedVotes):
             return DistributedSession(votes, self.partitions, self.blocks, seed=seed, ties=ties, gold=given, history=history)
         if self.rows == "executors":
             raise OptionError("rows is 'executors', but the votes are in memory: leave rows out, or give a Spark frame")
@@ -95,8 +92,8 @@ class SparkEngine:
         return SparkSession(self, votes, seed=seed, ties=ties, gold=given, history=history)
 
 
-class SparkSession(WorkerState):
-    """Votes on executors. The driver has the panel, the table and the counts; nothing here grows with the tasks."""
+class SparkSession(RemoteSession, WorkerState):
+    """Votes on executors. The driver has the panel, the table and the counts: its memory does not grow with the tasks."""
 
     result = SparkResult
 
@@ -107,180 +104,129 @@ class SparkSession(WorkerState):
         *,
         seed: int,
         ties: str,
-        gold: Gold | FarGold | None,
+        gold: Gold | RemoteGold | None,
         history: Callable[[Panel], Others] | None,
     ) -> None:
         kernels, units = fastest(), Units.of(len(votes))
-        rules = Rules.of(kernels, engine.threads, votes.row_label, votes.labels, ties, lambda: units)
+        rules = PassRules.of(kernels, engine.threads, votes.row_label, votes.labels, ties, lambda: units)
         super().__init__(votes, rules, history)
         self.spark = votes.frame.sparkSession if isinstance(votes, SparkVotes) else spark.session()
         self.gold_given = 0 if gold is None else len(gold)
         self._engine = engine
         self._votes = votes
         weights = self._rules.tie_weights(self._block)
-        self._settings = Setting(votes.row_label, votes.labels, seed, ties, gold is not None, weights, units)
+        self._settings = FitSettings(votes.row_label, votes.labels, seed, ties, gold is not None, weights, units)
         self._gold: Any = gold
-        self._before: Any = None  # what the current labels follow from: a broadcast table, "heads", or nothing yet
-        self._verdict: Any = None  # how the fit ended
+        self._before: Any = None  # source of the current labels: a broadcast table, "votes" (majority vote) or None
+        self._decision: Any = None  # on the tasks, once the fit has ended
 
     @cached_property
     def size(self) -> Size:
-        """How many tasks, votes and tasks without votes there are; laid out on the executors when first asked."""
+        """The numbers of tasks, votes and tasks without votes; the first access lays the votes out on the executors."""
         return size_of(self._packed, len(self._votes), self.release)
 
     @property
     def votes(self) -> Any:
-        """The votes, with how many tasks they are on."""
-        told = self._votes
-        return replace(told, n_tasks=self.size.tasks, n_unvoted=self.size.unvoted) if isinstance(told, SparkVotes) else told
+        """The votes, with the number of tasks."""
+        votes = self._votes
+        if not isinstance(votes, SparkVotes):
+            return votes
+        return replace(votes, n_tasks=self.size.tasks, n_unvoted=self.size.unvoted)
 
     def start(self, *, hard: bool) -> PassSums:
         """Take majority vote as the current labels, by winner (hard) or by vote shares (soft), and return its sums."""
-        tally = self._sum(Start(self._setting, hard)).add_to(self._rules.empty(hard=hard))
-        self._follow("heads")
+        tally = self._sum(Start(self._shared_settings, hard)).add_to(self._rules.empty(hard=hard))
+        self._follow("votes")
         return self._counted_now(tally, hard=hard)
-
-    def labels_to_start(self, labels: Any) -> NoReturn:
-        """Raise: labels of all tasks never meet on the driver."""
-        raise OptionError(NO_START)
-
-    recount = labels_to_start
-
-    def identify(self, settings: Mapping[str, Any]) -> None:
-        """Take nothing: a fit on Spark is not resumed."""
-
-    def restore(self) -> None:
-        """Return that no fit was interrupted."""
-
-    def checkpoint(self, point: Checkpoint) -> None:
-        """Store nothing."""
 
     def e_step(self, *, hard: bool, likelihood: bool = True) -> PassSums:
         """Return the sums of a pass: an E-step under the current table, and the recount."""
         tally, delta = self._count_into(hard=hard)
         now = self._broadcast_scores()
-        counted = self._sum(Step(self._setting, self._before, now, hard, delta, likelihood))
+        counted = self._sum(Step(self._shared_settings, self._before, now, hard, delta, likelihood))
         counted.add_to(tally)
         self._follow(now)
-        ends = Ends(*counted.sums)
-        sums = Sums(ends.log_likelihood, float("nan"), int(ends.changed), int(ends.impossible))
+        found = TaskSums(*counted.sums)
+        sums = Sums(found.log_likelihood, float("nan"), int(found.changed), int(found.impossible))
         return self._pass_sums(tally, sums, hard=hard)
 
-    def finish(self) -> FarOutcome:
-        """Return what the E-step under the current table says, summed over all tasks."""
+    def finish(self) -> RemoteOutcome:
+        """Return the outcome of the E-step under the current table, summed over all tasks."""
         counted = self._decide("scores")
-        told = np.zeros((self._votes.n_rows, 2))
+        right_and_agreeing = np.zeros((self._votes.n_rows, 2))
         if len(counted.rows):
-            told[counted.rows] = counted.lines
-        return self._outcome(counted, told[:, 0], told[:, 1].astype(np.int64))
+            right_and_agreeing[counted.rows] = counted.lines
+        right, agreeing = right_and_agreeing.T
+        return RemoteOutcome.of(TaskSums(*counted.sums), right, agreeing.astype(np.int64))
 
-    def majority(self) -> FarOutcome:
-        """Return what majority vote says, summed over all tasks."""
-        return self._by_labels("heads")
+    def majority(self) -> RemoteOutcome:
+        """Return the outcome of majority vote, summed over all tasks."""
+        return self._by_labels("votes")
 
-    def weighted_majority(self) -> FarOutcome:
-        """Return what weighted votes say, summed over all tasks."""
+    def weighted_majority(self) -> RemoteOutcome:
+        """Return the outcome of weighted majority vote, summed over all tasks."""
         return self._by_labels("weights")
 
-    def posterior(self) -> NoReturn:
-        """Raise: probabilities of all tasks never meet on the driver."""
-        raise TypeError(FAR)
-
-    def gold(self) -> None:
-        """Return nothing: which tasks are gold is in `labels`."""
-
-    def keep(self, pieces: Any) -> NoReturn:
-        """Raise: figures of all tasks never meet on the driver."""
-        raise TypeError(FAR)
-
-    def labels(self) -> Frame:
-        """Return a Spark frame of task, label, confidence, votes, tie, under what the fit ended with."""
-        kind = SQL_KIND[self._votes.labels.kind]
-        schema = f"task {self._task_kind}, label {kind}, confidence double, votes bigint, tie boolean"
-        schema += ", gold boolean" if self._settings.with_gold else ""
-        return spark.map_arrow(self._packed.select("part", "ids"), partial(_labels, self._verdict), schema)
-
-    def probabilities(self) -> Frame:
-        """Return a Spark frame of task and a column per label, under what the fit ended with."""
-        names = label_columns(self._votes.labels.texts(), "task")
-        schema = ", ".join([f"task {self._task_kind}", *(f"{quoted(name)} double" for name in names)])
-        return spark.map_arrow(self._packed.select("part", "ids"), partial(_probabilities, self._verdict, names), schema)
-
     def release(self) -> None:
-        """Give back what the executors keep; frames that were not written down cannot be made afterwards."""
-        for kept in ("_parts", "_packed"):
-            if kept in self.__dict__:
-                self.__dict__[kept].unpersist()
+        """Free what the executors store; frames that were not written before cannot be computed afterwards."""
+        for name in ("_parts", "_packed"):
+            if name in self.__dict__:
+                self.__dict__[name].unpersist()
 
-    def _by_labels(self, by: Any) -> FarOutcome:
+    def _by_labels(self, by: DecidedBy) -> RemoteOutcome:
         counted = self._decide(by)
         tally = counted.add_to(self._rules.empty(hard=True))
         self._counted_now(tally, hard=False)
         own = tally[0][np.arange(self._votes.n_rows), self._votes.row_label]
-        return replace(self._outcome(counted, own.astype(np.float64), own), log_likelihood=float("nan"))
+        return replace(RemoteOutcome.of(TaskSums(*counted.sums), own.astype(np.float64), own), log_likelihood=float("nan"))
 
-    def _decide(self, by: Any) -> Counted:
-        self._verdict = Verdict(self._setting, by, None if by == "heads" else self._broadcast_scores())
+    def _decide(self, by: DecidedBy) -> PartCounts:
+        self._decision = Decision(self._shared_settings, by, None if by == "votes" else self._broadcast_scores())
         self._follow(None)
         self._is_current = False
-        return self._sum(self._verdict)
+        return self._sum(self._decision)
 
-    def _outcome(self, counted: Counted, right: NDArray[np.float64], agreeing: NDArray[np.int64]) -> FarOutcome:
-        ends = Ends(*counted.sums)
-        return FarOutcome(
-            labels=np.zeros(0, np.int32),
-            confidence=np.zeros(0),
-            tie=np.zeros(0, np.bool_),
-            right=right,
-            log_likelihood=ends.log_likelihood,
-            agreeing=agreeing,
-            ties=int(ends.ties),
-            confidence_sum=ends.confidence,
-        )
+    def _by_task(self, names: list[str] | None, schema: str) -> Frame:
+        return spark.map_arrow(self._packed.select("part", "ids"), partial(_task_batches, self._decision, names), schema)
 
-    def _sum(self, work: Any) -> Counted:
-        """Return what the parts of all partitions add up to."""
+    def _sum(self, work: Any) -> PartCounts:
+        """Return the sum over the parts of all partitions."""
         cells = self._votes.n_rows * self._votes.n_labels
-        with plain_errors(WHAT):
+        with plain_errors(FIT_FAILED):
             counts = self._parts.mapPartitions(partial(run, work))
             # A tree costs a stage of its own: worth it where the driver would have much to add up.
-            depth = 2 if counts.getNumPartitions() * cells > TREE else 1
+            depth = 2 if counts.getNumPartitions() * cells > TREE_CELLS else 1
             total = counts.treeAggregate(None, _plus, _plus, depth)
-        return total or Counted.nothing(self._votes.n_labels)
+        return total or PartCounts.nothing(self._votes.n_labels)
 
     def _follow(self, scores: Any) -> None:
-        """Take what the labels now follow from, and let go of what they followed from before."""
-        if self._before is not None and self._before != "heads":
+        """Set the source of the current labels, and free the one before."""
+        if self._before is not None and self._before != "votes":
             self._before.destroy()
         self._before = scores
 
-    def _broadcast_scores(self) -> Kept:
+    def _broadcast_scores(self) -> Broadcast:
         params = self._scored_by
         return self._broadcast(Scores(params.priors, params.table, params.uses_prior))
 
-    def _broadcast(self, value: Any) -> Kept:
-        with plain_errors(WHAT):
+    def _broadcast(self, value: Any) -> Broadcast:
+        with plain_errors(FIT_FAILED):
             return self.spark.sparkContext.broadcast(value)
 
     @cached_property
-    def _setting(self) -> Kept:
+    def _shared_settings(self) -> Broadcast:
         return self._broadcast(self._settings)
-
-    @property
-    def _task_kind(self) -> str:
-        votes = self._votes
-        return SQL_KIND[votes.task_kind if isinstance(votes, SparkVotes) else votes.tasks.kind]
 
     @cached_property
     def _packed(self) -> Frame:
         """The votes on the executors' disks, a line per partition, with the ids of its tasks."""
         votes, context = self._votes, self.spark.sparkContext
         n = self._engine.partitions or partitions_for(len(votes), context)
-        with plain_errors(WHAT):
+        with plain_errors(FIT_FAILED):
             if isinstance(votes, SparkVotes):
                 panel = Panel(worker_ptr=votes.worker_ptr, row_label=votes.row_label, workers=votes.workers, labels=votes.labels)
                 packing = self._broadcast(Packing(panel, votes.duplicates, self._gold is not None))
-                source = votes.frame if self._gold is None else beside(votes, self._gold)
+                source = votes.frame if self._gold is None else with_gold(votes, self._gold)
                 frame = spark.map_arrow(source.repartition(n, "task"), partial(_pack, packing), SCHEMA)
             else:
                 pieces = cuts(votes.task_ptr, max(len(votes) // n, 1)) or [slice(0, 0)]
@@ -291,8 +237,8 @@ class SparkSession(WorkerState):
 
     @cached_property
     def _parts(self) -> Any:
-        """The votes alone, as passes want them: in memory, and on disk what does not fit."""
-        assert self.size is not None  # laid out, and found to be sound
+        """The votes as passes read them: in memory, or on disk where they do not fit."""
+        assert self.size is not None  # the layout was checked
         return self._packed.select("part").rdd.map(_first).persist(spark.storage("MEMORY_AND_DISK"))
 
 
@@ -304,32 +250,22 @@ def _first(row: Any) -> bytes:
     return bytes(row[0])
 
 
-def _plus(a: Counted | None, b: Counted | None) -> Counted | None:
+def _plus(a: PartCounts | None, b: PartCounts | None) -> PartCounts | None:
     return b if a is None else a if b is None else a.plus(b)
 
 
-def _pack(packing: Kept, batches: Iterator[Any]) -> Iterator[Any]:
+def _pack(packing: Broadcast, batches: Iterator[Any]) -> Iterator[Any]:
     return packing.value(batches)  # type: ignore[no-any-return]
 
 
-def _labels(verdict: Verdict, batches: Iterator[Any]) -> Iterator[Any]:
-    for part, ids in _parts_in(batches):
-        for frame in verdict.labels(part, ids):
-            yield from arrow_batches(frame)
-
-
-def _probabilities(verdict: Verdict, names: list[str], batches: Iterator[Any]) -> Iterator[Any]:
-    for part, ids in _parts_in(batches):
-        for frame in verdict.probabilities(part, ids, names):
-            yield from arrow_batches(frame)
-
-
-def _parts_in(batches: Iterator[Any]) -> Iterator[tuple[Part, bytes]]:
+def _task_batches(decision: Decision, names: list[str] | None, batches: Iterator[Any]) -> Iterator[Any]:
     for batch in batches:
-        for part, ids in pl.DataFrame(batch).iter_rows():
-            yield Part.unpack(part), ids
+        for data, ids in pl.DataFrame(batch).iter_rows():
+            part = Part.unpack(data)
+            for frame in decision.labels(part, ids) if names is None else decision.probabilities(part, ids, names):
+                yield from arrow_batches(frame)
 
 
 def spark_engine(threads: int) -> SparkEngine:
-    """Return the engine of Spark, whose driver may use so many threads."""
+    """Return the engine of Spark, whose driver uses so many threads."""
     return SparkEngine(threads=threads)

@@ -1,14 +1,14 @@
-"""What an executor computes of a part: the counts of a pass, what a fit ended with, labels and probabilities.
+"""What an executor computes of a part: the counts of a pass, final sums, labels and probabilities.
 
-Nothing is kept between passes. How many labels changed is told by looking at the votes under the table before, too; so
-a part may be passed over by any executor, and one that dies takes nothing with it.
+An executor keeps no state between passes. To count changed labels, a pass labels the tasks under the previous table, too.
+So any executor can run any pass over any part, and an executor that dies loses nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -17,19 +17,20 @@ from numpy.typing import NDArray
 from quorate.data.counts import Parameters
 from quorate.data.exact import from_coarse
 from quorate.data.vocabulary import Vocabulary
-from quorate.engines.shard import Rules, Shard, Tally, Units, cuts
+from quorate.engines.session import DecidedBy
+from quorate.engines.shard import PassRules, Shard, Tally, Units, cuts
 from quorate.io.ids import column
 from quorate.kernels import reference
 from quorate.kernels.cpu import fastest
-from quorate.spark.packing import Part, ids_of
+from quorate.spark.layout import Part, ids_of
 
-PIECE = 1 << 18  # votes passed over at once by the reference, so that K numbers per vote stay little
-CELLS = 1 << 22  # numbers at once where tasks are told of one by one
-Kept = Any  # a broadcast, whose value is loaded when asked for
+REFERENCE_VOTES = 1 << 18  # votes per shard of the reference kernels, which need K numbers per vote
+DECISION_CELLS = 1 << 22  # tasks x labels decided at once
+Broadcast = Any  # of Spark: its value is loaded on first access
 
 
 class Scores(NamedTuple):
-    """What an E-step asks of parameters."""
+    """The parameters of an E-step."""
 
     priors: NDArray[np.float64]  # [K]
     table: NDArray[np.float64]  # [rows, K]
@@ -45,7 +46,7 @@ class Scores(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
+class FitSettings:
     """What all passes of a fit share."""
 
     row_label: NDArray[np.int32]  # [rows]
@@ -53,15 +54,15 @@ class Setting:
     seed: int
     ties: str
     with_gold: bool
-    tie_weights: NDArray[np.float64] | None  # [K] ties of majority vote go to the largest of these first
-    units: Units  # of soft shares: the same in all parts, whose sums are then the same in any order
+    tie_weights: NDArray[np.float64] | None  # [K] of majority vote: the largest wins a tie
+    units: Units  # of soft shares: equal in all parts, so that sums do not depend on their order
 
-    def shards(self, part: Part, most: int = 1 << 62) -> tuple[Rules, list[tuple[slice, Shard]]]:
-        """Return the rules over a part's own rows, and its votes in shards of about `most` votes, each with its tasks."""
+    def shards(self, part: Part, votes: int = 1 << 62) -> tuple[PassRules, Shards]:
+        """Return the rules over a part's own rows, and its votes in shards of about `votes` votes, each with its tasks."""
         kernels = fastest()
-        rules = Rules.of(kernels, 1, self.row_label[part.rows], self.labels, self.ties, lambda: self.units)
+        rules = PassRules.of(kernels, 1, self.row_label[part.rows], self.labels, self.ties, lambda: self.units)
         key = kernels.tie_keys(part.task_hash.copy(), self.seed)
-        pieces = cuts(part.task_ptr, min(most, PIECE if kernels is reference else most))
+        pieces = cuts(part.task_ptr, min(votes, REFERENCE_VOTES if kernels is reference else votes))
         gold = part.gold if self.with_gold else None
         return rules, [
             (p, Shard(rules, part.task_ptr[p.start : p.stop + 1], part.row, key[p], gold=None if gold is None else gold[p]))
@@ -69,40 +70,40 @@ class Setting:
         ]
 
 
-class Counted(NamedTuple):
-    """Lines of numbers, each of one row of the panel, and sums; two of them add."""
+class PartCounts(NamedTuple):
+    """Counts of some rows of the panel, and sums over tasks; two of them can be added."""
 
     rows: NDArray[np.uint32]  # [lines] sorted
     lines: NDArray[Any]  # [lines, …]
     classes: NDArray[Any]  # [K]
-    sums: NDArray[np.float64]  # [Ends]
+    sums: NDArray[np.float64]  # [TaskSums]
 
-    def plus(self, other: Counted) -> Counted:
+    def plus(self, other: PartCounts) -> PartCounts:
         """Return the sum of both."""
         if len(self.rows) == len(other.rows) and np.array_equal(self.rows, other.rows):
-            return Counted(self.rows, self.lines + other.lines, self.classes + other.classes, self.sums + other.sums)
+            return PartCounts(self.rows, self.lines + other.lines, self.classes + other.classes, self.sums + other.sums)
         rows = np.union1d(self.rows, other.rows)
         lines = np.zeros((len(rows), self.lines.shape[1]), self.lines.dtype)
         for one in (self, other):
             lines[np.searchsorted(rows, one.rows)] += one.lines
-        return Counted(rows, lines, self.classes + other.classes, self.sums + other.sums)
+        return PartCounts(rows, lines, self.classes + other.classes, self.sums + other.sums)
 
     @classmethod
-    def nothing(cls, labels: int) -> Counted:
-        """Return the sum of no parts."""
+    def nothing(cls, labels: int) -> PartCounts:
+        """Return the counts of no part."""
         return cls(
-            np.zeros(0, np.uint32), np.zeros((0, labels), np.int64), np.zeros(labels, np.int64), np.zeros(len(Ends._fields))
+            np.zeros(0, np.uint32), np.zeros((0, labels), np.int64), np.zeros(labels, np.int64), np.zeros(len(TaskSums._fields))
         )
 
     def add_to(self, tally: Tally) -> Tally:
-        """Return a tally over all rows, added to."""
+        """Add these counts to a tally over all rows, and return it."""
         tally[0][self.rows] += self.lines
         tally[1][:] += self.classes
         return tally
 
 
-class Ends(NamedTuple):
-    """The names of `Counted.sums`."""
+class TaskSums(NamedTuple):
+    """Sums over tasks; the names of the items of `PartCounts.sums`."""
 
     log_likelihood: float = 0.0
     changed: float = 0.0
@@ -111,106 +112,120 @@ class Ends(NamedTuple):
     confidence: float = 0.0
 
 
+Shards = list[tuple[slice, Shard]]  # each with its tasks
+
+
+def count_majority(settings: FitSettings, part: Part, *, hard: bool) -> tuple[PartCounts, Shards]:
+    """Return the counts of majority vote: by winner (hard) or by vote shares (soft); and the shards."""
+    rules, shards = settings.shards(part)
+    tally = rules.empty(hard=hard)
+    for _, shard in shards:
+        shard.start(tally, hard=hard, tie_weights=settings.tie_weights)
+    return part_counts(part, tally, TaskSums()), shards
+
+
+def count_step(part: Part, rules: PassRules, shards: Shards, params: Parameters, *, hard: bool, **how: bool) -> PartCounts:
+    """Return the counts of an E-step over shards that have the labels before it; `how` has `delta` and `likelihood`.
+
+    With `delta` only the votes of tasks whose label changed are counted, out of the old label and into the new one.
+    """
+    tally = rules.empty(hard=hard)
+    sums = [shard.step(params, tally, hard=hard, **how) for _, shard in shards]
+    total = TaskSums(*(sum(getattr(one, name) for one in sums) for name in ("log_likelihood", "changed", "impossible")))
+    return part_counts(part, tally, total)
+
+
 @dataclass(frozen=True)
 class Start:
     """Counts majority vote: by winner (hard) or by vote shares (soft)."""
 
-    setting: Kept
+    settings: Broadcast
     hard: bool
 
-    def __call__(self, part: Part) -> Counted:
+    def __call__(self, part: Part) -> PartCounts:
         """Return the counts of a part."""
-        setting: Setting = self.setting.value
-        rules, shards = setting.shards(part)
-        tally = rules.empty(hard=self.hard)
-        for _, shard in shards:
-            shard.start(tally, hard=self.hard, tie_weights=setting.tie_weights)
-        return counted_of(part, tally, Ends())
+        return count_majority(self.settings.value, part, hard=self.hard)[0]
 
 
 @dataclass(frozen=True)
 class Step:
-    """One pass. Labels before it are those of `before`: of a table, of majority vote, or none.
+    """One pass. The labels before it follow from `before`: a table, majority vote, or nothing."""
 
-    With `delta` only the votes of tasks whose label changed are counted, out of the old label and into the new one.
-    """
-
-    setting: Kept
-    before: Kept  # or "heads", or None
-    scores: Kept
+    settings: Broadcast
+    before: Broadcast  # or "votes", or None
+    scores: Broadcast
     hard: bool
     delta: bool
     likelihood: bool
 
-    def __call__(self, part: Part) -> Counted:
+    def __call__(self, part: Part) -> PartCounts:
         """Return the counts of a part."""
-        setting: Setting = self.setting.value
-        rules, shards = setting.shards(part)
-        tally = rules.empty(hard=self.hard)
+        settings: FitSettings = self.settings.value
+        rules, shards = settings.shards(part)
         if isinstance(self.before, str):
             for _, shard in shards:
-                shard.label_by_majority(setting.tie_weights)
+                shard.label_by_majority(settings.tie_weights)
         elif self.before is not None:
             past = self.before.value.on(part.rows)
             for _, shard in shards:
-                shard.look(past)
+                shard.label_by_scores(past)
             del past
         params = self.scores.value.on(part.rows)
-        how = {"hard": self.hard, "delta": self.delta, "likelihood": self.likelihood}
-        sums = [shard.step(params, tally, **how) for _, shard in shards]
-        ends = Ends(*(sum(getattr(s, name) for s in sums) for name in ("log_likelihood", "changed", "impossible")))
-        return counted_of(part, tally, ends)
+        return count_step(part, rules, shards, params, hard=self.hard, delta=self.delta, likelihood=self.likelihood)
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """How tasks are decided in the end: by scores (EM), by heads (majority vote) or by weights (IWMV)."""
+class Decision:
+    """How a fit decides tasks at its end: by scores (EM), votes (majority vote) or weights (IWMV)."""
 
-    setting: Kept
-    by: Literal["scores", "heads", "weights"]
-    scores: Kept = None  # not by heads
+    settings: Broadcast
+    by: DecidedBy
+    scores: Broadcast = None  # None where votes decide
 
-    def __call__(self, part: Part) -> Counted:
-        """Return the counts of a part's labels; for EM the right and the agreeing votes of each row in their place."""
-        setting: Setting = self.setting.value
-        rules, shards = setting.shards(part, CELLS // max(len(setting.labels), 1))
+    def __call__(self, part: Part) -> PartCounts:
+        """Return the counts of a part's labels; for EM, of each row the expected right votes and the agreeing votes instead."""
+        settings: FitSettings = self.settings.value
+        rules, shards = settings.shards(part, DECISION_CELLS // max(len(settings.labels), 1))
         tally, agreeing = rules.empty(hard=self.by != "scores"), np.zeros(len(part.rows), np.int64)
-        ends = np.zeros(len(Ends._fields))
-        for piece, shard, sure, tie, likelihood in self._decided(setting, part, shards, tally):
-            ends += Ends(log_likelihood=likelihood, ties=int(tie.sum()), confidence=float(sure.sum()))
+        ends = np.zeros(len(TaskSums._fields))
+        for piece, shard, sure, tie, likelihood in self._decided(settings, part, shards, tally):
+            ends += TaskSums(log_likelihood=likelihood, ties=int(tie.sum()), confidence=float(sure.sum()))
             ptr = part.task_ptr[piece.start : piece.stop + 1]
             votes = part.row[ptr[0] : ptr[-1]]
             own = rules.row_label[votes] == np.repeat(shard.labels, np.diff(ptr))
             agreeing += np.bincount(votes[own], minlength=len(agreeing))
         if self.by != "scores":
-            return counted_of(part, tally, Ends(*ends))
-        right = from_coarse(tally[0][np.arange(len(agreeing)), rules.row_label], setting.units.unit)
-        return counted_of(part, (np.stack([right, agreeing], axis=1), tally[1]), Ends(*ends))
+            return part_counts(part, tally, TaskSums(*ends))
+        right = from_coarse(tally[0][np.arange(len(agreeing)), rules.row_label], settings.units.unit)
+        return part_counts(part, (np.stack([right, agreeing], axis=1), tally[1]), TaskSums(*ends))
 
     def labels(self, part: Part, ids: bytes) -> Iterator[pl.DataFrame]:
         """Yield task, label, confidence, votes, tie (and gold) of a part's tasks; those without votes come last."""
-        setting: Setting = self.setting.value
-        rules, shards = setting.shards(part, CELLS // max(len(setting.labels), 1))
+        settings: FitSettings = self.settings.value
+        rules, shards = settings.shards(part, DECISION_CELLS // max(len(settings.labels), 1))
         tasks, gold, length = ids_of(ids), part.gold >= 0, np.diff(part.task_ptr)
-        for piece, shard, sure, tie, _ in self._decided(setting, part, shards, rules.empty(hard=self.by != "scores")):
-            told = {"label": column(setting.labels, shard.labels), "confidence": sure, "votes": length[piece], "tie": tie}
-            yield pl.DataFrame({"task": tasks[piece], **told, **({"gold": gold[piece]} if setting.with_gold else {})})
-        left = tasks[len(length) :]
-        nobody, no = column(setting.labels, np.full(len(left), -1, np.int32)), np.zeros(len(left), np.bool_)
-        unsure = pl.Series([None] * len(left), dtype=pl.Float64)
-        told = {"label": nobody, "confidence": unsure, "votes": np.zeros(len(left), np.int64), "tie": no}
-        unknown = pl.Series([None] * len(left), dtype=pl.Boolean)
-        yield pl.DataFrame({"task": left, **told, **({"gold": unknown} if setting.with_gold else {})})
+        for piece, shard, sure, tie, _ in self._decided(settings, part, shards, rules.empty(hard=self.by != "scores")):
+            found = {"label": column(settings.labels, shard.labels), "confidence": sure, "votes": length[piece], "tie": tie}
+            yield pl.DataFrame({"task": tasks[piece], **found, **({"gold": gold[piece]} if settings.with_gold else {})})
+        columns = [
+            pl.lit(None, column(settings.labels).dtype).alias("label"),
+            pl.lit(None, pl.Float64).alias("confidence"),
+            pl.lit(0, pl.Int64).alias("votes"),
+            pl.lit(False).alias("tie"),
+        ]
+        if settings.with_gold:
+            columns.append(pl.lit(None, pl.Boolean).alias("gold"))
+        yield pl.DataFrame({"task": tasks[len(length) :]}).with_columns(columns)
 
     def probabilities(self, part: Part, ids: bytes, names: list[str]) -> Iterator[pl.DataFrame]:
         """Yield task and a column per label of a part's tasks."""
-        setting: Setting = self.setting.value
+        settings: FitSettings = self.settings.value
         params = None if self.scores is None else self.scores.value.on(part.rows)
         tasks = ids_of(ids)
-        for piece, shard in setting.shards(part, CELLS // max(len(setting.labels), 1))[1]:
+        for piece, shard in settings.shards(part, DECISION_CELLS // max(len(settings.labels), 1))[1]:
             out = np.empty((shard.n_tasks, len(names)))
             if params is None:
-                shard.shares(setting.tie_weights, out)
+                shard.shares(settings.tie_weights, out)
             elif self.by == "weights":
                 shard.weight_shares(params, out)
             else:
@@ -218,14 +233,14 @@ class Verdict:
             yield pl.DataFrame({"task": tasks[piece], **dict(zip(names, out.T, strict=True))})
 
     def _decided(
-        self, setting: Setting, part: Part, shards: list[tuple[slice, Shard]], tally: Tally
+        self, settings: FitSettings, part: Part, shards: Shards, tally: Tally
     ) -> Iterator[tuple[slice, Shard, NDArray[np.float64], NDArray[np.bool_], float]]:
         """Yield (tasks, their shard, confidence, tie, log-likelihood), shard by shard, counting into the tally."""
         params = None if self.scores is None else self.scores.value.on(part.rows)
         for piece, shard in shards:
             sure, tie, likelihood = np.empty(shard.n_tasks), np.empty(shard.n_tasks, np.bool_), float("nan")
             if params is None:
-                shard.majority(tally, setting.tie_weights, sure, tie)
+                shard.majority(tally, settings.tie_weights, sure, tie)
             elif self.by == "weights":
                 shard.weighted_majority(params, tally, sure, tie)
             else:
@@ -233,8 +248,8 @@ class Verdict:
             yield piece, shard, sure, tie, likelihood
 
 
-def run(work: Callable[[Part], Counted], parts: Iterator[bytes]) -> Iterator[Counted]:
-    """Yield what the parts of a partition add up to, if it has any."""
+def run(work: Callable[[Part], PartCounts], parts: Iterator[bytes]) -> Iterator[PartCounts]:
+    """Yield the sum over the parts of a partition, if it has any."""
     total = None
     for data in parts:
         counted = work(Part.unpack(data))
@@ -243,10 +258,10 @@ def run(work: Callable[[Part], Counted], parts: Iterator[bytes]) -> Iterator[Cou
         yield total
 
 
-def counted_of(part: Part, tally: Tally, ends: Ends) -> Counted:
-    """Return a tally over the own rows as lines of the panel's, without those that are nothing but zeros."""
+def part_counts(part: Part, tally: Tally, ends: TaskSums) -> PartCounts:
+    """Return a tally over the own rows as counts of the panel's rows, without rows of zeros."""
     lines, classes = tally
     some = lines.any(axis=1)
     if some.all():
-        return Counted(part.rows, lines, classes, np.array(ends, np.float64))
-    return Counted(part.rows[some], lines[some], classes, np.array(ends, np.float64))
+        return PartCounts(part.rows, lines, classes, np.array(ends, np.float64))
+    return PartCounts(part.rows[some], lines[some], classes, np.array(ends, np.float64))

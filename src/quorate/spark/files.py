@@ -1,4 +1,4 @@
-"""Tables and folders that Spark reads and writes: paths, URIs and patterns, batch by batch for streams."""
+"""Files and folders that Spark reads and writes: paths, URIs and patterns, also as streams."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any, Final
 from quorate.errors import InputError, listed
 from quorate.spark.session import Frame, plain_errors, session
 
-# An id keeps its spaces, and quotes are doubled within quotes, as everybody but Spark writes them.
+# Ids keep their spaces, and a quote within quotes is doubled; Spark's defaults differ.
 TEXT: Final = {"header": "true", "escape": '"', "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
-SHAPES: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = MappingProxyType(
+FORMATS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = MappingProxyType(
     {
         ".parquet": ("parquet", {}),
         ".pq": ("parquet", {}),
@@ -27,36 +27,36 @@ SHAPES: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = MappingProxyType(
 )
 PACKED: Final = (".gz", ".zst", ".bz2")
 Sink = Callable[[Frame, int], object]  # takes decisions (task, label, confidence, votes, tie, batch_id) and the batch's id
-# A torn line of CSV is an error, and so are other columns, or columns in another order. One of JSON is a row without a task.
+# In CSV a torn line, another column or another order of columns is an error. A torn line of JSON is a row without a task.
 STRICT: Final[Mapping[str, Mapping[str, str]]] = {
     "csv": {"mode": "FAILFAST", "enforceSchema": "false", "columnPruning": "false"},
     "json": {"primitivesAsString": "true"},
 }
-EVER: Final = "100000d"  # by default Spark overlooks a file that is a week older than the newest
+MAX_FILE_AGE: Final = "100000d"  # by default Spark ignores files that are a week older than the newest
 
 
 def scan(names: Sequence[str], master: str | None = None) -> tuple[Frame, bool]:
-    """Return the table that lies at these paths, URIs or patterns, and whether it is text (CSV), whose ids are all texts."""
+    """Return the table at these paths, URIs or patterns, and whether it is text (CSV), whose ids are all texts."""
     spark = session(master)
-    shapes = {_shape(name, spark) for name in names}
-    if len(shapes) > 1:
+    suffixes = {_format_suffix(name, spark) for name in names}
+    if len(suffixes) > 1:
         raise InputError(f"{listed(names)}: files of several formats cannot be read together; read them in two calls")
-    suffix = shapes.pop()
-    form, options = SHAPES[suffix]
+    suffix = suffixes.pop()
+    form, options = FORMATS[suffix]
     with plain_errors(f"cannot read {listed(names)}"):
         reader = spark.read.format(form).options(**options)
         if form in ("csv", "json"):
             reader = reader.option("mode", "FAILFAST")  # a torn line is an error, not a vote
-        if form == "csv":  # "007" is an id, not the number 7; and a line is torn in columns that nobody asks for, too
+        if form == "csv":  # "007" is an id, not the number 7; and a line may be torn in a column that is not used
             reader = reader.options(inferSchema="false", columnPruning="false")
         return reader.load(list(names)), form == "csv"
 
 
 def check_target(name: str, spark: Any) -> None:
-    """Raise when a frame cannot be written there, so that it is known before long work."""
+    """Raise if a frame cannot be written to a path; called before long work."""
     suffix = PurePosixPath(name.rstrip("/")).suffix.lower()
-    if suffix not in SHAPES:
-        raise InputError(f"cannot write {name}: the suffix {suffix!r} names no known format; known are {listed(SHAPES)}")
+    if suffix not in FORMATS:
+        raise InputError(f"cannot write {name}: the suffix {suffix!r} names no known format; known are {listed(FORMATS)}")
     with plain_errors(f"cannot write {name}"):
         path, files = _hadoop(name, spark)
         if files.exists(path):
@@ -64,16 +64,16 @@ def check_target(name: str, spark: Any) -> None:
 
 
 def save(frame: Frame, name: str) -> None:
-    """Write a Spark frame as a folder of files, in the format its suffix names; what exists is never overwritten."""
-    form, options = SHAPES[PurePosixPath(name.rstrip("/")).suffix.lower()]
+    """Write a Spark frame as a folder of files, in the format of its suffix; never overwrite."""
+    form, options = FORMATS[PurePosixPath(name.rstrip("/")).suffix.lower()]
     with plain_errors(f"cannot write {name}"):
         frame.write.format(form).options(**options).mode("errorifexists").save(name)
 
 
-def _shape(name: str, spark: Any) -> str:
-    """Return the suffix that tells a name's format: its own, or that of the files in the folder."""
+def _format_suffix(name: str, spark: Any) -> str:
+    """Return the suffix that names the format: of the path, or of the files in the folder."""
     suffix = _suffix(name)
-    if suffix in SHAPES:
+    if suffix in FORMATS:
         return suffix
     with plain_errors(f"cannot read {name}"):
         path, files = _hadoop(name, spark)
@@ -81,9 +81,9 @@ def _shape(name: str, spark: Any) -> str:
             raise InputError(f"cannot read {name}: there is no such file or folder")
         found = files.globStatus(path) or []
         inside = [s for status in found if status.isDirectory() for s in files.listStatus(status.getPath())]
-        known = {_suffix(s.getPath().getName()) for s in inside} & SHAPES.keys()
+        known = {_suffix(s.getPath().getName()) for s in inside} & FORMATS.keys()
     if len(known) != 1:
-        raise InputError(f"{name}: neither its suffix nor its files tell the format; known are {listed(SHAPES)}")
+        raise InputError(f"{name}: neither its suffix nor its files tell the format; known are {listed(FORMATS)}")
     return known.pop()
 
 
@@ -93,19 +93,19 @@ def _suffix(name: str) -> str:
 
 
 def _hadoop(name: str, spark: Any) -> tuple[Any, Any]:
-    """Return a path and its file system, as Hadoop knows them."""
+    """Return a path and its file system as objects of Hadoop."""
     context = spark.sparkContext
     path = context._jvm.org.apache.hadoop.fs.Path(name)
     return path, path.getFileSystem(context._jsc.hadoopConfiguration())
 
 
 def watch(source: str, *, form: str | None = None, files: int | None = None, master: str | None = None) -> Frame:
-    """Return the votes in the files of a folder or pattern as a stream, with those to come; at most `files` a batch."""
+    """Return the files of a folder or pattern, present and future, as a stream of votes; at most `files` per batch."""
     path = PurePosixPath(source)
     suffix = f".{form}" if form else path.suffix.lower()
-    if suffix not in SHAPES:
-        raise InputError(f"{source}: its suffix tells no format; name one with --format: {listed(s[1:] for s in SHAPES)}")
-    kind, options = SHAPES[suffix]
+    if suffix not in FORMATS:
+        raise InputError(f"{source}: its suffix tells no format; name one with --format: {listed(s[1:] for s in FORMATS)}")
+    kind, options = FORMATS[suffix]
     options = {**options, **STRICT.get(kind, {})}
     if glob.has_magic(path.name):
         source, options["pathGlobFilter"] = source[: -len(path.name)] or ".", path.name
@@ -115,19 +115,19 @@ def watch(source: str, *, form: str | None = None, files: int | None = None, mas
         if first is None:
             raise InputError(f"cannot read {source}: no file is there yet; the first one tells the columns")
         schema = spark.read.format(kind).options(**options).load(first.path).schema
-        reader = spark.readStream.format(kind).options(**options).option("maxFileAge", EVER).schema(schema)
+        reader = spark.readStream.format(kind).options(**options).option("maxFileAge", MAX_FILE_AGE).schema(schema)
         return (reader.option("maxFilesPerTrigger", files) if files else reader).load(source)
 
 
 def into_folder(target: str) -> Sink:
-    """Return the sink that writes each batch into `target/batch_id=N`, over what a killed write left there."""
+    """Return the sink that writes each batch into `target/batch_id=N`, and overwrites the rest of an interrupted write."""
     suffix = PurePosixPath(target).suffix.lower()
-    if suffix not in SHAPES:
-        raise InputError(f"cannot write {target}: the suffix {suffix!r} names no known format; known are {listed(SHAPES)}")
-    form, options = SHAPES[suffix]
+    if suffix not in FORMATS:
+        raise InputError(f"cannot write {target}: the suffix {suffix!r} names no known format; known are {listed(FORMATS)}")
+    form, options = FORMATS[suffix]
 
     def write(decisions: Frame, number: int) -> None:
-        rows = decisions.drop("batch_id")  # the folder's name tells it, and readers take it from there
+        rows = decisions.drop("batch_id")  # readers take it from the name of the folder
         rows.write.format(form).options(**options).mode("overwrite").save(f"{target.rstrip('/')}/batch_id={number}")
 
     return write

@@ -1,27 +1,111 @@
-"""A fit on Spark decoded for people: the same frames, as Spark frames; tasks never meet on the driver."""
+"""A fit on Spark decoded for people, and the session that serves it: frames are Spark frames, tasks stay on the executors."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from quorate.errors import InputError, QuorateError, shown
+from quorate.data.fit import Outcome
+from quorate.engines.base import Checkpoint
+from quorate.errors import InputError, OptionError, QuorateError, shown
 from quorate.io.frames import Frame
+from quorate.io.ids import label_columns
 from quorate.results.knowledge import Learned
 from quorate.results.result import Result
 from quorate.spark import session as spark
-from quorate.spark.layout import FarOutcome
+from quorate.spark.executor import FitSettings, TaskSums
+from quorate.spark.votes import SQL_KIND, SparkVotes
+
+NO_START = "engine 'spark' takes no labels to start with: leave start out"
+REMOTE_TASKS = "the tasks of a Spark fit stay on the executors: ask the result for probabilities"
+
+
+@dataclass(frozen=True, eq=False)
+class RemoteOutcome(Outcome):
+    """The outcome of the last E-step without its tasks: these stay on the executors, and the arrays of tasks are empty."""
+
+    agreeing: NDArray[np.int64]  # [rows] votes equal to the label of their task; empty where rows are remote, too
+    ties: int
+    confidence_sum: float
+
+    @classmethod
+    def of(cls, sums: TaskSums, right: NDArray[np.float64], agreeing: NDArray[np.int64]) -> RemoteOutcome:
+        """Return the outcome with these sums over all tasks, and the expected right and the agreeing votes, [rows] each."""
+        return cls(
+            labels=np.zeros(0, np.int32),
+            confidence=np.zeros(0),
+            tie=np.zeros(0, np.bool_),
+            right=right,
+            log_likelihood=sums.log_likelihood,
+            agreeing=agreeing,
+            ties=int(sums.ties),
+            confidence_sum=sums.confidence,
+        )
+
+
+class RemoteSession:
+    """The part of a session whose tasks are on executors that does not depend on where its rows are."""
+
+    _votes: Any
+    _settings: FitSettings
+
+    def identify(self, settings: Mapping[str, Any]) -> None:
+        """Do nothing: a fit on Spark is not resumed."""
+
+    def restore(self) -> None:
+        """Return None: a fit on Spark is not resumed."""
+
+    def checkpoint(self, point: Checkpoint) -> None:
+        """Do nothing: a fit on Spark is not resumed."""
+
+    def labels_to_start(self, labels: Any) -> NoReturn:
+        """Raise: the labels of all tasks are never on the driver."""
+        raise OptionError(NO_START)
+
+    recount = labels_to_start
+
+    def posterior(self) -> NoReturn:
+        """Raise: the probabilities of all tasks are never on the driver."""
+        raise TypeError(REMOTE_TASKS)
+
+    def gold(self) -> None:
+        """Return None: `labels` says which tasks are gold."""
+
+    def keep(self, pieces: Any) -> NoReturn:
+        """Raise: figures of all tasks are never on the driver."""
+        raise TypeError(REMOTE_TASKS)
+
+    def labels(self) -> spark.Frame:
+        """Return a Spark frame of task, label, confidence, votes, tie, as the fit decided."""
+        schema = f"{self._task_column}, label {SQL_KIND[self._votes.labels.kind]}, confidence double, votes bigint, tie boolean"
+        return self._by_task(None, schema + (", gold boolean" if self._settings.with_gold else ""))
+
+    def probabilities(self) -> spark.Frame:
+        """Return a Spark frame of task and a column per label, as the fit decided."""
+        names = label_columns(self._votes.labels.texts(), "task")
+        return self._by_task(names, ", ".join([self._task_column, *(f"{spark.quoted(name)} double" for name in names)]))
+
+    @property
+    def _task_column(self) -> str:
+        votes = self._votes
+        return f"task {SQL_KIND[votes.task_kind if isinstance(votes, SparkVotes) else votes.tasks.kind]}"
+
+    def _by_task(self, names: list[str] | None, schema: str) -> spark.Frame:
+        """Return a Spark frame with this schema: probabilities in columns of these names, or the labels."""
+        raise NotImplementedError
 
 
 class SparkResult(Result):
     """What `fit` and `aggregate` return for a Spark frame: a `Result` whose frames are Spark's.
 
-    Labels and probabilities are computed on the executors whenever Spark asks for them, from the votes that these
-    keep until `release()`. `labels_frame()` and `probabilities_frame()` gather everything on the driver.
+    Executors compute labels and probabilities when Spark asks for them, from the votes that they keep until `release()`.
+    `labels_frame()` and `probabilities_frame()` gather everything on the driver.
     """
 
     session: Any  # of Spark
@@ -40,7 +124,7 @@ class SparkResult(Result):
     def labels(self) -> Frame:
         """Task, label, confidence (posterior probability of the label), votes and tie, as a Spark frame.
 
-        Tasks with nothing but abstentions are there, too, without label.
+        Tasks with abstentions only are included, without label.
         """
         return cast(Frame, self.session.labels())
 
@@ -51,22 +135,22 @@ class SparkResult(Result):
 
     @property
     def expected_errors(self) -> float:
-        """The expected number of wrong labels, if confidence is to be believed: the sum of 1 - confidence over the tasks."""
+        """The expected number of wrong labels according to the confidence: the sum of 1 - confidence over the tasks."""
         return float(self.session.size.tasks - self._outcome.confidence_sum)
 
     @property
     def gold_without_votes(self) -> int:
-        """Gold tasks that nobody voted on: they teach nothing, and are ignored."""
+        """The number of gold tasks without votes, which are ignored."""
         return int(self.gold_given - self.session.size.gold)
 
     @property
     def ties(self) -> int:
-        """The number of tasks whose label had to be picked among tied ones."""
+        """The number of tasks whose label was picked among tied labels."""
         return self._outcome.ties
 
     @property
     def unvoted(self) -> int:
-        """The number of tasks with nothing but abstentions."""
+        """The number of tasks with abstentions only."""
         return int(self.session.size.unvoted)
 
     def labels_frame(self) -> pl.DataFrame:
@@ -78,24 +162,24 @@ class SparkResult(Result):
         return spark.gather(self.probabilities)
 
     def release(self) -> None:
-        """Give back what the executors keep of the votes; labels not yet written are lost with it."""
+        """Free the votes on the executors; labels not yet written are lost."""
         self.session.release()
 
     @property
-    def _outcome(self) -> FarOutcome:
+    def _outcome(self) -> RemoteOutcome:
         outcome = self.fit.outcome
-        assert isinstance(outcome, FarOutcome)
+        assert isinstance(outcome, RemoteOutcome)
         return outcome
 
     def _agreeing(self) -> NDArray[np.int64]:
         return self._outcome.agreeing
 
     def _native(self, frame: pl.DataFrame) -> Frame:
-        return cast(Frame, spark.spread(frame, self.session.spark))
+        return cast(Frame, spark.to_spark(frame, self.session.spark))
 
 
 class DistributedResult(SparkResult):
-    """A `SparkResult` whose workers are on the executors, too: there are no more of them here than are asked for."""
+    """A `SparkResult` whose workers are on the executors, too."""
 
     @cached_property
     def workers(self) -> Frame:
@@ -114,7 +198,7 @@ class DistributedResult(SparkResult):
         return found
 
     def learned(self) -> Learned:
-        """Raise: what was learned of all workers is on the executors, and a saved model is one file."""
+        """Raise: the parameters of the workers are on the executors, and a saved model is one file."""
         raise QuorateError(
             "what this fit has learned of its workers is on the executors, and a saved model is one file: write down "
             "result.workers, or fit with SparkEngine(rows='driver') where the tables fit"

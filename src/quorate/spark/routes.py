@@ -1,6 +1,6 @@
-"""Votes and rows on the executors: parts of tasks, blocks of workers, the ways between them, and what both say in the end.
+"""The layout of votes and rows on executors: parts of tasks, worker blocks, the routes between them, and their final frames.
 
-A part lists the rows it uses, block by block; a block numbers what all parts list. That is one shuffle, once.
+A part requests the rows it uses from each block; a block numbers the rows that all parts request. That takes one shuffle.
 """
 
 from __future__ import annotations
@@ -21,51 +21,62 @@ from quorate.data.votes import Panel
 from quorate.engines.base import Recipe
 from quorate.io.ids import column
 from quorate.spark import session as spark
-from quorate.spark.blocks import Ask, Block, Named, State, number
-from quorate.spark.executor import Setting
-from quorate.spark.layout import WHAT, Size, partitions_for, size_of
-from quorate.spark.messages import WIDE_SCHEMA, Decide, WidePacking, WidePart, tasks_of
-from quorate.spark.session import Frame, alike, arrow_batches, functions, ipc, place, plain_errors
-from quorate.spark.votes import WideVotes, beside
+from quorate.spark.blocks import (
+    ROUTED_SCHEMA,
+    BlockPanel,
+    BlockState,
+    Items,
+    NamedBlock,
+    RoutedDecision,
+    RoutedPacking,
+    RoutedPart,
+    RowRequest,
+    number_rows,
+    part_inputs,
+)
+from quorate.spark.executor import FitSettings
+from quorate.spark.layout import FIT_FAILED, Size, partitions_for, size_of
+from quorate.spark.session import Frame, arrow_batches, functions, ipc, partition_of, plain_errors, serialized_like
+from quorate.spark.votes import DistributedVotes, with_gold
 
-END = "end"  # the name of the counts that a fit ended with
-OWN = "own"  # the name of the counts that its table was made of
-MANY = 1 << 20  # votes in a part, above which it is divided: each may ask for a row of its own
-CELLS = 1 << 21  # of a block's table, beyond which there are more blocks
-FEW = 1 << 16  # rows in a block, below which it is not worth its task
+END = "end"  # the name of the state with the final counts
+OWN = "own"  # the name of the state with the counts that the table was made of
+MAX_PART_VOTES = 1 << 20  # each vote may request a row of its own
+MAX_BLOCK_CELLS = 1 << 21  # rows x labels
+MIN_BLOCK_ROWS = 1 << 16  # a smaller block is not worth its task
 Rdd = Any  # pyspark is optional, so its types are not named
 
 
-class Ids(NamedTuple):
+class TaskIds(NamedTuple):
     """The ids of a part's tasks."""
 
     data: bytes
 
 
-class Tagged(NamedTuple):
+class TaggedState(NamedTuple):
     """One of several states of a block."""
 
     name: str
-    state: State
+    state: BlockState
 
 
-def tell_tasks(setting: Setting, decide: Decide, names: list[str] | None, items: Iterable[tuple[int, Any]]) -> Iterator[bytes]:
-    """Yield frames of a part's tasks: probabilities by these names of labels, or the labels; as bytes."""
+def task_frames(settings: FitSettings, decide: RoutedDecision, names: list[str] | None, items: Items) -> Iterator[bytes]:
+    """Yield frames of a part's tasks as bytes: probabilities in columns of these names, or the labels."""
     every = list(items)
-    ids = next((item.data for _, item in every if isinstance(item, Ids)), None)
-    for _, _, at in tasks_of(setting, (one for one in every if not isinstance(one[1], Ids))):
+    ids = next((item.data for _, item in every if isinstance(item, TaskIds)), None)
+    for _, _, given in part_inputs(settings, (one for one in every if not isinstance(one[1], TaskIds))):
         assert ids is not None
-        verdict = decide.verdict(at)
-        told = verdict.labels(at.part, ids) if names is None else verdict.probabilities(at.part, ids, names)
-        for frame in told:
+        decision = decide.on(given)
+        frames = decision.labels(given.part, ids) if names is None else decision.probabilities(given.part, ids, names)
+        for frame in frames:
             yield ipc(frame)
 
 
-def tell_workers(recipe: Recipe | None, names: tuple[str, ...], items: Iterable[tuple[int, Any]]) -> Iterator[bytes]:
-    """Yield the frame of a block's workers, as bytes; the names are of columns that the recipe knows."""
-    for named, states in _named_in(items):
+def worker_frames(recipe: Recipe | None, names: tuple[str, ...], items: Items) -> Iterator[bytes]:
+    """Yield the frame of a block's workers as bytes, with the columns of the recipe that have these names."""
+    for named, states in _blocks_with_states(items):
         block, end = named.block, states[END].counts
-        if end.dtype == np.float64:  # right and agreeing votes; else the counts of hard labels
+        if end.dtype == np.float64:  # expected right and agreeing votes; otherwise the counts of hard labels
             right, agreeing = end[:, 0], end[:, 1]
         else:
             right = agreeing = end[np.arange(block.n_rows), block.row_label]
@@ -77,129 +88,129 @@ def tell_workers(recipe: Recipe | None, names: tuple[str, ...], items: Iterable[
             "agreement": block.by_worker(agreeing) / votes,
         }
         if names and recipe is not None:
-            known = recipe.on(block.workers_here())(states[OWN].counts, None).columns
+            known = recipe.on(block.worker_block())(states[OWN].counts, None).columns
             columns |= {name: known[name] for name in names}
         yield ipc(pl.DataFrame(columns))
 
 
-def tell_confusion(recipe: Recipe, worker: str, items: Iterable[tuple[int, Any]]) -> list[NDArray[np.float64]]:
-    """Return pi_cl of a worker of this block, [K true, K given], if there is one of this id."""
-    for named, states in _named_in(items):
-        code, block = _place(named.workers, worker), named.block
+def worker_confusion(recipe: Recipe, worker: str, items: Items) -> list[NDArray[np.float64]]:
+    """Return pi_cl of the worker of this id, [K true, K given], if this block has it."""
+    for named, states in _blocks_with_states(items):
+        code, block = _index_of(named.workers, worker), named.block
         if code is not None:
-            lines = recipe.on(block.workers_here())(states[END].counts, None)
+            lines = recipe.on(block.worker_block())(states[END].counts, None)
             return [Parameters.of(np.zeros(block.n_labels), lines).confusion(block, code)]
     return []
 
 
-def _place(workers: Vocabulary, worker: str) -> int | None:
+def _index_of(workers: Vocabulary, worker: str) -> int | None:
     found = column(workers).cast(pl.String) if workers.kind != "boolean" else pl.Series(workers.texts(), dtype=pl.String)
     where = (found == worker).arg_true()
     return int(where[0]) if len(where) else None
 
 
-def _named_in(items: Iterable[tuple[int, Any]]) -> Iterator[tuple[Named, dict[str, State]]]:
-    named: Named | None = None
-    states: dict[str, State] = {}
+def _blocks_with_states(items: Items) -> Iterator[tuple[NamedBlock, dict[str, BlockState]]]:
+    named: NamedBlock | None = None
+    states: dict[str, BlockState] = {}
     for _, item in items:
-        if isinstance(item, Named):
+        if isinstance(item, NamedBlock):
             named = item
-        elif isinstance(item, Tagged):
+        elif isinstance(item, TaggedState):
             states[item.name] = item.state
     if named is not None and named.block.n_rows:
         yield named, states
 
 
 class Routes:
-    """Parts and blocks, laid out when first asked for."""
+    """Parts and blocks, laid out on first access."""
 
-    def __init__(self, votes: WideVotes, partitions: int | None, blocks: int | None, gold: Any) -> None:
-        self.past: Callable[[Panel], Others] | None = None  # what is known of workers beforehand; before anything is laid out
+    def __init__(self, votes: DistributedVotes, partitions: int | None, blocks: int | None, gold: Any) -> None:
+        self.past: Callable[[Panel], Others] | None = None  # prior knowledge of workers; set before blocks are laid out
         self._spark = votes.frame.sparkSession
         self._votes, self._partitions, self._gold = votes, partitions, gold
         cells, cores = votes.n_rows * votes.n_labels, self._spark.sparkContext.defaultParallelism
-        self.n_blocks: int = blocks or max(1, min(cores, votes.n_rows // FEW), cells // CELLS)
+        self.n_blocks: int = blocks or max(1, min(cores, votes.n_rows // MIN_BLOCK_ROWS), cells // MAX_BLOCK_CELLS)
 
     @cached_property
     def size(self) -> Size:
-        """How many tasks, votes and tasks without votes there are; laid out on the executors when first asked."""
+        """The numbers of tasks, votes and tasks without votes."""
         return size_of(self.packed, len(self._votes), self.release)
 
     @cached_property
     def packed(self) -> Frame:
-        """The votes on the executors' disks, a line per partition, with the ids of its tasks and the rows it uses."""
+        """The votes on the executors' disks, a line per partition, with the ids of its tasks and its requests."""
         votes = self._votes
-        n = self._partitions or partitions_for(len(votes), self._spark.sparkContext, MANY)
+        n = self._partitions or partitions_for(len(votes), self._spark.sparkContext, MAX_PART_VOTES)
         panel = Panel(worker_ptr=votes.worker_ptr, row_label=votes.row_label, workers=votes.workers, labels=votes.labels)
-        packing = WidePacking(panel, votes.duplicates, self._gold is not None, self.n_blocks)
-        with plain_errors(WHAT):
-            source = votes.frame if self._gold is None else beside(votes, self._gold)
-            frame = spark.map_arrow(source.repartition(n, "task"), packing.__call__, WIDE_SCHEMA)
+        packing = RoutedPacking(panel, votes.duplicates, self._gold is not None, self.n_blocks)
+        with plain_errors(FIT_FAILED):
+            source = votes.frame if self._gold is None else with_gold(votes, self._gold)
+            frame = spark.map_arrow(source.repartition(n, "task"), packing.__call__, ROUTED_SCHEMA)
             return frame.persist(spark.storage("DISK_ONLY"))
 
     @cached_property
     def parts(self) -> Rdd:
-        """(part, its votes), as passes want them."""
-        assert self.size is not None  # laid out, and found to be sound
+        """(part, its votes), as passes read them."""
+        assert self.size is not None  # the layout was checked
         lines = self.packed.select("part", "slices").rdd
-        parts = lines.mapPartitionsWithIndex(_parts).partitionBy(lines.getNumPartitions(), place)
+        parts = lines.mapPartitionsWithIndex(_parts).partitionBy(lines.getNumPartitions(), partition_of)
         return parts.persist(spark.storage("MEMORY_AND_DISK"))
 
     @cached_property
     def named(self) -> Rdd:
-        """(block, its rows, who asks for them, and the ids of its workers)."""
-        lists = self.packed.select(functions().spark_partition_id().alias("part"), "slices", "asks")
-        # A line for each block: a list as a whole would be copied several times on its way from Java to Python.
-        asks = spark.map_arrow(lists, _asks, "block bigint, part bigint, rows binary")
-        asks = asks.rdd.map(_ask).partitionBy(self.n_blocks, place)
+        """(block, its rows, their routes, and the ids of its workers)."""
+        whole = self.packed.select(functions().spark_partition_id().alias("part"), "slices", "requests")
+        # A line per block: a whole request would be copied several times on its way from Java to Python.
+        requests = spark.map_arrow(whole, _requests, "block bigint, part bigint, rows binary")
+        requests = requests.rdd.map(_request).partitionBy(self.n_blocks, partition_of)
         make = partial(_numbered, self._votes.labels, self.past)
-        named = alike(asks.mapPartitionsWithIndex(make, preservesPartitioning=True), self.parts)
+        named = serialized_like(requests.mapPartitionsWithIndex(make, preservesPartitioning=True), self.parts)
         return named.persist(spark.storage("DISK_ONLY"))
 
     @cached_property
     def blocks(self) -> Rdd:
-        """(block, its rows and who asks for them), as passes want them."""
-        return alike(self.named.mapValues(_block), self.parts).persist(spark.storage("DISK_ONLY"))
+        """(block, its rows and their routes), as passes read them."""
+        return serialized_like(self.named.mapValues(_block), self.parts).persist(spark.storage("DISK_ONLY"))
 
     @cached_property
     def n_workers(self) -> int:
         """The number of workers."""
-        with plain_errors(WHAT):
+        with plain_errors(FIT_FAILED):
             return int(self.named.mapPartitions(_count_workers).sum())
 
     def ids(self) -> Rdd:
         """Return (part, the ids of its tasks)."""
         lines = self.packed.select("ids").rdd
-        return lines.mapPartitionsWithIndex(_ids).partitionBy(self.parts.getNumPartitions(), place)
+        return lines.mapPartitionsWithIndex(_ids).partitionBy(self.parts.getNumPartitions(), partition_of)
 
     def release(self) -> None:
-        """Give back what the executors keep."""
-        for kept in ("blocks", "named", "parts", "packed"):
-            if kept in self.__dict__:
-                self.__dict__[kept].unpersist()
+        """Free what the executors store."""
+        for name in ("blocks", "named", "parts", "packed"):
+            if name in self.__dict__:
+                self.__dict__[name].unpersist()
 
 
-def _parts(index: int, lines: Iterable[Any]) -> Iterator[tuple[int, WidePart]]:
+def _parts(index: int, lines: Iterable[Any]) -> Iterator[tuple[int, RoutedPart]]:
     for line in lines:
-        yield index, WidePart(bytes(line["part"]), np.frombuffer(bytes(line["slices"]), np.int64))
+        yield index, RoutedPart(bytes(line["part"]), np.frombuffer(bytes(line["slices"]), np.int64))
 
 
-def _ids(index: int, lines: Iterable[Any]) -> Iterator[tuple[int, Ids]]:
+def _ids(index: int, lines: Iterable[Any]) -> Iterator[tuple[int, TaskIds]]:
     for line in lines:
-        yield index, Ids(bytes(line["ids"]))
+        yield index, TaskIds(bytes(line["ids"]))
 
 
-def _asks(batches: Iterator[Any]) -> Iterator[Any]:
+def _requests(batches: Iterator[Any]) -> Iterator[Any]:
     for batch in batches:
-        for part, bounds, asks in pl.DataFrame(batch).iter_rows():
-            rows, slices = pl.read_ipc(asks), np.frombuffer(bounds, np.int64).tolist()
+        for part, bounds, requests in pl.DataFrame(batch).iter_rows():
+            rows, slices = pl.read_ipc(requests), np.frombuffer(bounds, np.int64).tolist()
             for block, (start, end) in enumerate(itertools.pairwise(slices)):
                 if end > start:
                     line = {"block": [block], "part": [part], "rows": [ipc(rows[start:end], packed=True)]}
                     yield from arrow_batches(pl.DataFrame(line))
 
 
-def _ask(line: Any) -> tuple[int, tuple[int, bytes]]:
+def _request(line: Any) -> tuple[int, tuple[int, bytes]]:
     return line["block"], (line["part"], bytes(line["rows"]))
 
 
@@ -207,18 +218,18 @@ def _numbered(
     labels: Vocabulary,
     past: Callable[[Panel], Others] | None,
     index: int,
-    asks: Iterable[tuple[int, tuple[int, bytes]]],
-) -> Iterator[tuple[int, Named]]:
-    named = number((Ask(part, pl.read_ipc(rows)) for _, (part, rows) in asks), labels)
+    requests: Iterable[tuple[int, tuple[int, bytes]]],
+) -> Iterator[tuple[int, NamedBlock]]:
+    named = number_rows((RowRequest(part, pl.read_ipc(rows)) for _, (part, rows) in requests), labels)
     if past is not None:
         named = named._replace(block=replace(named.block, history=past(named.panel())))
     yield index, named
 
 
-def _block(named: Named) -> Block:
+def _block(named: NamedBlock) -> BlockPanel:
     return named.block
 
 
-def _count_workers(items: Iterable[tuple[int, Named]]) -> Iterator[int]:
+def _count_workers(items: Iterable[tuple[int, NamedBlock]]) -> Iterator[int]:
     for _, named in items:
         yield named.block.n_workers

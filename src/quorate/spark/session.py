@@ -1,4 +1,4 @@
-"""Spark's own side of things: sessions, frames in and out, errors in one line. The one place that imports pyspark."""
+"""Spark sessions, frames in and out, stored RDDs, and errors in one line. Only this module imports pyspark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from quorate.errors import InputError, QuorateError
 
 Frame = Any  # a Spark frame: pyspark is optional, so its types are not named
 SQL_TYPE: Final = {pl.String(): "string", pl.Int64(): "bigint", pl.Boolean(): "boolean", pl.Float64(): "double"}
-# By the name of Spark's type: what a column is gathered as where there is nothing to gather.
+# The polars type of an empty column, by the name of its Spark type.
 DTYPE: Final = {
     **{name: pl.Int64() for name in ("byte", "short", "integer", "long")},
     **{name: pl.String() for name in ("string", "varchar", "char")},
@@ -36,7 +36,7 @@ def _installed() -> Iterator[None]:
 
 @contextmanager
 def _no_word_on_pandas() -> Iterator[None]:
-    """Keep pyspark from warning of the version of pandas, which nothing here uses."""
+    """Suppress pyspark's warning about the version of pandas, which is not used."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
         yield
@@ -50,7 +50,7 @@ def functions() -> Any:
 
 
 def storage(level: str) -> Any:
-    """Return where Spark keeps what is persisted."""
+    """Return a storage level of Spark by its name."""
     with _installed():
         from pyspark import StorageLevel
     return getattr(StorageLevel, level)
@@ -88,8 +88,8 @@ def map_arrow(frame: Frame, function: Callable[[Iterator[Any]], Iterator[Any]], 
 
 
 def gather(frame: Frame) -> pl.DataFrame:
-    """Return a Spark frame as polars, here: for what is known to be small."""
-    # By position: Spark would take a name with dots for the path to a field.
+    """Return a small Spark frame as a polars frame on the driver."""
+    # Columns by position: Spark reads a name with dots as a path to a field.
     plain = frame.toDF(*(f"c{n}" for n in range(len(frame.columns))))
     parts = map_arrow(plain, _to_bytes, "part binary").collect()
     names = dict(zip(plain.columns, frame.columns, strict=True))
@@ -97,36 +97,36 @@ def gather(frame: Frame) -> pl.DataFrame:
 
 
 def empty_like(frame: Frame) -> pl.DataFrame:
-    """Return a polars frame with the columns of a Spark frame, and nothing in them."""
+    """Return an empty polars frame with the columns of a Spark frame."""
     return pl.DataFrame(schema={field.name: DTYPE.get(field.dataType.typeName(), pl.Null()) for field in frame.schema.fields})
 
 
-def spread(frame: pl.DataFrame, spark: Any) -> Frame:
+def to_spark(frame: pl.DataFrame, spark: Any) -> Frame:
     """Return a polars frame as a Spark frame."""
     schema = ", ".join(f"{quoted(name)} {SQL_TYPE[dtype]}" for name, dtype in frame.schema.items())
     return frame_of(spark.sparkContext.parallelize([ipc(frame)], 1), schema, spark)
 
 
 def frame_of(parts: Any, schema: str, spark: Any) -> Frame:
-    """Return the Spark frame whose parts are the bytes of Arrow files, in an RDD."""
+    """Return the Spark frame of an RDD whose items are Arrow files in bytes."""
     return map_arrow(spark.createDataFrame(parts.map(_line), "part binary"), _from_bytes, schema)
 
 
-def place(key: Any) -> int:
-    """Return the partition of a key that is one; RDDs placed by this very function lie beside each other."""
+def partition_of(key: Any) -> int:
+    """Return the partition of a key, which is its number; a union of RDDs partitioned by this function is narrow."""
     return int(key)
 
 
-def alike(rdd: Any, other: Any) -> Any:
-    """Return an RDD whose records are written as those of another, so that a union of both copies neither."""
+def serialized_like(rdd: Any, other: Any) -> Any:
+    """Return an RDD with the serializer of another, so that a union of both copies neither."""
     return rdd._reserialize(other._jrdd_deserializer)
 
 
-def keep(rdd: Any) -> None:
-    """Has an RDD kept when it is first computed, without what it came from.
+def store(rdd: Any) -> None:
+    """Store an RDD when it is first computed, and cut its lineage.
 
-    In the checkpoint directory, where one is set; else on the executors, on two of them where there are two, so that one
-    may die.
+    It is stored in the checkpoint directory, if one is set. Otherwise it is stored on two executors, if there are two, so
+    that one may die.
     """
     context = rdd.ctx
     if context.getCheckpointDir() is not None:
@@ -138,8 +138,8 @@ def keep(rdd: Any) -> None:
     rdd.localCheckpoint()
 
 
-def drop(rdd: Any) -> None:
-    """Give back what `keep` has kept."""
+def drop_stored(rdd: Any) -> None:
+    """Free an RDD that `store` has stored."""
     rdd.unpersist()
     file = rdd.getCheckpointFile()
     if file is not None and rdd.ctx.getCheckpointDir() is not None:
@@ -161,7 +161,7 @@ def arrow_batches(frame: pl.DataFrame) -> list[Any]:
 
 
 def quoted(name: str) -> str:
-    """Return a column's name as SQL takes it.
+    """Return a column's name quoted for SQL.
 
     >>> quoted("a.b`c")
     '`a.b``c`'
@@ -198,12 +198,12 @@ def _plain(error: Exception, what: str) -> QuorateError:
             "spark.sparkContext.setCheckpointDir(…)"
         )
     line = _reason(error)
-    told = ("AnalysisException", "ParseException", "IllegalArgumentException")
-    return (InputError if type(error).__name__ in told else QuorateError)(f"{what}: {line[:300]}")
+    input_errors = ("AnalysisException", "ParseException", "IllegalArgumentException")
+    return (InputError if type(error).__name__ in input_errors else QuorateError)(f"{what}: {line[:300]}")
 
 
 def _reason(error: Exception) -> str:
-    """Return what an error says of itself, in one line: the last line of Python's, the innermost cause of Java's."""
+    """Return the message of an error in one line: the last line of a Python traceback, or the innermost cause in Java."""
     text, java = str(error), getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     if "Traceback (most recent call last)" in text:
         lines = [line for line in text.splitlines() if re.match(r"\w[\w.]*(Error|Exception)?: ", line)]

@@ -34,7 +34,7 @@ from quorate.io.ids import DTYPE, prepared
 from quorate.io.sources import is_spark_frame
 from quorate.online import Online
 from quorate.spark.files import Sink, into_folder
-from quorate.spark.session import Frame, gather, plain_errors, quoted, spread
+from quorate.spark.session import Frame, gather, plain_errors, quoted, to_spark
 
 ROLES: Final = ("task", "worker", "label")
 log = logging.getLogger(__name__)
@@ -42,12 +42,12 @@ VERSION: Final = 1
 META: Final[Types] = {"batch": int, "query": (str, type(None)), "votes": int, "abstentions": int, "skipped": int}
 OnBadRows: TypeAlias = Literal["fail", "skip"]
 RULES: Final[Rules] = {"bad": Choice(get_args(OnBadRows)), "refit_every": Number(least=0, whole=True)}
-TASKS_PER_LOOKUP: Final = 20  # tasks in the table of all tasks that cost as much as one task asked for by its id
+TASKS_PER_LOOKUP: Final = 20  # one lookup by id costs as much as this many rows of the table of all tasks
 TYPES: Final = ("string", "varchar", "char", "byte", "short", "integer", "long")
 
 
 def sound(rows: pl.DataFrame, online: Online, batch: int, *, skip: bool) -> tuple[pl.DataFrame, int]:
-    """Return the rows that can be votes, and how many were left out; unless `skip`, a bad one is an error.
+    """Return the valid rows, and the number of bad ones; without `skip`, raise for a bad row.
 
     >>> rows = pl.DataFrame({"task": ["t1", "t1"], "worker": ["ann", "bob"], "label": ["cat", "cow"]})
     >>> votes, left_out = sound(rows, Online(labels=["cat", "dog"]), 7, skip=True)
@@ -90,7 +90,7 @@ def decide(votes: pl.DataFrame, online: Online, batch: int, *, refit: bool) -> p
 
 
 def _predictions(tasks: pl.Series, online: Online) -> pl.DataFrame:
-    """Return the rows that `Online.labels` has for these tasks, asked for one by one."""
+    """Return the rows of `Online.labels` for these tasks, looked up by id."""
     labels = Vocabulary.of(online.settings["labels"], "label")
     types = {"label": DTYPE[labels.kind], "confidence": pl.Float64(), "votes": pl.Int64(), "tie": pl.Boolean()}
     found = [online.predict(task) for task in tasks]
@@ -101,7 +101,7 @@ def _predictions(tasks: pl.Series, online: Online) -> pl.DataFrame:
 def _refitted(tasks: pl.Series, online: Online) -> pl.DataFrame:
     """Refit, and return the labels of these tasks and of those whose label changed."""
     before = online.labels()
-    # Sums of probabilities depend on the threads in their last bits; whole numbers do not.
+    # The last bits of sums of probabilities depend on the number of threads; whole numbers do not.
     online.refit(threads=None if online.settings["model"] == "fds" else 1)
     now = _labels_as(online, tasks.dtype)
     return now.filter(now["task"].is_in(tasks.implode()) | now["label"].ne_missing(before["label"]))
@@ -116,7 +116,7 @@ def _complaint(row: tuple[object, ...], declared: list[str]) -> str:
 
 
 def _labels_as(online: Online, dtype: pl.DataType) -> pl.DataFrame:
-    """Return the labels of all tasks, their ids in the type that the stream has them in."""
+    """Return the labels of all tasks, with ids in the type of the stream's column."""
     labels = online.labels()
     try:
         return labels.with_columns(labels["task"].cast(dtype))
@@ -128,9 +128,9 @@ def _labels_as(online: Online, dtype: pl.DataType) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a stream has taken so far."""
+    """The progress of a stream."""
 
-    batch: int = -1  # the last finished one
+    batch: int = -1  # the last finished batch
     query: str | None = None  # Spark's id of the job, the same after every restart
     votes: int = 0
     abstentions: int = 0  # votes without a label
@@ -159,7 +159,7 @@ class StateFolder:
         self.pointer, self.checkpoint = self.path / "state.quorate", self.path / "checkpoint"
 
     def begin(self, online: Online) -> tuple[Progress, Online]:
-        """Return how far the stream has come, and its Online; in a new folder it begins with the one given."""
+        """Return the progress of the stream and its Online; a new folder starts with the given one."""
         if not self.pointer.exists():
             if self.checkpoint.exists():
                 raise InputError(
@@ -183,7 +183,7 @@ class StateFolder:
         return progress, known
 
     def progress(self) -> Progress:
-        """Return how far the stream has come."""
+        """Return the progress of the stream."""
         meta, _ = container.load(self.pointer, "stream", VERSION, META, {})
         bounds = Bounds(self.pointer)
         strangers = [name for name in meta if name not in META]
@@ -193,16 +193,16 @@ class StateFolder:
         return Progress(**meta)
 
     def online(self) -> Online:
-        """Return the Online after the last finished batch, as a copy of its own."""
+        """Return a copy of the Online after the last finished batch."""
         return Online.load(self._file(self.progress().batch))
 
     def finish(self, before: Progress, after: Progress, online: Online) -> None:
-        """Write that a batch is finished, whole or not at all; the state before it is kept, older ones are removed."""
+        """Store the state after a batch, atomically; keep the state before it, and remove older ones."""
         if self.progress() != before:
             raise QuorateError(f"another job writes to {self.path}: stop one of the two, and start the other again")
         self._write(after, online)
         kept = {self._file(before.batch), self._file(after.batch)}
-        for path in (*self.path.glob("online-*.quorate"), *self.path.glob(".quorate-*")):  # the latter: of a killed write
+        for path in (*self.path.glob("online-*.quorate"), *self.path.glob(".quorate-*")):  # the latter of interrupted writes
             if path not in kept:
                 path.unlink(missing_ok=True)
 
@@ -215,7 +215,7 @@ class StateFolder:
 
 
 def check_turn(progress: Progress, batch: int, query: str | None, folder: Path) -> bool:
-    """Return whether a batch is still to be taken; one that fits neither as the next nor as the last is an error.
+    """Return whether a batch is the next one (True) or the last one (False); raise for any other.
 
     >>> check_turn(Progress(batch=4), 5, None, Path("state")), check_turn(Progress(batch=4), 4, None, Path("state"))
     (True, False)
@@ -234,7 +234,7 @@ def check_turn(progress: Progress, batch: int, query: str | None, folder: Path) 
 
 
 class SparkStream:
-    """Labels that follow a stream of votes in Spark, with one `Online` on the driver.
+    """Labels of a stream of votes in Spark, kept up to date by one `Online` on the driver.
 
     - `online`: the stream to begin with, in a new folder.
     - `state`: the job's folder: started again with it, the job continues where it was, after a kill too.
@@ -278,11 +278,11 @@ class SparkStream:
 
     @property
     def progress(self) -> Progress:
-        """How far the stream has come: the last finished batch, and what was counted until then."""
+        """The progress: the last finished batch, and the counts until then."""
         return self._folder.progress()
 
     def online(self) -> Online:
-        """Return the Online after the last finished batch; it is the caller's own, the job keeps another."""
+        """Return a copy of the Online after the last finished batch."""
         return self._folder.online()
 
     def start(self, votes: Frame, *, name: str | None = None, **trigger: Any) -> Any:
@@ -302,7 +302,7 @@ class SparkStream:
             with plain_errors("the stream stopped"):
                 query.awaitTermination()
         except QuorateError:
-            if job.error is not None:  # as it was raised, without what Spark wraps around it
+            if job.error is not None:  # the original error, without Spark's wrapping
                 raise job.error from None
             raise
         finally:
@@ -321,18 +321,18 @@ class SparkStream:
             return (writer.queryName(name) if name else writer).start(), job
 
     def _picked(self, votes: Frame) -> Frame:
-        """Return the columns that are used: a role each, then those that give the order."""
+        """Return the columns that are used: the three roles, then those that give the order."""
         if not is_spark_frame(votes) or not votes.isStreaming:
             raise InputError(f"votes is {shown(votes)}: give a streaming frame (spark.readStream…)")
         if type(votes).__module__.startswith("pyspark.sql.connect"):
             raise InputError("this frame belongs to Spark Connect, whose driver is elsewhere: use a classic Spark session")
         columns: dict[str, str] = find(votes.columns, self._wanted, "the stream")
-        for place, column in enumerate(self._order):
+        for index, column in enumerate(self._order):
             if column not in votes.columns:
                 raise InputError(
                     f"the stream: there is no column {shown(column)} to order by; the columns are: {listed(votes.columns)}"
                 )
-            columns[f"order_{place}"] = column
+            columns[f"order_{index}"] = column
         picked = votes.selectExpr(*(f"{quoted(column)} AS {role}" for role, column in columns.items()))
         for role in ROLES:
             kind = picked.schema[role].dataType.typeName()
@@ -342,18 +342,18 @@ class SparkStream:
 
 
 class _Job:
-    """One run of a stream: what Spark calls with every batch."""
+    """One run of a stream: Spark calls it with every batch."""
 
     def __init__(
         self, folder: StateFolder, progress: Progress, online: Online, sink: Sink | None, bad: str, refit_every: int
     ) -> None:
         self._folder, self._progress, self._online, self._sink = folder, progress, online, sink
         self._skips, self._refit_every = bad == "skip", refit_every
-        self._checked = False  # whether the ids of the tasks known before fit into the stream's column
+        self._checked = False  # whether the ids of known tasks have the type of the stream's column
         self.error: Exception | None = None
 
     def close(self) -> None:
-        """Let go of what is large: Spark's gateway keeps every function it was ever given."""
+        """Free the Online: Spark's gateway keeps every function it was ever given."""
         atexit.unregister(self.close)
         self.error = None
         del self._online
@@ -365,30 +365,30 @@ class _Job:
             self.error = error
             is_ours = isinstance(error, QuorateError)
             twin = type(error)(str(error)) if is_ours else RuntimeError(traceback.format_exc())
-        raise twin  # the gateway keeps errors, too: not one that holds on to all that its traceback has seen
+        raise twin  # the gateway keeps errors, too: raise one without the traceback and all it refers to
 
     def _take(self, batch: Frame, number: int) -> None:
-        """Learn a batch, gives its decisions away, and only then says that it is finished.
+        """Learn a batch, pass its decisions to the sink, and then store that it is finished.
 
-        Killed before the last step, the job forgets the batch: it is taken again from the same votes in the same
-        order, and the same decisions are given away under the same id. Killed after it, the batch is not taken again.
+        A job that is killed before the last step repeats the batch: the same votes in the same order give the same
+        decisions under the same id. A job that is killed after it does not.
         """
         spark = batch.sparkSession
         query = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
         if not check_turn(self._progress, number, query, self._folder.path):
             return
-        with _told(f"batch {number}: cannot read the votes"):
+        with _first_cause(f"batch {number}: cannot read the votes"):
             rows = gather(batch)
         ordered = rows.sort([*rows.columns[len(ROLES) :], *ROLES]).select(ROLES)
         votes, skipped = sound(ordered, self._online, number, skip=self._skips)
         given = votes.drop_nulls("label")
-        if self._refit_every and not self._checked:  # a refit shows tasks known before: fail now, not batches later
+        if self._refit_every and not self._checked:  # a refit returns tasks known before: raise now, not at the first refit
             _labels_as(self._online, given["task"].dtype)
             self._checked = True
         refit = self._refit_every > 0 and (number + 1) % self._refit_every == 0
         decisions = decide(given, self._online, number, refit=refit)
         if self._sink is not None:
-            self._sink(spread(decisions, spark), number)
+            self._sink(to_spark(decisions, spark), number)
         now = self._progress
         after = replace(
             now,
@@ -404,8 +404,8 @@ class _Job:
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
-    """Turn an error of Spark into one line that ends with what first went wrong, which Java tells last."""
+def _first_cause(what: str) -> Iterator[None]:
+    """Turn an error of Spark into one line that ends with its first cause, which Java prints last."""
     try:
         with plain_errors(what):
             yield

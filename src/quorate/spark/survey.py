@@ -1,13 +1,12 @@
-"""The survey of a Spark frame: the votes of every (worker, label) pair, and what they say label by label.
+"""The survey of a Spark frame: the votes of every (worker, label) pair, and sums per label.
 
-One job tells both. The pairs come to the driver where they are few; the sums over a label's pairs always do.
+One job computes both. The sums per label always go to the driver, the pairs only if they are few.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 import polars as pl
@@ -17,29 +16,29 @@ from quorate.spark.session import Frame, arrow_batches, empty_like, functions, g
 
 ROLES: Final = ("task", "worker", "label")
 PAIR: Final = ("worker", "label", "votes")
-# A text that is a whole number and nothing else: "7", not "007".
+# A text that is a whole number in its shortest form: "7", not "007".
 PLAIN_NUMBER: Final = "^(0|-?[1-9][0-9]{0,18})$"
-ANY: Final = 1 << 62  # pairs
-PARTS: Final = 200  # partitions of a shuffle, where Spark is set to choose
-FEWEST: Final = 1 << 16  # pairs of a partition that always come along
+UNLIMITED: Final = 1 << 62  # pairs
+SHUFFLE_PARTITIONS: Final = 200  # assumed where Spark chooses
+MIN_PAIRS: Final = 1 << 16  # of a partition that always go to the driver
 SENT: Final = "sums binary, whole boolean, pairs binary"
 
 
 class Survey(NamedTuple):
-    """What the votes of a frame say, label by label; a missing label has a line, too."""
+    """The votes of a frame summed per label; a missing label has a line, too."""
 
     labels: pl.DataFrame  # label, rows, votes, without_task, without_worker, tasks_are_whole, odd_task, …
-    workers_are_whole: bool  # every one a whole number, where that was asked for
-    frame: Frame  # worker, label, votes: a line for each pair
-    some: pl.DataFrame | None  # the same, where no partition had too many of them
+    workers_are_whole: bool  # whether all are whole numbers; False where `narrow` was not set
+    frame: Frame  # worker, label, votes: a line per pair
+    some: pl.DataFrame | None  # the same on the driver; None where a partition had too many pairs
 
     @property
     def rows(self) -> int:
-        """The number of pairs that are a row."""
+        """The number of pairs with a label."""
         return int(self.labels.drop_nulls("label")["rows"].sum())
 
     def pairs(self) -> pl.DataFrame:
-        """Return worker, label and votes of every row, gathered."""
+        """Return worker, label and votes of every row, gathered on the driver."""
         seen = gather(self.frame) if self.some is None else self.some
         return seen.drop_nulls("label").select(PAIR)
 
@@ -48,8 +47,8 @@ class Survey(NamedTuple):
 class _Send:
     """What a partition of pairs sends to the driver."""
 
-    narrow: bool  # whether texts that are whole numbers count as such
-    most: int  # pairs, beyond which these stay
+    narrow: bool  # whether texts that are whole numbers are read as numbers
+    max_pairs: int  # with more, a partition sends none
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         pairs: list[pl.DataFrame] = []
@@ -59,22 +58,22 @@ class _Send:
             frame = pl.DataFrame(batch)
             lines += len(frame)
             sums.append(_by_label(frame))
-            pairs = [*pairs, frame.select(PAIR)] if lines <= self.most else []
+            pairs = [*pairs, frame.select(PAIR)] if lines <= self.max_pairs else []
             whole = whole and self.narrow and _are_whole(frame["worker"])
         if lines:
-            kept = ipc(pl.concat(pairs), packed=True) if lines <= self.most else None
+            kept = ipc(pl.concat(pairs), packed=True) if lines <= self.max_pairs else None
             line = {"sums": ipc(_added(sums)), "whole": whole, "pairs": kept}
             schema = {"sums": pl.Binary, "whole": pl.Boolean, "pairs": pl.Binary}
             yield from arrow_batches(pl.DataFrame([line], schema=schema))
 
 
-def survey(prepared: Frame, narrow: bool, most: int = ANY) -> Survey:
-    """Return the survey of a frame of the three columns and their odd values; pairs come along unless more than `most`."""
+def survey(prepared: Frame, narrow: bool, max_pairs: int = UNLIMITED) -> Survey:
+    """Return the survey of a frame of the three columns and their odd values, with the pairs if at most `max_pairs`."""
     f = functions()
     whole = f.lit(False)
     if narrow:
         whole = f.col("task").rlike(PLAIN_NUMBER) & f.expr("try_cast(task as bigint) is not null")
-    # Nothing but numbers is aggregated: for the largest text Spark would sort all votes.
+    # Aggregate numbers only: for the largest text Spark would sort all votes.
     frame = prepared.groupBy("worker", "label").agg(
         f.count(f.lit(1)).alias("votes"),
         f.sum(f.col("task").isNull().cast("bigint")).alias("without_task"),
@@ -82,18 +81,14 @@ def survey(prepared: Frame, narrow: bool, most: int = ANY) -> Survey:
         *(f.max(f"odd_{role}").alias(f"odd_{role}") for role in ROLES),
     )
     parts = prepared.sparkSession.conf.get("spark.sql.shuffle.partitions")
-    send = _Send(narrow, max(most // (int(parts) if parts.isdigit() else PARTS), FEWEST))
-    told = map_arrow(frame, partial(_run, send), SENT).collect()
+    send = _Send(narrow, max(max_pairs // (int(parts) if parts.isdigit() else SHUFFLE_PARTITIONS), MIN_PAIRS))
+    sent = map_arrow(frame, send.__call__, SENT).collect()
     nothing = empty_like(frame)
-    sums = [_by_label(nothing), *(pl.read_ipc(bytes(line["sums"])) for line in told)]
+    sums = [_by_label(nothing), *(pl.read_ipc(bytes(line["sums"])) for line in sent)]
     some = None
-    if all(line["pairs"] is not None for line in told):
-        some = pl.concat([nothing.select(PAIR), *(pl.read_ipc(bytes(line["pairs"])) for line in told)])
-    return Survey(_added(sums), bool(told) and all(line["whole"] for line in told), frame, some)
-
-
-def _run(send: _Send, batches: Iterator[Any]) -> Iterator[Any]:
-    return send(batches)
+    if all(line["pairs"] is not None for line in sent):
+        some = pl.concat([nothing.select(PAIR), *(pl.read_ipc(bytes(line["pairs"])) for line in sent)])
+    return Survey(_added(sums), bool(sent) and all(line["whole"] for line in sent), frame, some)
 
 
 def _by_label(pairs: pl.DataFrame) -> pl.DataFrame:
@@ -122,6 +117,6 @@ def _added(sums: list[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _are_whole(ids: pl.Series) -> bool:
-    """Return whether the texts are whole numbers; none of them are not."""
+    """Return whether all ids are texts of whole numbers; True for no texts at all."""
     texts = ids.drop_nulls().unique()
     return ids.dtype == pl.String and (not len(texts) or narrowed(vocabulary(texts)).kind == "integer")

@@ -1,4 +1,4 @@
-"""Votes and gold in Spark frames: who votes with which labels is gathered here, tasks stay where they are."""
+"""Votes and gold in Spark frames: the panel is gathered on the driver, tasks stay on the executors."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from quorate.io.encode import check_duplicates
 from quorate.io.ids import DTYPE, EXACT, column, matched, narrowed, sort_order, vocabulary
 from quorate.io.sources import Source, is_spark_frame
 from quorate.spark.files import scan
-from quorate.spark.session import Frame, functions, plain_errors, spread
-from quorate.spark.survey import ANY, PLAIN_NUMBER, ROLES, Survey, survey
+from quorate.spark.session import Frame, functions, plain_errors, quoted, to_spark
+from quorate.spark.survey import PLAIN_NUMBER, ROLES, UNLIMITED, Survey, survey
 
 TEXTS: Final = ("string", "varchar", "char", "void")
 WHOLE: Final = ("byte", "short", "integer", "long")
@@ -43,7 +43,7 @@ class SparkVotes(Panel):
     duplicates: str  # "all" or "error"
     n_tasks: int = 0  # known once the votes are laid out on executors
     n_unvoted: int = 0
-    frame_kind: FrameKind = "polars"  # of what is gathered
+    frame_kind: FrameKind = "polars"  # of gathered frames
 
     def __len__(self) -> int:
         return int(self.per_row.sum())
@@ -57,21 +57,21 @@ class SparkVotes(Panel):
         raise AttributeError(f"SparkVotes has no attribute {name!r}")
 
     def over(self, labels: Vocabulary) -> SparkVotes:
-        """Return the same votes over labels that hold all of theirs."""
+        """Return the same votes over a superset of their labels."""
         label = matched(self.labels, labels)[self.row_label]
         order = np.lexsort((label, self.row_worker()))
         return replace(self, labels=labels, row_label=label[order].astype(np.int32), per_row=self.per_row[order])
 
     def votes_per_row(self) -> NDArray[np.int64]:
-        """Return how many votes each row holds, [rows]."""
+        """Return the number of votes of each row, [rows]."""
         return self.per_row
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class WideVotes(SparkVotes):
-    """Votes in a Spark frame whose workers stay on the executors, too: the panel has labels, and neither workers nor rows."""
+class DistributedVotes(SparkVotes):
+    """Votes in a Spark frame whose workers stay on the executors, too: the panel has labels, but no workers and rows."""
 
-    given: NDArray[np.int64]  # [K] votes that gave each label
+    given: NDArray[np.int64]  # [K] votes per label
     row_count: int
     worker_count: int = 0  # known once the votes are laid out on executors
 
@@ -79,7 +79,7 @@ class WideVotes(SparkVotes):
         return int(self.given.sum())
 
     def __repr__(self) -> str:
-        return f"WideVotes({len(self)} votes, {self.n_labels} labels, {self.n_rows} rows on the executors)"
+        return f"DistributedVotes({len(self)} votes, {self.n_labels} labels, {self.n_rows} rows on the executors)"
 
     @property
     def n_rows(self) -> int:
@@ -88,27 +88,27 @@ class WideVotes(SparkVotes):
 
     @property
     def n_workers(self) -> int:
-        """The number of workers that have votes, once these are laid out."""
+        """The number of workers with votes, known once these are laid out."""
         return self.worker_count
 
     def given_labels(self) -> NDArray[np.bool_]:
-        """Return which labels anybody has given, [K]."""
+        """Return which labels occur in votes, [K]."""
         return np.asarray(self.given > 0)
 
-    def over(self, labels: Vocabulary) -> WideVotes:
-        """Return the same votes over labels that hold all of theirs."""
+    def over(self, labels: Vocabulary) -> DistributedVotes:
+        """Return the same votes over a superset of their labels."""
         given = np.zeros(len(labels), np.int64)
         given[matched(self.labels, labels)] = self.given
         return replace(self, labels=labels, given=given)
 
 
-def widened(votes: SparkVotes) -> WideVotes:
-    """Return votes whose workers are known here as votes whose workers are not."""
-    if isinstance(votes, WideVotes):
+def distributed(votes: SparkVotes) -> DistributedVotes:
+    """Return votes with their workers left on the executors."""
+    if isinstance(votes, DistributedVotes):
         return votes
     given = np.bincount(votes.row_label, votes.per_row, minlength=votes.n_labels).astype(np.int64)
     rest = {name: getattr(votes, name) for name in ("frame", "task_kind", "abstentions", "duplicates")}
-    return _wide(votes.labels, given, votes.n_rows, votes.workers.kind, **rest)
+    return _distributed(votes.labels, given, votes.n_rows, votes.workers.kind, **rest)
 
 
 def read(
@@ -120,13 +120,14 @@ def read(
     labels: Iterable[object] | None = None,
     duplicates: str = "all",
     narrow: bool = False,
-    most: int = ANY,
+    max_pairs: int = UNLIMITED,
     fits: Callable[[int, int], bool] | None = None,
 ) -> SparkVotes:
-    """Return the votes of a Spark frame, numbered as `quorate.read` numbers them; one pass over the frame.
+    """Return the votes of a Spark frame, numbered as by `quorate.read`; one pass over the frame.
 
-    `narrow` says that the source is text (CSV), where a column of whole numbers is meant as such. Where so many rows over
-    so many labels do not fit here, as `fits` tells, workers stay on the executors; `most` is how many pairs may come at once.
+    `narrow` says that the source is text (CSV), where a column of whole numbers is read as numbers. `fits` says whether so
+    many rows and so many labels fit on the driver; otherwise workers stay on the executors. At most `max_pairs` pairs are
+    gathered at once.
     """
     check_duplicates(duplicates)
     if duplicates in ("last", "first"):
@@ -142,7 +143,7 @@ def read(
     declared = None if labels is None else Vocabulary.of(labels, "label")
     with plain_errors("cannot read the Spark frame"):
         prepared = _prepared(frame, columns)
-        seen = survey(prepared, narrow, most)
+        seen = survey(prepared, narrow, max_pairs)
     _refuse(seen.labels)
     kinds = {role: _kind(seen, prepared, role, narrow) for role in ROLES}
     ready = prepared.select([prepared[role].cast(SQL_KIND[kind]).alias(role) for role, kind in kinds.items()])
@@ -157,19 +158,19 @@ def read(
     else:
         given = np.zeros(len(order), np.int64)
         given[matched(found, order)] = seen.labels.drop_nulls("label")["votes"].to_numpy()
-        votes = _wide(order, given, seen.rows, kinds["worker"], **rest)
+        votes = _distributed(order, given, seen.rows, kinds["worker"], **rest)
     warn_abstentions(missing, missing + len(votes), stacklevel=3)
     return votes
 
 
 def _prepared(frame: Frame, columns: Mapping[str, str]) -> Frame:
-    """Return the three columns as text, whole numbers or booleans, each with the values that are none of these."""
-    # By position: a name may hold dots, or differ from another in its case alone.
+    """Return a column per role as text, whole numbers or booleans, and one of its invalid numbers, `odd_` and the role."""
+    # Columns by position: a name may have dots, or differ from another only in case.
     plain = frame.toDF(*(f"c{n}" for n in range(len(frame.columns))))
     out = []
     for role, name in columns.items():
-        place = frame.columns.index(name)
-        ids, odd = ids_and_odd(plain[f"c{place}"], frame.schema.fields[place].dataType.typeName(), role)
+        index = frame.columns.index(name)
+        ids, odd = ids_and_odd(plain[f"c{index}"], frame.schema.fields[index].dataType.typeName(), role)
         out += [ids.alias(role), odd.alias(f"odd_{role}")]
     return plain.select(out)
 
@@ -206,7 +207,7 @@ def _refuse(seen: pl.DataFrame) -> None:
 
 
 def _kind(seen: Survey, prepared: Frame, role: str, narrow: bool) -> Kind:
-    """Return what the ids of a role are, whole numbers written as text being numbers where the source is text."""
+    """Return the kind of the ids of a role; in a text source, texts of whole numbers are numbers."""
     kinds: dict[str, Kind] = {"long": "integer", "boolean": "boolean", "string": "string"}
     kind = kinds[prepared.schema[role].dataType.typeName()]
     if not narrow or kind != "string":
@@ -219,7 +220,7 @@ def _kind(seen: Survey, prepared: Frame, role: str, narrow: bool) -> Kind:
 
 
 def _labels(seen: Survey, declared: Vocabulary | None, kind: Kind) -> tuple[Vocabulary, Vocabulary]:
-    """Return the labels as the survey lists them, and all labels in their order: the declared one, or that of their ids."""
+    """Return the labels in the order of the survey, and all labels in their final order: declared, or sorted by id."""
     found = _ids(seen.labels["label"].drop_nulls(), kind)
     if declared is None:
         return found, found.take(sort_order(found))
@@ -251,8 +252,8 @@ def _numbered(pairs: pl.DataFrame, labels: Vocabulary, kinds: Mapping[str, Kind]
     )
 
 
-def _wide(labels: Vocabulary, given: NDArray[np.int64], rows: int, worker_kind: Kind, **rest: Any) -> WideVotes:
-    return WideVotes(
+def _distributed(labels: Vocabulary, given: NDArray[np.int64], rows: int, worker_kind: Kind, **rest: Any) -> DistributedVotes:
+    return DistributedVotes(
         worker_ptr=np.zeros(1, np.int64),
         row_label=np.zeros(0, np.int32),
         workers=vocabulary(pl.Series([], dtype=DTYPE[worker_kind])),
@@ -265,7 +266,7 @@ def _wide(labels: Vocabulary, given: NDArray[np.int64], rows: int, worker_kind: 
 
 
 @dataclass(frozen=True, eq=False)
-class FarGold:
+class RemoteGold:
     """Tasks as text, each with the code of its label (`gold`), in a Spark frame."""
 
     frame: Frame
@@ -275,60 +276,54 @@ class FarGold:
         return self.count
 
 
-def read_gold(source: Source, votes: SparkVotes) -> FarGold:
-    """Return gold (a Spark frame, a path or URI, or what `quorate.aggregate` takes) in codes; an unknown label is an error."""
+def read_gold(source: Source, votes: SparkVotes) -> RemoteGold:
+    """Return gold (a Spark frame, a path or URI, or what `quorate.aggregate` takes) as codes; raise for an unknown label."""
     path = os.fspath(source) if isinstance(source, str | os.PathLike) else None
-    if path is not None and not Path(path).exists():  # not a file of the driver: Spark may know it
+    if path is not None and not Path(path).exists():  # no file of the driver, perhaps one of Spark
         source = scan([path])[0]
     spark = votes.frame.sparkSession
     if not is_spark_frame(source):
         gold = answers.read_gold(source, votes.labels)
-        told = pl.DataFrame({"task": column(gold.tasks), "gold": pl.Series(gold.labels, dtype=pl.Int64)})
-        return FarGold(spread(told, spark), len(gold))
+        codes = pl.DataFrame({"task": column(gold.tasks), "gold": pl.Series(gold.labels, dtype=pl.Int64)})
+        return RemoteGold(to_spark(codes, spark), len(gold))
     with plain_errors("cannot read the gold"):
         return _coded(_texts(source), votes.labels, spark)
 
 
-def beside(votes: SparkVotes, gold: FarGold) -> Frame:
-    """Return task, worker, label and gold: a line for every vote, and one without worker and label for every gold task."""
+def with_gold(votes: SparkVotes, gold: RemoteGold) -> Frame:
+    """Return task, worker, label and gold: a line per vote, and a line without worker and label per gold task."""
     f = functions()
     nothing = [f.lit(None).cast(votes.frame.schema[role].dataType).alias(role) for role in ("worker", "label")]
     cast = votes.frame.withColumn("gold", f.lit(None).cast("bigint"))
     text, kind = f.col("task"), votes.task_kind
-    told = gold.frame
+    lines = gold.frame
     if kind == "integer":
-        told = told.where(text.rlike(PLAIN_NUMBER)).withColumn("task", f.expr("try_cast(task as bigint)"))
+        lines = lines.where(text.rlike(PLAIN_NUMBER)).withColumn("task", f.expr("try_cast(task as bigint)"))
     elif kind == "boolean":
-        told = told.where(text.isin("true", "false")).withColumn("task", text == "true")
-    return cast.union(told.select(f.col("task").cast(SQL_KIND[kind]), *nothing, f.col("gold")))
+        lines = lines.where(text.isin("true", "false")).withColumn("task", text == "true")
+    return cast.union(lines.select(f.col("task").cast(SQL_KIND[kind]), *nothing, f.col("gold")))
 
 
 def _texts(source: Frame) -> Frame:
     """Return task and label as text, of the lines that have both."""
     columns = find(source.columns, {"task": None, ROLE: None}, "the gold")
-    f = functions()
-    plain = source.toDF(*(f"c{n}" for n in range(len(source.columns))))
-    out = []
-    for role, name in columns.items():
-        place = source.columns.index(name)
-        ids, odd = ids_and_odd(plain[f"c{place}"], source.schema.fields[place].dataType.typeName(), role)
-        out += [ids.cast("string").alias("task" if role == "task" else "label"), odd.alias(f"odd {role}")]
-    ready = plain.select(out)
-    strange = ready.agg(*(f.max(f.col(f"`odd {role}`")) for role in columns)).first()
-    for role, value in zip(columns, strange, strict=True):
+    f, ready = functions(), _prepared(source, columns)
+    odd = ready.agg(*(f.max(f.col(f"`odd_{role}`")) for role in columns)).first()
+    for role, value in zip(columns, odd, strict=True):
         if value is not None:
             raise InputError(f"a {role} of the gold is {value}: give text or whole numbers")
-    return ready.select("task", "label").dropna()
+    texts = [f.col(quoted(role)).cast("string").alias(name) for role, name in (("task", "task"), (ROLE, "label"))]
+    return ready.select(*texts).dropna()
 
 
-def _coded(told: Frame, labels: Vocabulary, spark: object) -> FarGold:
+def _coded(gold: Frame, labels: Vocabulary, spark: object) -> RemoteGold:
     f = functions()
     codes = pl.DataFrame({"label": pl.Series(labels.texts(), dtype=pl.String), "gold": pl.arange(len(labels), eager=True)})
-    joined = told.distinct().join(f.broadcast(spread(codes, spark)), "label", "left").select("task", "label", "gold")
+    joined = gold.distinct().join(f.broadcast(to_spark(codes, spark)), "label", "left").select("task", "label", "gold")
     stranger = joined.where(f.col("gold").isNull()).first()
     if stranger is not None:
         raise InputError(
             f"gold gives task {shown(stranger[0])} the label {shown(stranger[1])}, which is not among the labels: "
             f"{listed(labels.ids())}; declare it with labels=… when no vote has it"
         )
-    return FarGold(joined.select("task", "gold"), joined.count())
+    return RemoteGold(joined.select("task", "gold"), joined.count())

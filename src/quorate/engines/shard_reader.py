@@ -1,4 +1,4 @@
-"""Shards read from disk one after the other, the next while the passes are at work on this one."""
+"""Shards read from disk in order; the next is read while passes run over the current one."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from quorate.io.folder.opened import EncodedVotes
 Cut = tuple[slice, slice]  # tasks and votes of a shard
 
 
-class Loaded(NamedTuple):
-    """The arrays of one shard, good until the next but one is asked for."""
+class LoadedShard(NamedTuple):
+    """The arrays of one shard, valid until the next but one is read."""
 
     tasks: slice
     task_ptr: NDArray[np.int64]  # [tasks + 1] counted from the shard's first vote
@@ -34,7 +34,7 @@ class Loaded(NamedTuple):
     task_key: NDArray[np.uint64]  # [tasks]
     labels: NDArray[np.int32]  # [tasks]
     votes: slice
-    right: NDArray[np.float64]  # [votes] read, or room to write to; empty where it was not asked for
+    right: NDArray[np.float64]  # [votes] as read, or to be written; empty where not requested
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class ShardFiles:
 
     files: Mapping[str, StoredArray]
     cuts: tuple[Cut, ...]
-    weight: tuple[int, int] = (8, 50)  # bytes that a vote and a task take while passes run, the next shard's included
+    weight: tuple[int, int] = (8, 50)  # bytes per vote and per task while passes run, the next shard included
 
     @classmethod
     def of(cls, votes: EncodedVotes) -> ShardFiles:
@@ -52,7 +52,7 @@ class ShardFiles:
 
     @classmethod
     def lay_out(cls, votes: Votes, hashes: NDArray[np.uint64], cuts: list[slice], folder: Path) -> ShardFiles:
-        """Return votes that are in memory as files, in their own order."""
+        """Write votes in memory to files, and return these."""
         arrays: dict[str, NDArray[Any]] = {"task_ptr": votes.task_ptr, "row": votes.row, "task_hash": hashes}
         files = {}
         for name, items in arrays.items():
@@ -65,7 +65,7 @@ class ShardFiles:
     def merged(self, votes: int, room: int) -> ShardFiles:
         """Return the same files in larger shards, of up to so many votes and bytes (see `shard_bytes`).
 
-        A pass prepares its table once a shard: it is worth its while for many votes only.
+        A pass prepares its table once per shard, which pays for many votes only.
         """
         out: list[Cut] = []
         for tasks, cast in self.cuts:
@@ -77,7 +77,7 @@ class ShardFiles:
         return replace(self, cuts=tuple(out))
 
     def divided(self, room: int) -> ShardFiles:
-        """Return the same files in shards of at most so many bytes, as far as that goes without dividing a task."""
+        """Return the same files in shards of at most so many bytes; a task is never split."""
         out: list[Cut] = []
         for tasks, cast in self.cuts:
             size = self._bytes((tasks, cast))
@@ -96,7 +96,7 @@ class ShardFiles:
         return self.cuts[-1][1].stop if self.cuts else 0
 
     def shard_bytes(self) -> int:
-        """Return the memory that the largest shard takes while passes run over it, the next one beside it."""
+        """Return the bytes that the largest shard takes while passes run over it, the next one included."""
         return max((self._bytes(cut) for cut in self.cuts), default=0)
 
     def _bytes(self, cut: Cut) -> int:
@@ -105,7 +105,7 @@ class ShardFiles:
 
 
 class LabelFile:
-    """The label of every task, in as few bytes as will do."""
+    """The label of every task in a file, in the smallest type that holds it."""
 
     def __init__(self, path: Path, n_labels: int) -> None:
         self.path = path
@@ -113,37 +113,37 @@ class LabelFile:
         self.dtype = np.dtype(np.uint8 if n_labels <= 1 << 8 else np.uint16 if n_labels <= 1 << 16 else np.int32)
 
     def read(self, descriptor: int, tasks: slice, out: NDArray[np.int32]) -> None:
-        """Read the labels of some tasks to OUT [tasks]; one that there is not is an error."""
+        """Read the labels of some tasks to OUT [tasks]; raise for a code that is not a label."""
         packed = np.empty(len(out), self.dtype)
         read_at(descriptor, tasks.start * self.dtype.itemsize, packed, self.path)
         require_below(str(self.path), packed, self.n_labels)
         out[:] = packed
 
     def append(self, file: BinaryIO, labels: NDArray[np.int32], crc32: int = 0) -> int:
-        """Write the labels of the tasks that come next, and returns the CRC-32 of these and all before."""
+        """Write the labels of the next tasks, and return the CRC-32 of all labels so far."""
         packed = np.ascontiguousarray(labels, self.dtype).view(np.uint8).data if len(labels) else b""
         write_all(file, packed)
         return zlib.crc32(packed, crc32)
 
 
-class Stream:
-    """Reads the shards of some files ahead of whoever works on them."""
+class ShardReader:
+    """Reads the shards of some files ahead of the passes over them."""
 
     def __init__(self, files: ShardFiles, kernels: ModuleType, seed: int) -> None:
         self._files = files
         self._kernels = kernels
         self._seed = seed
-        self._free: list[list[dict[str, NDArray[Any]]]] = []  # pairs of buffers that nobody uses: fresh pages take time
+        self._free: list[list[dict[str, NDArray[Any]]]] = []  # unused pairs of buffers, kept because new pages take time
         self._most_tasks = max((t.stop - t.start for t, _ in files.cuts), default=0)
         self._most_votes = max((v.stop - v.start for _, v in files.cuts), default=0)
 
-    def shards(self, labels: LabelFile | None, right: Path | None = None, *, room: bool = False) -> Iterator[Loaded]:
+    def shards(self, labels: LabelFile | None, right: Path | None = None, *, room: bool = False) -> Iterator[LoadedShard]:
         """Yield the shards in order, with these labels, or with label 0 for every task.
 
-        `right` is a file of numbers, one a vote, that comes along; `room` asks for as much room to write to.
+        `right` is a file of one number per vote, which is read, too; `room` requests an array of that size to write to.
         """
         with ExitStack() as opened, ThreadPoolExecutor(1) as pool:
-            beside: dict[str, int] = {}  # descriptors of what comes along
+            beside: dict[str, int] = {}  # descriptors of the files of labels and of `right`
             for name, path in {"labels": None if labels is None else labels.path, "right": right}.items():
                 if path is not None:
                     beside[name] = _open(path)
@@ -153,11 +153,11 @@ class Stream:
             for one in sets:
                 if (room or right is not None) and "right" not in one:
                     one["right"] = np.empty(self._most_votes)
-            coming: Future[Loaded] | None = None
-            for place in range(len(self._files.cuts)):
-                here = pool.submit(self._load, place, sets[0], beside, labels, right) if coming is None else coming
+            coming: Future[LoadedShard] | None = None
+            for index in range(len(self._files.cuts)):
+                here = pool.submit(self._load, index, sets[0], beside, labels, right) if coming is None else coming
                 loaded = here.result()
-                following = place + 1
+                following = index + 1
                 if following < len(self._files.cuts):
                     coming = pool.submit(self._load, following, sets[following % 2], beside, labels, right)
                 yield loaded
@@ -172,13 +172,13 @@ class Stream:
 
     def _load(
         self,
-        place: int,
+        index: int,
         buffers: dict[str, NDArray[Any]],
         beside: dict[str, int],
         labels: LabelFile | None,
         of_votes: Path | None,
-    ) -> Loaded:
-        tasks, votes = self._files.cuts[place]
+    ) -> LoadedShard:
+        tasks, votes = self._files.cuts[index]
         n = tasks.stop - tasks.start
         ptr, row, key = buffers["task_ptr"][: n + 1], buffers["row"][: votes.stop - votes.start], buffers["task_hash"][:n]
         for name, start, out in (("task_ptr", tasks.start, ptr), ("row", votes.start, row), ("task_hash", tasks.start, key)):
@@ -192,10 +192,10 @@ class Stream:
         right = buffers["right"][: len(row)] if "right" in buffers else np.zeros(0)
         if of_votes is not None:
             read_at(beside["right"], votes.start * right.itemsize, right, of_votes)
-        return Loaded(tasks, ptr, row, self._kernels.tie_keys(key, self._seed), current, votes, right)
+        return LoadedShard(tasks, ptr, row, self._kernels.tie_keys(key, self._seed), current, votes, right)
 
-    def let_go(self) -> None:
-        """Free the buffers that wait for the next pass."""
+    def release_buffers(self) -> None:
+        """Free the buffers that are kept for the next pass."""
         self._free.clear()
 
 

@@ -10,8 +10,8 @@ import pytest
 import quorate as qr
 from quorate.errors import InputError, OptionError
 from quorate.spark.engine import SparkEngine
-from quorate.spark.session import spread
-from quorate.spark.votes import WideVotes, read
+from quorate.spark.session import to_spark
+from quorate.spark.votes import DistributedVotes, read
 from same_fit import assert_same, fit
 
 CROWD = qr.simulate(tasks=120, workers=14, labels=4, votes_per_task=4, skill=0.5, seed=6)
@@ -31,7 +31,7 @@ KNOWN = [
 @pytest.mark.parametrize(("model", "known"), KNOWN, ids=[model for model, _ in KNOWN])
 def test_every_model(spark, frame_of, model, known):
     far, near = fit(frame_of(CROWD.votes), model, engine=WIDE, **known), fit(CROWD.votes, model, **known)
-    assert isinstance(far.votes, WideVotes)
+    assert isinstance(far.votes, DistributedVotes)
     assert repr(far) == f"Spark{near!r}"
     assert_same(far, near)
     assert np.isclose(far.strength, near.strength)
@@ -79,12 +79,12 @@ def test_text_that_is_numbers_is_read_as_such(spark, tmp_path):
 
 def test_rows_that_do_not_fit_stay_by_themselves(spark, frame_of, monkeypatch, tmp_path):
     frame, near = frame_of(CROWD.votes), fit(CROWD.votes, "mv")
-    assert not isinstance(SparkEngine().read(frame), WideVotes)
+    assert not isinstance(SparkEngine().read(frame), DistributedVotes)
     with monkeypatch.context() as patch:
         patch.setattr("quorate.engines.memory.available", lambda: 1000)
-        patch.setattr("quorate.spark.survey.FEWEST", 2)  # so that no pair comes along
+        patch.setattr("quorate.spark.survey.MIN_PAIRS", 2)  # so that no pair comes along
         far = qr.aggregate(frame, model="mv")
-    assert isinstance(far.votes, WideVotes)
+    assert isinstance(far.votes, DistributedVotes)
     assert_same(far, near)
     monkeypatch.setattr("quorate.engines.memory.available", lambda: 1000)
     with pytest.raises(qr.QuorateError, match="the driver needs about .* for its tables .56 rows x 4 labels.*rows='auto'"):
@@ -107,13 +107,13 @@ def test_bad_input(spark, frame_of):
         qr.aggregate(CROWD.votes, engine=WIDE)
     with pytest.raises(OptionError, match="cannot run model 'glad': choose engine"):
         qr.aggregate(votes, model="glad", engine=WIDE)
-    twice = spread(pl.DataFrame({"task": ["t1", "t1"], "label": ["l0", "l1"]}), spark)
+    twice = to_spark(pl.DataFrame({"task": ["t1", "t1"], "label": ["l0", "l1"]}), spark)
     with pytest.raises(InputError, match="more than one label"):
         qr.aggregate(votes, gold=twice, engine=WIDE)
     with pytest.raises(InputError, match="worker is missing in 1 of 2 votes"):
         qr.aggregate(frame_of([("t", None, "x"), ("t", "a", "x")]), engine=WIDE)
     known = read(votes)
-    assert isinstance(WIDE.read(known), WideVotes)
+    assert isinstance(WIDE.read(known), DistributedVotes)
     with pytest.raises(InputError, match="looks at tasks one by one"):
         _ = WIDE.read(known).tasks
 
