@@ -10,8 +10,8 @@ import typer
 if TYPE_CHECKING:
     from quorate.evaluation.agreement.figures import Agreement
 
-SMALL = 12  # workers whose matrix is shown
-SHOWN = 10  # pairs of copying workers that are
+MAX_MATRIX_WORKERS = 12  # in the matrix on the screen
+MAX_COPYING_PAIRS = 10  # in the table on the screen
 
 
 def command(
@@ -92,15 +92,15 @@ def _print(found: Agreement) -> None:
         out.print()
         out.say(f"no pairs of workers: {found.without_pairs}")
     _errors(found)
-    if found.pair_figures is not None and len(found.workers) <= SMALL:
+    if found.pair_figures is not None and len(found.workers) <= MAX_MATRIX_WORKERS:
         out.heading("agreement of every two workers")
         out.print(console.heat_map(found.workers.texts(), found.matrix_array(found.pair_figures), corner=""))
     if len(found.copies):
         frame = found.copying_frame()
         out.heading("workers who seem to copy each other, or to err for the same reason")
-        out.print(console.table([name.replace("_", " ") for name in frame.columns], frame.head(SHOWN).rows(), ids=2))
-        if len(frame) > SHOWN:
-            out.say(f"… and {len(frame) - SHOWN} more pairs: --pairs FILE lists them, --json the rings")
+        out.print(console.table([name.replace("_", " ") for name in frame.columns], frame.head(MAX_COPYING_PAIRS).rows(), ids=2))
+        if len(frame) > MAX_COPYING_PAIRS:
+            out.say(f"… and {len(frame) - MAX_COPYING_PAIRS} more pairs: --pairs FILE lists them, --json the rings")
 
 
 def _errors(found: Agreement) -> None:
