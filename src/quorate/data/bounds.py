@@ -1,6 +1,6 @@
-"""Arrays from outside, checked in full before they are used as indices: by callers or from files, at NumPy's speed.
+"""Full checks of arrays from callers or files before they are used as indices, at NumPy's speed.
 
-Each `require_…` raises an `InputError` that names the array, the first place that is wrong, and what would be right.
+Each `require_…` raises an `InputError` that names the array, the first wrong index, and the accepted values.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def require_below(name: str, array: NDArray[np.integer], bound: int) -> None:
 
 
 def require_sorted(name: str, array: NDArray[Any], ptr: NDArray[np.int64], *, strictly: bool = False) -> None:
-    """Raise unless the numbers of each part, which `ptr` tells the beginning of, never fall (`strictly`: always rise).
+    """Raise unless the numbers of each part never fall (`strictly`: always rise); `ptr` holds where each part begins.
 
     >>> require_sorted("row", np.array([1, 2, 0, 1]), np.array([0, 2, 4]))
     """
@@ -105,7 +105,7 @@ def require_sorted(name: str, array: NDArray[Any], ptr: NDArray[np.int64], *, st
 
 
 def require_finite(name: str, array: NDArray[np.float64], least: float | None = None, most: float | None = None) -> None:
-    """Raise unless every number is finite, and lies between the bounds that are given.
+    """Raise unless every number is finite and within the given bounds.
 
     >>> require_finite("priors", np.array([0.5, np.nan]))
     Traceback (most recent call last):
@@ -148,9 +148,9 @@ def require_texts(name: str, offsets: NDArray[np.int64], data: NDArray[np.uint8]
 
 
 def repeated_text(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> int | None:
-    """Return the index of a text that occurs earlier already; None where all are distinct.
+    """Return the index of the first text that repeats an earlier one; None if all are distinct.
 
-    Hashes tell which texts may be equal, and only those are compared.
+    Only texts with equal hashes are compared.
 
     >>> repeated_text(np.array([0, 1, 2, 3]), np.frombuffer(b"aba", np.uint8))
     2
@@ -206,14 +206,14 @@ def _text_chunks(offsets: NDArray[np.int64]) -> Iterator[slice]:
 
 
 def is_mapped(array: object) -> bool:
-    """Return whether an array is a whole file that is mapped: reading it all may cost more than a caller wants."""
+    """Return whether an array is a memory-mapped file, which may be too expensive to read in full."""
     return isinstance(array, np.memmap) and isinstance(array.base, mmap.mmap)
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """Return the array if nobody can write to it any more, and a copy that nobody can write to otherwise.
+    """Return the array if it is read-only, otherwise a read-only copy.
 
-    What is checked once must stay as it was. A view made before its array became read-only is the one way left.
+    Checked arrays must not change. Only a view made before its array became read-only could still change it.
 
     >>> a = np.arange(3)
     >>> frozen(a) is a, frozen(frozen(a)).flags.writeable
@@ -227,7 +227,7 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def freeze(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array that was made a moment ago, and that nobody else has, after making it read-only."""
+    """Make a new array, which nobody else refers to, read-only and return it."""
     whole: Any = array
     while isinstance(whole, np.ndarray):
         whole.flags.writeable = False

@@ -1,4 +1,4 @@
-"""What is believed before the votes are seen, as pseudo-votes: in force in every M-step, not only in the first."""
+"""Prior knowledge as pseudo-votes, in force in every M-step, not only in the first."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Floats = NDArray[np.float64]
 class WorkerPrior:
     """Pseudo-votes by worker, given label and true label, laid out on the rows of a panel.
 
-    The rows hold the cells of labels that a worker has given; what is believed of labels that a worker never gave
-    counts in the totals alone.
+    The rows hold the cells of labels that a worker has given; pseudo-votes for labels that a worker never gave
+    count only in the totals.
     """
 
     cells: Floats  # [rows, K]
@@ -52,13 +52,13 @@ class Others:
 
 @dataclass(frozen=True, eq=False)
 class ClassPrior:
-    """Class priors that are given: fixed, or as pseudo-tasks that are added to the counted ones."""
+    """Given class priors: fixed, or as pseudo-tasks added to the counted tasks."""
 
     priors: Floats  # [K], of sum 1
     weight: float | None = None  # tasks they are worth; None: they are not estimated at all
 
     def estimate(self, class_counts: NDArray[np.float64] | NDArray[np.int64]) -> tuple[Floats, float]:
-        """Return p_c, [K], and what the prior adds to the likelihood."""
+        """Return p_c, [K], and the prior's term of the log-likelihood."""
         if self.weight is None:
             return self.priors, 0.0
         counts = class_counts + self.weight * self.priors
@@ -72,7 +72,7 @@ class ClassPrior:
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """All that is believed of workers and labels; by default nothing, as in the paper."""
+    """Prior knowledge of workers and labels; none by default, as in the paper."""
 
     smoothing: float = 0.0  # pseudo-votes in every cell of every worker
     workers: WorkerPrior | None = None
@@ -80,7 +80,7 @@ class Prior:
 
 
 def lay_out(panel: Panel, shared: Floats | None, history: Others | None) -> WorkerPrior | None:
-    """Return pseudo-votes on the rows of a panel: `shared`, [K given, K true], for all, `history` for each their own."""
+    """Return pseudo-votes on the rows of a panel: `shared`, [K given, K true], for every worker, plus each worker's `history`."""
     k = panel.n_labels
     if shared is None and history is None:
         return None
@@ -105,7 +105,7 @@ EXACT: Final = 2.0**53  # above it, float64 no longer tells whole numbers apart
 class Knowledge(Panel):
     """Expected votes of every worker by given label (rows) and true label, and expected tasks by label.
 
-    Knowledge adds: that of two sets of votes over the same labels is the sum of theirs.
+    Knowledge is additive: that of two sets of votes over the same labels is the sum of both.
     """
 
     counts: NDArray[np.float64]  # [rows, K] votes of a row on tasks of this true label
@@ -142,7 +142,7 @@ def given_votes(panel: Panel, counts: NDArray[np.float64] | NDArray[np.int64]) -
 
 
 class Lines(NamedTuple):
-    """What an M-step makes of the counts of some workers: their lines of the table."""
+    """Lines of the table that an M-step makes from the counts of some workers."""
 
     table: NDArray[np.float64]  # [rows, K] log pi: the line of a (worker, given label), by true label
     worker_totals: NDArray[np.float64]  # [workers, K] votes of the worker on tasks of this true label
@@ -170,14 +170,14 @@ class Parameters:
 
     @property
     def log_prior(self) -> NDArray[np.float64]:
-        """Where scores start, [K]: log p_c, minus infinity for a label that no task has; 0 for models without a prior."""
+        """Initial scores, [K]: log p_c, minus infinity for a label that no task has; 0 for models without a prior."""
         if not self.uses_prior:
             return np.zeros(len(self.priors))
         with np.errstate(divide="ignore"):
             return whole(np.log(self.priors), LOG_UNIT)
 
     def denominators(self) -> NDArray[np.float64]:
-        """Return votes and pseudo-votes of each worker by true label, [workers, K]: what pi is a share of."""
+        """Return votes and pseudo-votes of each worker by true label, [workers, K]: the denominators of pi."""
         out = self.worker_totals + len(self.priors) * self.prior.smoothing
         return out if self.prior.workers is None else out + self.prior.workers.totals
 
@@ -199,8 +199,8 @@ class Parameters:
 class Statistics:
     """Counts of votes by true label, as soft (posterior) or hard (one label) weights.
 
-    They add: the statistics of two shards of votes are the sum of theirs. The arrays belong to the session that
-    counted, which may go on counting in them: they are good until its next step.
+    Statistics are additive: those of two shards are the sum of both. The arrays belong to the session that
+    counted and may reuse them: they are valid until its next step.
     """
 
     counts: NDArray[np.float64] | NDArray[np.int64]  # [rows, K] votes of a row whose task has this true label
@@ -211,5 +211,5 @@ class Statistics:
     impossible: int = 0  # tasks whose votes have probability 0 under every label
 
     def fingerprint(self) -> bytes:
-        """Return bytes that are equal where the counts are."""
+        """Return a fingerprint of the counts: equal counts give equal bytes."""
         return blake2b(self.counts.tobytes(), digest_size=16).digest()

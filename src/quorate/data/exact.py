@@ -1,16 +1,16 @@
 """Sums that do not depend on the order of their terms.
 
 Numbers that are multiples of a power of two, a *unit*, add without rounding while the sum has no more than 53 bits. So
-log-probabilities are rounded to multiples of `LOG_UNIT`, and soft shares are counted in units of which all of them fit.
-Where a crowd is symmetric nothing but rounding could break a tie, and expectation-maximisation would make a label of it
-within some dozen passes: exact sums keep the symmetry, whatever the names and the order of rows.
+log-probabilities are rounded to multiples of `LOG_UNIT`, and soft shares are counted in units small enough for 53 bits.
+In a symmetric crowd only rounding could break a tie, and expectation-maximisation would turn it into a certain label
+within a few dozen passes: exact sums keep the symmetry, regardless of names and the order of rows.
 
-What a unit leaves of a share must not be lost, since "hardly ever" is not "never", and a worker who hardly ever met a
+The part of a share below the unit must not be lost: "hardly ever" is not "never", and a worker who hardly ever met a
 label is judged by such shares alone. So a share is written in digits: multiples of u, u^2, u^3 and so on, where u is the
 unit. *Coarse* sums, for many votes, have the leading digit of each share. *Fine* ones are two sums, of the two leading
-digits; those of odd powers go to one sum, those of even powers to the other. Digits of lower powers are scaled up, by so
-much that higher ones vanish beside them: a sum holds, in the end, the digits of the lowest power that any share has.
-Fine sums are thus right to as many bits as a unit has, whatever the size of the shares.
+digits; those of odd powers go to one sum, those of even powers to the other. Digits of lower powers are scaled up so far
+that higher ones vanish next to them: in the end a sum holds the digits of the lowest power that any share has.
+So fine sums are correct to as many bits as a unit has, regardless of the size of the shares.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def whole(x: Floats, unit: float) -> Floats:
 
 
 def coarse(shares: Floats, unit: float) -> Floats:
-    """Return shares as they are counted in one sum."""
+    """Return shares in the scale of one sum."""
     out, lifted, missing = np.zeros_like(shares), shares * LIFT, shares > 0
     for power, scale in zip(_powers(unit), _coarse_scales(), strict=False):
         digit = whole(np.where(missing, lifted, 0.0), math.ldexp(LIFT, power))
@@ -68,7 +68,7 @@ def from_coarse(sums: Floats, unit: float) -> Floats:
 
 
 def fine(shares: Floats, unit: float) -> tuple[Floats, Floats]:
-    """Return shares as they are counted in two sums."""
+    """Return shares in the scale of two sums."""
     powers, scales = _powers(unit), _fine_scales()
     out, lifted, missing = (np.zeros_like(shares), np.zeros_like(shares)), shares * LIFT, shares > 0
     for i, power in enumerate(powers):
@@ -95,7 +95,7 @@ def from_fine(first: Floats, second: Floats, unit: float) -> Floats:
 
 
 def _restored(sums: Floats, powers: list[int], scales: list[float]) -> Floats:
-    """Return sums of scaled digits: one of a power is at least half of its scaled unit, and those of higher powers are less."""
+    """Return sums of scaled digits; the size of a sum shows its power: at least half of that power's scaled unit."""
     out, missing = np.zeros_like(sums), sums != 0
     for power, scale in zip(powers, scales, strict=False):
         found = missing & (np.abs(sums) >= math.ldexp(0.5 * scale, power))
@@ -107,7 +107,7 @@ def _restored(sums: Floats, powers: list[int], scales: list[float]) -> Floats:
 
 
 def _powers(unit: float) -> list[int]:
-    """Return the powers of the unit that a number can have digits of, as powers of two."""
+    """Return the powers of the unit for which a number can have digits, as powers of two."""
     bits = 1 - math.frexp(unit)[1]
     return [-power * bits for power in range(1, MOST_DIGITS + 1) if power * bits < 1074 + bits]
 
@@ -123,7 +123,7 @@ def _coarse_scales() -> list[float]:
 def sums_of(values: Floats, starts: NDArray[np.int64]) -> Floats:
     """Return the sum of the lines from each start to the next, [starts, …], of something given by line, [lines, …].
 
-    Whole units and what they leave are added apart, so that the order of the lines does not show.
+    Whole units and remainders are added separately, so the result does not depend on the order of the lines.
 
     >>> sums_of(np.array([0.1, 0.2, 0.3, 5.0]), np.array([0, 3])).tolist()
     [0.6, 5.0]
@@ -147,7 +147,7 @@ def sum_of(values: Floats) -> float:
 
 
 def rounded(values: Floats) -> Floats:
-    """Return numbers rounded so that any of them add up exactly, in any order; at most to multiples of `LOG_UNIT`.
+    """Return numbers rounded so that any subset adds up exactly in any order: to `LOG_UNIT`, or coarser if necessary.
 
     >>> rounded(np.array([1.0, 0.1])).tolist()[0]
     1.0

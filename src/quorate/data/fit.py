@@ -31,7 +31,7 @@ class TraceRow:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What the last E-step says of every task."""
+    """Decisions of the last E-step on every task."""
 
     labels: NDArray[np.int32]  # [tasks] the winner's code
     confidence: NDArray[np.float64]  # [tasks] its posterior probability
@@ -42,7 +42,7 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Labels, parameters and the way they were reached; and what else a model knows of workers and tasks."""
+    """Labels, parameters and trace of a fit, and a model's further figures of workers and tasks."""
 
     outcome: Outcome
     params: Parameters

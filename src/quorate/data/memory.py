@@ -1,4 +1,4 @@
-"""How much memory there is, and sizes as people say them."""
+"""Available memory, and sizes in human-readable form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FLOOR: Final = 300 * 10**6  # what Python, polars and their buffers take before 
 
 
 def available() -> int:
-    """Return the bytes of memory the machine, or the container, can still give."""
+    """Return the free memory of the machine or container, in bytes."""
     try:
         with Path("/proc/meminfo").open(encoding="ascii") as lines:
             kib = next(line for line in lines if line.startswith("MemAvailable:")).split()[1]
@@ -31,7 +31,7 @@ def available() -> int:
 
 
 def gib(size: int) -> str:
-    """Return a size in bytes as people say it.
+    """Return a size in bytes in human-readable form.
 
     >>> gib(3 * 2**30)
     '3.0 GiB'
@@ -40,7 +40,7 @@ def gib(size: int) -> str:
 
 
 def memory_of(memory: str | int | None) -> int:
-    """Return an amount of memory in bytes; without one, half of what the machine can give.
+    """Return an amount of memory in bytes; by default half of the free memory.
 
     >>> memory_of("2GB"), memory_of("1.5 GiB"), memory_of(10**9)
     (2000000000, 1610612736, 1000000000)

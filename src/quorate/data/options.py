@@ -1,4 +1,4 @@
-"""Settings checked against a table: one line of rules per option, one message for what is wrong."""
+"""Settings checked against a table: one line of rules per option, one message per fault."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Long vectors, worked on piece by piece: arrays, or files that need not fit in memory.
+"""Long vectors, processed in chunks: arrays, or files that need not fit in memory.
 
-Pieces have one size everywhere and are summed in order, so that a sum has the same bits wherever its vectors lie.
+Chunks have one size everywhere and are summed in order, so a sum has the same bits wherever its vectors are stored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PIECE: Final = 1 << 16  # numbers at once: they stay in the processor's cache, a
 
 
 class Stored(Protocol):
-    """Numbers that lie elsewhere, read and written by slices."""
+    """Numbers stored elsewhere, read and written by slices."""
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -32,7 +32,7 @@ class Stored(Protocol):
         ...
 
     def alike(self) -> Self:
-        """Return a vector of the same length and kind, whose numbers are yet to be written."""
+        """Return an uninitialised vector of the same length and kind."""
         ...
 
 
@@ -40,7 +40,7 @@ Vector = Floats | Stored
 
 
 def alike(vector: Vector) -> Vector:
-    """Return a vector of the same length and kind, whose numbers are yet to be written."""
+    """Return an uninitialised vector of the same length and kind."""
     return np.empty(len(vector)) if isinstance(vector, np.ndarray) else vector.alike()
 
 
@@ -56,7 +56,7 @@ def pieces(n: int, size: int | None = None, start: int = 0) -> Iterator[slice]:
 
 
 def put(out: Vector, make: Make, *of: Vector, times: Vector | None = None) -> float:
-    """Return the inner product of OUT and `times` (0 without it), after OUT was made, piece by piece, from other vectors.
+    """Compute OUT in chunks from other vectors, and return its inner product with `times` (0 without it).
 
     >>> out = np.zeros(3)
     >>> put(out, lambda a, b: a - 2 * b, np.array([3.0, 2.0, 1.0]), np.ones(3), times=np.ones(3)), out.tolist()
@@ -74,7 +74,7 @@ def put(out: Vector, make: Make, *of: Vector, times: Vector | None = None) -> fl
 
 
 def summed(make: Make, *of: Vector) -> float:
-    """Return the sum of what is made, piece by piece, from vectors; NumPy adds (a BLAS has threads of its own, and bits)."""
+    """Return the sum of a function of vectors, computed in chunks by NumPy (a BLAS would differ in threads and last bits)."""
     return sum(float(make(*(vector[cut] for vector in of)).sum()) for cut in pieces(len(of[0])))
 
 

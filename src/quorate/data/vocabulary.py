@@ -1,8 +1,8 @@
-"""Ids and their codes: which task, worker or label stands behind each integer.
+"""Ids and their codes: the task, worker or label of each integer.
 
 An id *is* its text: `7` and `"7"` name the same task. The type (text, whole number, true/false) is only
-remembered so that callers get back what they gave. Texts lie in two flat arrays, as Arrow lays them out, so
-that millions of ids cost no Python object.
+remembered so that callers get back what they gave. Texts are stored in two flat arrays, as in Arrow, so
+that millions of ids need no Python object.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LARGEST: Final = 2**63 - 1
 
 
 class Vocabulary:
-    """An immutable list of distinct ids; an id's code is its place in the list.
+    """An immutable list of distinct ids; an id's code is its index in the list.
 
     >>> v = Vocabulary.of(["cat", "dog"])
     >>> v[1], v.codes(["dog", "cow"]).tolist(), len(v)
@@ -40,7 +40,7 @@ class Vocabulary:
     is_hashed: ClassVar[bool] = False  # whether ids are found by their hash, without a dictionary of all of them
 
     def __init__(self, kind: Kind, values: NDArray[np.generic], offsets: NDArray[np.int64] | None = None) -> None:
-        """Take arrays that are checked, and copied unless they are read-only; a mapped file is checked when it is used."""
+        """Check the arrays, and copy them unless they are read-only; a mapped file is checked on first use."""
         if kind not in DTYPE_OF_KIND:
             raise unknown("kind", kind, DTYPE_OF_KIND)
         self.kind = kind
@@ -59,7 +59,7 @@ class Vocabulary:
 
     @classmethod
     def known(cls, kind: Kind, values: NDArray[np.generic], offsets: NDArray[np.int64] | None = None) -> Self:
-        """Return the vocabulary of arrays that were made for it a moment ago: they are neither checked nor copied."""
+        """Return the vocabulary of trusted new arrays: they are neither checked nor copied."""
         out = cls.__new__(cls)
         out.kind = kind
         out.values = bounds.freeze(values)
@@ -68,7 +68,7 @@ class Vocabulary:
         return out
 
     def require_distinct(self, name: str) -> None:
-        """Raise unless these are distinct ids, in valid arrays; what is known already is not looked at again."""
+        """Raise unless these are distinct ids in valid arrays; earlier checks are not repeated."""
         self._require_valid(name)
         if self._is_distinct:
             return
@@ -119,7 +119,7 @@ class Vocabulary:
 
     @classmethod
     def of_texts(cls, texts: Sequence[str]) -> Vocabulary:
-        """Return a string vocabulary of texts; whether they are distinct is not looked at."""
+        """Return a string vocabulary of texts, without checking that they are distinct."""
         try:
             encoded = [t.encode("utf-8") for t in texts]
         except UnicodeEncodeError as error:
@@ -183,7 +183,7 @@ class Vocabulary:
         return out
 
     def text_buffers(self) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-        """Return (offsets [n + 1], bytes) of the texts of all ids, whatever their kind."""
+        """Return (offsets [n + 1], bytes) of the texts of all ids, regardless of their kind."""
         if self.kind == "string":
             return self.offsets, self.values.astype(np.uint8, copy=False)
         plain = np.where(self.values, b"true", b"false").astype("S5") if self.kind == "boolean" else self.values.astype("S20")
@@ -198,7 +198,7 @@ class Vocabulary:
 
 
 def _are_distinct(codes: NDArray[np.integer], n: int) -> bool:
-    """Return whether these codes below n are distinct; False, too, where it is not plain to see."""
+    """Return whether these codes below n are known to be distinct; False also if that is not cheap to decide."""
     if (codes[1:] > codes[:-1]).all():
         return True
     return bool(codes.min() >= 0) and bool((np.bincount(codes, minlength=n) <= 1).all())
@@ -216,7 +216,7 @@ def text_of(value: object) -> str:
 
 
 def common_kind(values: Sequence[object], what: str, first_row: int = 0) -> Kind:
-    """Return the one kind of all values; the first one of another type is named in the error."""
+    """Return the common kind of all values; the error names the first value of another type."""
     kinds: set[type] = set(map(type, values))
     if len(kinds) > 1 or not kinds <= KIND_OF_TYPE.keys():
         first = next((t for v in values if (t := type(v)) in KIND_OF_TYPE), None)

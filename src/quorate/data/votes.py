@@ -34,7 +34,7 @@ class Gold:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Panel:
-    """Who votes with which labels: all that an M-step asks of votes, wherever these lie.
+    """Workers and the labels they give: all that an M-step needs of votes, wherever they are stored.
 
     A *row* is a pair (worker, given label) that occurs in the data. Rows are sorted by worker, then label, so
     `row_label[worker_ptr[w]:worker_ptr[w + 1]]` are the labels that worker `w` has given at all.
@@ -82,13 +82,13 @@ class Panel:
         return out
 
     def by_worker(self, by_row: NDArray[Any]) -> NDArray[Any]:
-        """Return the sum over each worker's rows, [workers, …], of something told by row, [rows, …]."""
+        """Return the sum over each worker's rows, [workers, …], of values per row, [rows, …]."""
         starts = self.worker_ptr[:-1]
         return np.add.reduceat(by_row, starts, axis=0) if len(starts) else by_row
 
 
 def require_panel(panel: Panel) -> None:
-    """Raise unless the arrays of a panel are what its docstring says, and each worker and label has an id of its own."""
+    """Raise unless the arrays of a panel are as documented, and every worker and label has its own id."""
     workers, labels = panel.workers, panel.labels
     for name, ids in (("workers", workers), ("labels", labels)):
         if not isinstance(ids, Vocabulary):
@@ -138,7 +138,7 @@ class Votes(Panel):
         self._require()
 
     def _require(self) -> None:
-        """Raise unless every array is what it is said to be."""
+        """Raise unless every array is valid."""
         self._require_ids()
         row, task_ptr = require_array("row", self.row, np.uint32), require_array("task_ptr", self.task_ptr, np.int64)
         if isinstance(self.tasks, Vocabulary) and len(task_ptr) and len(self.tasks) != self.n_tasks:
@@ -148,7 +148,7 @@ class Votes(Panel):
         require_sorted("row", row, task_ptr)
 
     def _require_ids(self) -> None:
-        """Raise unless rows, ids and figures are what they are said to be."""
+        """Raise unless rows, ids and figures are valid."""
         require_panel(self)
         for name in ("tasks", "unvoted", "workers", "labels"):
             ids = getattr(self, name)
@@ -192,7 +192,7 @@ class Votes(Panel):
 
 
 def piece(array: NDArray[Any], cut: slice) -> NDArray[Any]:
-    """Return part of an array; of a mapped one a copy read from its file, so that its pages do not fill the memory."""
+    """Return part of an array; for a mapped array, a copy read from its file, so that its pages do not fill memory."""
     stored = getattr(array, "stored", None)  # see StoredArray.mapped; a view has none: it does not know its place
     out: NDArray[Any] = array[cut] if stored is None else stored[cut]
     return out

@@ -1,1 +1,1 @@
-"""Where a pass runs: an engine lays votes out as shards, maps the kernel over them and sums the statistics."""
+"""Engines: each divides votes into shards, runs the kernel over them and sums the statistics."""

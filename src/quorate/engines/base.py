@@ -1,4 +1,4 @@
-"""What an engine is to the rest: a session that holds the state of a fit, and the recipes that it runs where its counts are.
+"""The interface of an engine: sessions that hold the state of a fit, and the recipes they run where their counts are.
 
 The EM loop exchanges things of the size of K with a session: class counts, priors, likelihoods. Counts and tables, one line
 per row, never leave it: they are in this process, on disk, on executors or on a device. A model gives a `Recipe`, which says
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class PassSums:
-    """What a pass adds up to over all tasks: everything that the loop sees of it."""
+    """Sums of a pass over all tasks: everything that the loop sees of it."""
 
     class_counts: NDArray[np.float64] | NDArray[np.int64]  # [K] tasks with this true label
     log_likelihood: float = float("nan")  # sum of log p(votes of a task), marginal over the true label
@@ -37,7 +37,7 @@ class PassSums:
 
 
 class ClassEstimate(NamedTuple):
-    """What an M-step says of the labels."""
+    """Result of an M-step for the labels."""
 
     priors: Floats  # [K] p_c, in force in the E-step
     penalty: float  # what beliefs about labels add to the likelihood
@@ -45,7 +45,7 @@ class ClassEstimate(NamedTuple):
 
 
 class Tables(Protocol):
-    """Makes the table of counts on the kernels of an engine: log pi, [rows, K], and votes by worker and true label."""
+    """Function of an engine's kernels from counts to the table: log pi, [rows, K], and votes by worker and true label."""
 
     def __call__(self, counts: Any, worker_ptr: NDArray[np.int64], smoothing: float) -> tuple[Floats, Floats]:
         """Return log pi, [rows, K], and the votes of each worker by true label, [workers, K]."""
@@ -53,7 +53,7 @@ class Tables(Protocol):
 
 
 class WorkerBlock(NamedTuple):
-    """Some workers (or all) where their counts are: what an M-step knows of them."""
+    """Some workers (or all), with everything an M-step needs of them, where their counts are."""
 
     panel: Panel
     row_votes: Callable[[], NDArray[np.int64]]  # [rows] votes in each row
@@ -65,7 +65,7 @@ class Gather(Protocol):
     """Sums over all workers of something small (K x K numbers, say), from the counts of the last pass."""
 
     def __call__(self, function: Callable[[WorkerBlock, Any], T]) -> T:
-        """Return the sum (`+`) of what a function says of every block of workers and its counts, [rows, K]."""
+        """Return the sum (`+`) of a function of every block of workers and its counts, [rows, K]."""
         ...
 
 
@@ -78,7 +78,7 @@ class MStep(Protocol):
 
 
 class Recipe(Protocol):
-    """What a model plugs into loop and engines: settings and functions, without state, which can be pickled."""
+    """A model's part in the loop and the engines: stateless settings and functions that can be pickled."""
 
     @property
     def name(self) -> str:
@@ -111,7 +111,7 @@ class Recipe(Protocol):
         ...
 
     def next_is_hard(self, was_hard: bool, change: float) -> bool:
-        """Return whether the next E-step is hard, after one that was or was not and moved by `change`."""
+        """Return whether the next E-step is hard, given whether the last one was and its `change`."""
         ...
 
     def class_priors(self, class_counts: Any) -> ClassEstimate:
@@ -119,9 +119,9 @@ class Recipe(Protocol):
         ...
 
     def shared(self, priors: Floats, gather: Gather) -> Any:
-        """Return what every worker's lines depend on beside its own counts, from sums over all workers in any number of rounds.
+        """Return what every worker's lines need besides its own counts, from sums over all workers in any number of rounds.
 
-        None where there is nothing: an engine may then make the lines of the next M-step in the pass before.
+        None if they need nothing else: an engine may then make the lines of the next M-step during the pass before.
         """
         ...
 
@@ -132,7 +132,7 @@ class Recipe(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """Where the loop is between two iterations: all it needs to continue."""
+    """State of the loop between two iterations: all it needs to continue."""
 
     class_counts: Any  # [K] of the last E-step
     shares: Floats  # [K] of the last M-step: what the stopping rule follows
@@ -142,14 +142,14 @@ class Checkpoint:
 
 
 class Steps(Protocol):
-    """What the loop asks of a session: M-steps and E-steps over state that it does not see."""
+    """The steps the loop needs from a session: M-steps and E-steps over state that it does not see."""
 
     def start(self, *, hard: bool) -> PassSums:
         """Take majority vote as the current labels, by winner (hard) or by vote shares (soft), and return its sums."""
         ...
 
     def m_step(self, recipe: Recipe, priors: Floats) -> None:
-        """Make the table of the counts of the last pass, where they are."""
+        """Make the table from the counts of the last pass, where they are stored."""
         ...
 
     def e_step(self, *, hard: bool, likelihood: bool = True) -> PassSums:
@@ -160,27 +160,27 @@ class Steps(Protocol):
         ...
 
     def fingerprint(self) -> bytes:
-        """Return bytes that are equal where the counts of two passes are."""
+        """Return a fingerprint of the counts: equal counts give equal bytes."""
         ...
 
     def restore(self) -> Checkpoint | None:
-        """Return where this very fit was interrupted, and take up its state; None where it was not."""
+        """Restore the state of this fit, and return its checkpoint; None if it was not interrupted."""
         ...
 
     def checkpoint(self, point: Checkpoint) -> None:
-        """Store a point to resume from, with the state as it is now, where a fit can be resumed."""
+        """Store a checkpoint with the current state, if the fit can be resumed."""
         ...
 
 
 class Session(Steps, Protocol):
     """Votes laid out on an engine, with the state of a fit: the label of every task, counts and table.
 
-    A session whose results are not read like those of this process names a class of results as `result`.
+    A session whose results need their own class names it as `result`.
     """
 
     @property
     def votes(self) -> Votes:
-        """The votes, with everything that laying them out has found."""
+        """The votes, as laid out by the engine."""
         ...
 
     @property
@@ -189,11 +189,11 @@ class Session(Steps, Protocol):
         ...
 
     def labels_to_start(self, labels: Any) -> NDArray[np.int32]:
-        """Return label codes to begin with, [tasks], checked."""
+        """Return checked initial label codes, [tasks]."""
         ...
 
     def identify(self, settings: Mapping[str, Any]) -> None:
-        """Take what tells this fit from others, for sessions that can be resumed."""
+        """Take the settings that identify this fit, for sessions that can be resumed."""
         ...
 
     def recount(self, labels: NDArray[np.int32]) -> PassSums:
@@ -205,27 +205,27 @@ class Session(Steps, Protocol):
         ...
 
     def gather(self, function: Callable[[WorkerBlock, Any], T]) -> T:
-        """Return the sum of what a function says of every block of workers and its counts (see `Gather`)."""
+        """Return the sum of a function of every block of workers and its counts (see `Gather`)."""
         ...
 
     def finish(self) -> Outcome:
-        """Return what the E-step under the current table says of every task."""
+        """Return the decisions of the E-step under the current table."""
         ...
 
     def majority(self) -> Outcome:
-        """Return what majority vote says of every task; the counts are those of its winners."""
+        """Return the decisions of majority vote; the counts are those of its winners."""
         ...
 
     def weighted_majority(self) -> Outcome:
-        """Return what votes weighted by the current table say of every task; the counts are those of the winners."""
+        """Return the decisions of votes weighted by the current table; the counts are those of the winners."""
         ...
 
     def estimate(self, shown: Recipe | None = None) -> Estimate:
-        """Return what the fit knows of workers: under the current table, or as another recipe makes it of the last counts."""
+        """Return the fit's knowledge of workers: under the current table, or from the last counts by another recipe."""
         ...
 
     def posterior(self) -> Pieces:
-        """Return what the fit ended with, [tasks, K]: T_qc, weight shares or vote shares; at once, or piece by piece."""
+        """Return the final T_qc, weight shares or vote shares, [tasks, K]; at once, or in chunks."""
         ...
 
     def gold(self) -> NDArray[np.bool_] | None:
@@ -233,12 +233,12 @@ class Session(Steps, Protocol):
         ...
 
     def keep(self, pieces: Iterable[Floats]) -> Floats:
-        """Return the pieces, [some tasks] each, as one array, [tasks]: in memory, or where tasks need not fit there."""
+        """Return the chunks, [some tasks] each, as one array, [tasks]: in memory or on disk."""
         ...
 
 
 class Estimate(NamedTuple):
-    """What a fit knows of workers and labels when it has ended."""
+    """A finished fit's knowledge of workers and labels."""
 
     params: Parameters
     statistics: Statistics  # of the last E-step
@@ -250,7 +250,7 @@ Report = Callable[[str, int, int], None]  # what is being done, how many votes o
 
 @dataclass(frozen=True, eq=False)
 class GladModel:
-    """What GLAD's passes ask for: how able every worker is, how easy every task."""
+    """Parameters of GLAD's passes: the ability of every worker, the ease of every task."""
 
     x: Vector  # [workers + tasks] ability (alpha), then the logarithm of ease (beta, the inverse of the difficulty)
     log_prior: NDArray[np.float64]  # [K]
@@ -258,20 +258,20 @@ class GladModel:
 
 
 class Believe(Protocol):
-    """What is believed of abilities or difficulties beforehand."""
+    """Prior of abilities or difficulties."""
 
     def __call__(
         self, x: NDArray[np.float64], slope: NDArray[np.float64], curvature: NDArray[np.float64], *, of_tasks: bool
     ) -> float:
-        """Return what it adds to the log-likelihood, for some of them; slope and curvature, alike, are added to."""
+        """Return the log-prior of some abilities or log eases; add to its `slope` and `curvature`, [some] each."""
         ...
 
 
 class GladPasses(Protocol):
-    """The passes of GLAD over the votes of a session, which keep the last E-step to themselves."""
+    """The passes of GLAD over the votes of a session; they hold the output of the last E-step."""
 
     def vector(self) -> Vector:
-        """Return a vector, [workers + tasks], whose numbers are yet to be written."""
+        """Return an uninitialised vector, [workers + tasks]."""
         ...
 
     def expect(self, model: GladModel) -> Sums:
@@ -283,18 +283,18 @@ class GladPasses(Protocol):
         ...
 
     def gradient(self, model: GladModel, slope: Vector, curvature: Vector, believe: Believe) -> float:
-        """Return the expected log-likelihood under the last E-step, with what is believed beforehand.
+        """Return the expected log-likelihood under the last E-step, including the prior.
 
-        OUT [workers + tasks] each: its slope, by ability and by log ease, and how fast that may change.
+        OUT [workers + tasks] each: its slope by ability and by log ease, and its curvature.
         """
         ...
 
     def finish(self, model: GladModel) -> tuple[Outcome, Statistics]:
-        """Return what the E-step says of every task, and its soft statistics."""
+        """Return the decisions of the E-step, and its soft statistics."""
         ...
 
     def posterior(self, model: GladModel) -> Pieces:
-        """Return T_qc, [tasks, K]: at once, or piece by piece."""
+        """Return T_qc, [tasks, K]: at once, or in chunks."""
         ...
 
     def restore(self) -> tuple[Checkpoint, Vector] | None:
@@ -315,7 +315,7 @@ class OffersGlad(Protocol):
         ...
 
     def count(self, statistics: Statistics) -> None:
-        """Take the statistics of GLAD's last E-step as those of the last pass."""
+        """Use the statistics of GLAD's last E-step as those of the last pass."""
         ...
 
 
@@ -328,7 +328,7 @@ class Engine(Protocol):
         ...
 
     def read(self, source: Any, **options: Any) -> Votes:
-        """Return the votes of any source as this engine wants them; the options are those of `quorate.read`."""
+        """Return the votes of any source in the form this engine needs; the options are those of `quorate.read`."""
         ...
 
     def load(

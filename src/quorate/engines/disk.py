@@ -113,7 +113,7 @@ class DiskStore:
         return found.point, found.tally
 
     def checkpoint(self, point: Checkpoint, tally: Tally) -> None:
-        """Store a point to resume from, and the labels as they are now.
+        """Store a checkpoint and the current labels.
 
         The next pass may begin before the checkpoint is on the disk: see `_saved`.
         """
@@ -132,7 +132,7 @@ class DiskStore:
             self._saved()
 
     def _saved(self) -> None:
-        """Wait until the last checkpoint is on the disk; from now on it is the one to resume from."""
+        """Wait until the last checkpoint is on disk; from now on it is the one to resume from."""
         if self._saving is not None:
             saving, labels = self._saving
             self._saving = None
@@ -203,7 +203,7 @@ class DiskStore:
             yield out
 
     def keep(self, pieces: Iterable[Floats]) -> Floats:
-        """Return the pieces, [some tasks] each, as one array on disk, [tasks]."""
+        """Return the chunks, [some tasks] each, as one array on disk, [tasks]."""
         with writing(self._own_folder()), self._output("figures", np.float64) as file:
             for some in pieces:
                 file.append(some)

@@ -52,7 +52,7 @@ class GladDiskStore:
                 path.unlink(missing_ok=True)
 
     def vector(self) -> Vector:
-        """Return a vector, [workers + tasks], whose numbers are yet to be written."""
+        """Return an uninitialised vector, [workers + tasks]."""
         return self._vectors.blank()
 
     def shards(self, what: str, use: Use) -> Iterator[GladShard]:
@@ -81,7 +81,7 @@ class GladDiskStore:
         return self._collect(found)
 
     def figures(self, found: Iterator[Floats]) -> Iterator[Floats]:
-        """Return figures of all tasks, [tasks, K], piece by piece."""
+        """Return figures of all tasks, [tasks, K], in chunks."""
         return found
 
     def restore(self) -> tuple[Checkpoint, Vector] | None:

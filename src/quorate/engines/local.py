@@ -53,7 +53,7 @@ class LocalEngine:
         gold: Source | None = None,
         history: Callable[[Panel], Others] | None = None,
     ) -> LocalSession:
-        """Return a session over these votes; too little memory is foreseen and said."""
+        """Return a session over these votes; raise beforehand if memory is too small."""
         require(votes, self.shard_votes if self.kernels is reference else 0, self.threads)  # compiled passes need no such room
 
         def store(rules: PassRules, given: Gold | None) -> MemoryStore:
@@ -63,7 +63,7 @@ class LocalEngine:
 
 
 class MemoryStore:
-    """Votes in memory, cut into shards that keep the label of every task."""
+    """Votes in memory, divided into shards that keep the label of every task."""
 
     def __init__(self, engine: LocalEngine, votes: Votes, seed: int, rules: PassRules, gold: NDArray[np.int32] | None) -> None:
         self.votes = votes
@@ -87,24 +87,24 @@ class MemoryStore:
         return _unpickled_store, (self._engine, self.votes, self._seed, self.rules.by_prior, self.gold)
 
     def relabel(self, what: str, act: Callable[[slice, Shard], T]) -> list[T]:
-        """Return what an act says of each shard, which keeps the labels that it leaves."""
+        """Run an action on each shard and return its results; the shard keeps the labels it leaves."""
         return [act(cut, shard) for cut, shard in zip(self._cuts, self._shards, strict=True)]
 
     def decide(self, what: str, act: Callable[..., T]) -> tuple[list[T], tuple[NDArray[Any], ...]]:
-        """Return what an act(shard, confidence OUT, tie OUT) says of each shard, and labels, confidence, tie of all tasks."""
+        """Run act(shard, confidence OUT, tie OUT) on each shard; return its results, and labels, confidence, tie of all."""
         confidence, tie = np.empty(self.votes.n_tasks), np.empty(self.votes.n_tasks, np.bool_)
         said = self.relabel(what, lambda cut, shard: act(shard, confidence[cut], tie[cut]))
         labels = np.concatenate([np.zeros(0, np.int32), *(shard.labels for shard in self._shards)])
         return said, (labels, confidence, tie)
 
     def figures(self, what: str, act: Callable[[Shard, Floats], None]) -> Floats:
-        """Return what an act writes of each shard, [tasks, K]."""
+        """Return the figures that an action writes for each shard, [tasks, K]."""
         out = np.empty((self.votes.n_tasks, self.votes.n_labels))
         self.relabel(what, lambda cut, shard: act(shard, out[cut]))
         return out
 
     def keep(self, pieces: Iterable[Floats]) -> Floats:
-        """Return the pieces, [some tasks] each, as one array, [tasks]."""
+        """Return the chunks, [some tasks] each, as one array, [tasks]."""
         return np.concatenate([np.zeros(0), *pieces])
 
     def glad(self) -> GladPasses:
@@ -119,13 +119,13 @@ class MemoryStore:
         return Glad(self.votes, of_glad, GladMemoryStore(self.votes, self._task_key, self._cuts))
 
     def identify(self, settings: Mapping[str, Any]) -> None:
-        """Take nothing: what is in memory ends with the process."""
+        """Take nothing: memory ends with the process."""
 
     def restore(self) -> None:
-        """Return that no fit was interrupted."""
+        """Return None: no fit was interrupted."""
 
     def checkpoint(self, point: Checkpoint, tally: Tally) -> None:
-        """Store nothing: what is in memory ends with the process."""
+        """Store nothing: memory ends with the process."""
 
 
 def _unpickled_engine(name: str, kernels: str, threads: int, shard_votes: int) -> LocalEngine:

@@ -1,4 +1,4 @@
-"""Memory foreseen: what a fit will take, and a clear word before it is taken."""
+"""Estimates of the memory of a fit, and an error before it is taken."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GLAD_CELLS = 1 << 22  # of posteriors at once (engines/glad.py)
 
 
 class Room(NamedTuple):
-    """What a model takes in memory: arrays of the size of its table, and what is as long as votes, tasks or workers."""
+    """Memory of a model: arrays of the size of its table, and arrays as long as votes, tasks or workers."""
 
     per_vote: int = 0  # bytes
     per_task: int = 0
@@ -50,10 +50,10 @@ GLAD = Room(per_vote=8, per_task=200, per_worker=200, tables=1, lines=False)
 
 
 def estimate(votes: Votes, shard_votes: int, threads: int = 1, room: Room = NOTHING, *, believed: bool = False) -> int:
-    """Return the bytes that a fit takes beside the votes, at its peak.
+    """Return the peak memory of a fit in addition to the votes, in bytes.
 
-    `shard_votes` is 0 for the compiled passes, which need no room for a shard. `believed` says that workers have a prior
-    of their own, as a history or a population gives.
+    `shard_votes` is 0 for the compiled passes, which need no memory for a shard. `believed` says that workers have their own
+    prior, from a history or a population.
     """
     rows, k, tasks, n = votes.n_rows, votes.n_labels, votes.n_tasks, len(votes)
     table = 8 * rows * k
@@ -81,15 +81,15 @@ def estimate(votes: Votes, shard_votes: int, threads: int = 1, room: Room = NOTH
 
 
 def line_bytes(rows: int, k: int, votes: int) -> int:
-    """Return the bytes of the aligned copy of a table, which is made where it is read often enough."""
+    """Return the bytes of the aligned copy of a table, which is made if it is read often enough."""
     lanes = next((lanes for lanes in LANES if k <= lanes), 0)
     return 8 * rows * lanes if votes >= rows else 0
 
 
 def tally_bytes(rows: int, k: int, votes: int, tasks: int, threads: int, room: Room = NOTHING) -> int:
-    """Return the bytes of the tallies in which threads count each for itself, and which are summed in the end.
+    """Return the bytes of the threads' separate tallies, which are summed in the end.
 
-    One for each thread that has work to do; none where all together would be too large, or larger than is worth it.
+    There is one per busy thread, or none if all together would be too large or not worth their cost.
     """
     shard_tasks = min(max(tasks * SHARD_VOTES // max(votes, 1), 1), MOST_SHARD_TASKS)
     tallies = min(threads, -(-tasks // shard_tasks))
@@ -99,12 +99,12 @@ def tally_bytes(rows: int, k: int, votes: int, tasks: int, threads: int, room: R
 
 
 def require(votes: Votes, shard_votes: int, threads: int = 1) -> None:
-    """Raise when not even the model that takes least fits; `require_fit` looks at the model."""
+    """Raise if not even the smallest model fits; `require_fit` checks the actual model."""
     _require(votes, estimate(votes, shard_votes, threads, MAJORITY))
 
 
 def require_fit(engine: object, votes: Votes, room: Room, *, believed: bool = False) -> None:
-    """Raise when a fit in memory would not fit, naming the estimate and the remedy; other engines look for themselves."""
+    """Raise when a fit in memory would not fit, naming the estimate and the remedy; other engines check it themselves."""
     shard_votes = {"cpu": 0, "reference": getattr(engine, "shard_votes", 0)}.get(getattr(engine, "name", ""))
     if shard_votes is None:
         return
@@ -125,7 +125,7 @@ def _require(votes: Votes, need: int) -> None:
 
 
 def of_probabilities(votes: Votes) -> int:
-    """Return the bytes that the probabilities of all labels take: as passes write them, and as columns of a frame."""
+    """Return the bytes of the probabilities of all labels: as written by passes, and as columns of a frame."""
     one = 8 * votes.n_tasks * votes.n_labels
     return max(one + line_bytes(votes.n_rows, votes.n_labels, len(votes)), 2 * one)
 
@@ -155,7 +155,7 @@ def _require_glad(votes: Votes, need: int) -> None:
 
 
 def room_for_shards(votes: Votes, threads: int, limit: int | None) -> int:
-    """Return the bytes that tables and counts leave of the memory allowed, or of that of the machine; below 0 too few."""
+    """Return the bytes left for shards beside tables and counts, within the limit or the machine; negative if too few."""
     return (available() if limit is None else limit) - _without_shards(votes, threads)
 
 
@@ -166,7 +166,7 @@ def _without_shards(votes: Votes, threads: int) -> int:
 
 
 def require_on_disk(votes: Votes, shards: int, threads: int, limit: int | None) -> None:
-    """Raise when tables, counts and the shards at hand do not fit in the memory allowed, or in that of the machine."""
+    """Raise when tables, counts and the current shards do not fit in the memory allowed, or in that of the machine."""
     need = _without_shards(votes, threads) + shards
     have = available() if limit is None else limit
     if need > have:
@@ -178,17 +178,17 @@ def require_on_disk(votes: Votes, shards: int, threads: int, limit: int | None) 
 
 
 def cells_fit(rows: int, labels: int) -> bool:
-    """Return whether a driver can hold the tables of a fit whose votes lie elsewhere."""
+    """Return whether a driver can hold the tables of a fit whose votes are stored elsewhere."""
     return PER_CELL * rows * labels <= available()
 
 
 def most_pairs() -> int:
-    """Return how many rows a driver can hold the tables of, if there are no more than two labels."""
+    """Return the number of rows whose tables a driver can hold, for two labels."""
     return available() // (2 * PER_CELL)
 
 
 def require_cells(rows: int, labels: int) -> None:
-    """Raise when a driver cannot hold the tables of a fit whose votes lie elsewhere, naming the estimate and the remedy."""
+    """Raise when a driver cannot hold the tables of a fit whose votes are elsewhere, naming the estimate and the remedy."""
     if not cells_fit(rows, labels):
         raise QuorateError(
             f"the driver needs about {gib(PER_CELL * rows * labels)} for its tables ({rows} rows x {labels} labels), but "
@@ -198,7 +198,7 @@ def require_cells(rows: int, labels: int) -> None:
 
 
 def in_memory(source: Votes | Source, room: Room = NOTHING, threads: int = 1) -> int:
-    """Return about how many bytes it takes to fit the votes of a source in memory; 0 where it is there already."""
+    """Return about how many bytes it takes to fit the votes of a source in memory; 0 if they are there already."""
     folder = encoded_folder(source)
     if folder is not None:
         from quorate.io.folder.opened import open_encoded

@@ -27,7 +27,7 @@ ENGINES: dict[str, str] = {
 
 
 def register(name: str, home: str) -> None:
-    """Add an engine that lives elsewhere: `home` is "module:function", which returns it for a number of threads.
+    """Add an engine from elsewhere: `home` is "module:function", which returns it for a number of threads.
 
     >>> register("mine", "my_package.engine:make")
     >>> "mine" in ENGINES
@@ -98,7 +98,7 @@ def resolve(
 
 
 def home_of(source: object) -> str | None:
-    """Return the engine that the votes of a source are on already: "spark" for a Spark frame; None for all others."""
+    """Return the engine that already holds the votes of a source: "spark" for a Spark frame; None for all others."""
     home: str | None = getattr(source, "engine", None)
     if home is not None and isinstance(source, Panel):
         return home

@@ -63,8 +63,8 @@ def _feed(whole: Any, value: object) -> None:
 class WorkerState:
     """The counts of the last pass and the table that an M-step made of them, of all workers at once, in this process.
 
-    Passes are for those who inherit: they leave the counts in `_tally`, and say whether these are those of hard labels
-    that the tasks have now, which the next hard pass may then change in place.
+    Subclasses run the passes. They leave the counts in `_tally`, and record whether these are counts of the current hard
+    labels, which the next hard pass may then update in place.
     """
 
     def __init__(self, panel: Votes, rules: PassRules, history: Callable[[Panel], Others] | None) -> None:
@@ -77,7 +77,7 @@ class WorkerState:
         self._bound: tuple[Recipe, Any] | None = None  # the recipe of the last M-step, and that M-step over these workers
 
     def m_step(self, recipe: Recipe, priors: Floats) -> None:
-        """Make the table of the counts of the last pass."""
+        """Make the table from the counts of the last pass."""
         if self._bound is None or self._bound[0] is not recipe:
             self._bound = recipe, recipe.on(self._block)
         self._lines = self._bound[1](self._counted[0], recipe.shared(priors, self.gather))
@@ -88,15 +88,15 @@ class WorkerState:
         self._params, self._lines = parameters(self._block.panel), None
 
     def gather(self, function: Callable[[WorkerBlock, Any], T]) -> T:
-        """Return what a function says of all workers and their counts."""
+        """Return a function of all workers and their counts."""
         return function(self._block, self._counted[0])
 
     def fingerprint(self) -> bytes:
-        """Return bytes that are equal where the counts of two passes are."""
+        """Return a fingerprint of the counts: equal counts give equal bytes."""
         return blake2b(self._counted[0].tobytes(), digest_size=16).digest()
 
     def estimate(self, shown: Recipe | None = None) -> Estimate:
-        """Return what the fit knows of workers: under the current table, or as another recipe makes it of the last counts."""
+        """Return the fit's knowledge of workers: under the current table, or from the last counts by another recipe."""
         counts, class_counts = self._counted
         params, columns = self._params, {} if self._lines is None else self._lines.columns
         if shown is not None:
@@ -116,18 +116,18 @@ class WorkerState:
         return self._params
 
     def _count_into(self, *, hard: bool) -> tuple[Tally, bool]:
-        """Return the tally of the coming pass, and whether it is the current one, of which only changes are counted."""
+        """Return the tally for the next pass, and whether it is the current one, to which only changes are added."""
         delta = hard and self._is_current
         self._is_current = False  # a pass that is interrupted leaves the counts in between
         return (self._counted if delta else self._rules.empty(hard=hard)), delta
 
     def _counted_now(self, tally: Tally, *, hard: bool) -> PassSums:
-        """Take the tally of a complete pass, and return its class counts."""
+        """Store the tally of a complete pass, and return its class counts."""
         self._tally, self._is_current = self._rules.counted(tally), hard
         return PassSums(self._tally[1])
 
     def _pass_sums(self, tally: Tally, sums: Sums, *, hard: bool) -> PassSums:
-        """Take the tally of a complete E-step, and return what it adds up to."""
+        """Store the tally of a complete E-step, and return its sums."""
         self._counted_now(tally, hard=hard)
         classification = self._rules.classification(tally, self._scored_by) if hard else float("nan")
         penalty = 0.0 if self._lines is None else self._lines.penalty
@@ -135,7 +135,7 @@ class WorkerState:
 
 
 class Store(Protocol):
-    """Where the votes of a session are, with the label that every task has now."""
+    """Storage of a session's votes and of the current label of every task."""
 
     @property
     def votes(self) -> Votes:
@@ -148,19 +148,19 @@ class Store(Protocol):
         ...
 
     def relabel(self, what: str, act: Callable[[slice, Shard], T]) -> list[T]:
-        """Return what an act says of each shard (and its tasks); the labels it leaves are the current ones from then on."""
+        """Run an action on each shard (and its tasks) and return its results; the labels it leaves become the current ones."""
         ...
 
     def decide(self, what: str, act: Callable[..., T]) -> tuple[list[T], tuple[NDArray[Any], ...]]:
-        """Return what an act(shard, confidence OUT, tie OUT) says of each shard, and labels, confidence, tie of all tasks."""
+        """Run act(shard, confidence OUT, tie OUT) on each shard; return its results, and labels, confidence, tie of all."""
         ...
 
     def figures(self, what: str, act: Callable[[Shard, Floats], None]) -> Pieces:
-        """Return what an act writes of each shard, [tasks, K]: at once, or piece by piece."""
+        """Return the figures that an action writes for each shard, [tasks, K]: at once, or in chunks."""
         ...
 
     def keep(self, pieces: Iterable[Floats]) -> Floats:
-        """Return the pieces, [some tasks] each, as one array, [tasks]."""
+        """Return the chunks, [some tasks] each, as one array, [tasks]."""
         ...
 
     def glad(self) -> GladPasses:
@@ -168,20 +168,20 @@ class Store(Protocol):
         ...
 
     def identify(self, settings: Mapping[str, Any]) -> None:
-        """Take what tells this fit from others."""
+        """Take the settings that identify this fit."""
         ...
 
     def restore(self) -> tuple[Checkpoint, Tally] | None:
-        """Return where this fit was interrupted with its counts, and take up the labels; None where it was not."""
+        """Restore the labels of this fit, and return its checkpoint and counts; None if it was not interrupted."""
         ...
 
     def checkpoint(self, point: Checkpoint, tally: Tally) -> None:
-        """Store a point to resume from, where a fit can be resumed."""
+        """Store a checkpoint, if the fit can be resumed."""
         ...
 
 
 class LocalSession(WorkerState):
-    """A fit over the votes of a store: each pass goes over its shards, and adds up what they count, in their order."""
+    """A fit over the votes of a store: each pass runs over its shards and adds their counts in order."""
 
     def __init__(
         self, store: Store, rules: PassRules, *, gold_given: int = 0, history: Callable[[Panel], Others] | None = None
@@ -215,7 +215,7 @@ class LocalSession(WorkerState):
         return cls(make_store(rules, given), rules, gold_given=0 if given is None else len(given), history=history)
 
     def labels_to_start(self, labels: Any) -> NDArray[np.int32]:
-        """Return label codes to begin with, [tasks], checked."""
+        """Return checked initial label codes, [tasks]."""
         try:
             given = np.asarray(labels)
         except ValueError:  # lines of unlike lengths
@@ -233,11 +233,11 @@ class LocalSession(WorkerState):
         return np.array(given, np.int32, order="C")
 
     def identify(self, settings: Mapping[str, Any]) -> None:
-        """Take what tells this fit from others, for a store that can be resumed."""
+        """Take the settings that identify this fit, for a store that can be resumed."""
         self._store.identify(settings)
 
     def restore(self) -> Checkpoint | None:
-        """Return where this very fit was interrupted, and take up its state; None where it was not."""
+        """Restore the state of this fit, and return its checkpoint; None if it was not interrupted."""
         found = self._store.restore()
         if found is None:
             return None
@@ -247,7 +247,7 @@ class LocalSession(WorkerState):
         return point
 
     def checkpoint(self, point: Checkpoint) -> None:
-        """Store a point to resume from, with labels and counts as they are now, where a fit can be resumed."""
+        """Store a checkpoint with the current labels and counts, if the fit can be resumed."""
         self._store.checkpoint(point, self._counted)
 
     def start(self, *, hard: bool) -> PassSums:
@@ -274,21 +274,21 @@ class LocalSession(WorkerState):
         return self._pass_sums(tally, sums, hard=hard)
 
     def finish(self) -> Outcome:
-        """Return what the E-step under the current table says of every task."""
+        """Return the decisions of the E-step under the current table."""
         params, tally = self._scored_by, self._rules.empty(hard=False)
         sums, decided = self._store.decide("last pass", lambda shard, *out: shard.finish(params, tally, *out))
         self._is_current, self._decided_by = False, "scores"
         return self._outcome(decided, tally, total(sums).log_likelihood)
 
     def majority(self) -> Outcome:
-        """Return what majority vote says of every task; a vote is right when it agrees."""
+        """Return the decisions of majority vote; a vote is right when it agrees."""
         tally, weights = self._rules.empty(hard=True), self._tie_weights()
         _, decided = self._store.decide("majority vote", lambda shard, *out: shard.majority(tally, weights, *out))
         self._tally, self._is_current, self._decided_by = tally, False, "votes"
         return self._outcome(decided, tally, float("nan"))
 
     def weighted_majority(self) -> Outcome:
-        """Return what votes weighted by the current table say of every task; a vote is right when it agrees."""
+        """Return the decisions of votes weighted by the current table; a vote is right when it agrees."""
         params, tally = self._scored_by, self._rules.empty(hard=True)
         _, decided = self._store.decide("last pass", lambda shard, *out: shard.weighted_majority(params, tally, *out))
         self._tally, self._is_current, self._decided_by = tally, False, "weights"
@@ -309,7 +309,7 @@ class LocalSession(WorkerState):
         return None if self._store.gold is None else self._store.gold >= 0
 
     def keep(self, pieces: Iterable[Floats]) -> Floats:
-        """Return the pieces, [some tasks] each, as one array, [tasks]."""
+        """Return the chunks, [some tasks] each, as one array, [tasks]."""
         return self._store.keep(pieces)
 
     def glad(self) -> GladPasses:
@@ -317,11 +317,11 @@ class LocalSession(WorkerState):
         return self._store.glad()
 
     def count(self, statistics: Statistics) -> None:
-        """Take the statistics of GLAD's last E-step as those of the last pass."""
+        """Use the statistics of GLAD's last E-step as those of the last pass."""
         self._tally, self._is_current = (statistics.counts, statistics.class_counts), False
 
     def _tie_weights(self) -> Floats | None:
-        """Return each label's share of all votes, [K], where ties go by the class marginal before any model."""
+        """Return each label's share of all votes, [K], if ties are broken by it before any model."""
         return self._rules.tie_weights(self._block)
 
     def _outcome(self, decided: tuple[NDArray[Any], ...], tally: Tally, likelihood: float) -> Outcome:

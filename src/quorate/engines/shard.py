@@ -111,7 +111,7 @@ class PassRules:
 def units_of(votes: Votes, kernels: ModuleType, threads: int, by_row: NDArray[np.int64] | None = None) -> Units:
     """Return the units of soft shares of these votes; `by_row` has the votes of each row, [rows], where known.
 
-    The units depend on the votes alone, so that every engine, shard size and number of threads counts alike.
+    The units depend on the votes alone, so that every engine, shard size and number of threads counts the same.
     """
     if len(votes) <= MAX_FINE_VOTES:
         return Units.of(len(votes), fine=True)

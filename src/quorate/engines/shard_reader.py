@@ -39,7 +39,7 @@ class LoadedShard(NamedTuple):
 
 @dataclass(frozen=True)
 class ShardFiles:
-    """The open files of votes, task_ptr, row and task_hash, cut into shards."""
+    """The open files of votes, task_ptr, row and task_hash, divided into shards."""
 
     files: Mapping[str, StoredArray]
     cuts: tuple[Cut, ...]

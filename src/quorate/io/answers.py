@@ -19,7 +19,7 @@ from quorate.io.sources import Source, read_frame
 def read_answers(source: Source, what: str, task: str | None = None, label: str | None = None) -> tuple[pl.DataFrame, FrameKind]:
     """Return (frame of task and label as text, the kind of frame it came in); tasks without a label are left out.
 
-    A dict task -> label is taken, too. A task with two labels is an error.
+    A dict task -> label is also accepted. A task with two labels is an error.
     """
     if is_dict(source):
         kind: FrameKind = "polars"
@@ -32,7 +32,7 @@ def read_answers(source: Source, what: str, task: str | None = None, label: str 
 
 
 def is_dict(source: object) -> TypeGuard[Mapping[object, object]]:
-    """Return whether this is a dict task -> label, and no dict of columns."""
+    """Return whether this is a dict task -> label, not a dict of columns."""
     return isinstance(source, Mapping) and not any(isinstance(v, Iterable) and not isinstance(v, str) for v in source.values())
 
 
@@ -52,7 +52,7 @@ def text_column(series: pl.Series, name: str) -> pl.Series:
 
 
 def one_each(frame: pl.DataFrame, what: str, thing: str) -> pl.DataFrame:
-    """Return the lines that have a label, repeated ones once; two that differ are an error."""
+    """Return the lines that have a label, without repeats; two labels of one task are an error."""
     frame = frame.drop_nulls("label").unique(maintain_order=True)
     twice = frame["task"].is_duplicated()
     if twice.any():
@@ -66,7 +66,7 @@ def one_each(frame: pl.DataFrame, what: str, thing: str) -> pl.DataFrame:
 
 
 def read_gold(source: Source | Gold, labels: Vocabulary) -> Gold:
-    """Return gold (a frame, a file or a dict task -> label) in codes; a label that is not known is an error."""
+    """Return gold (a frame, a file or a dict task -> label) in codes; an unknown label is an error."""
     if isinstance(source, Gold):
         return source
     frame, _ = read_answers(source, "gold")
@@ -81,7 +81,7 @@ def read_gold(source: Source | Gold, labels: Vocabulary) -> Gold:
 
 
 def gold_codes(gold: Gold, tasks: Vocabulary) -> NDArray[np.int32]:
-    """Return the label of each of these tasks, [tasks]; -1 where gold does not tell."""
+    """Return the label of each of these tasks, [tasks]; -1 for tasks without gold."""
     if tasks.is_hashed:  # these may be too many for a table in memory
         place = tasks.codes(gold.tasks.ids())
         out = np.full(len(tasks), -1, np.int32)

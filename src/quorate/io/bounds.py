@@ -1,6 +1,6 @@
-"""Checks of what comes from outside: in full, before a number is used as an index.
+"""Full checks of data from outside, before a number is used as an index.
 
-A checksum finds damage, but not forgery, and not what an older version wrote wrongly. Every check says in one line what
+A checksum finds damage, but neither forgery nor the mistakes of an older version. Every check says in one line what
 is wrong and in which source, and works on whole arrays.
 """
 
@@ -57,7 +57,7 @@ class Bounds:
             self.fail(what)
 
     def fields(self, name: str, given: Mapping[str, Any], types: Types) -> None:
-        """Raise unless a mapping has these keys, and values of exactly these types (true is no whole number here)."""
+        """Raise unless a mapping has these keys, and values of exactly these types (true is not a whole number here)."""
         for key, accepted in types.items():
             if key not in given:
                 self.fail(f"{name} has no {key!r}")
@@ -67,7 +67,7 @@ class Bounds:
                 self.fail(f"{name} has {key} {shown(given[key])}, which is not of type {wanted}")
 
     def arrays(self, given: Mapping[str, NDArray[Any]], wanted: Mapping[str, Array]) -> dict[str, int]:
-        """Raise unless the arrays are those wanted, in type and shape; return what each named dimension is."""
+        """Raise unless the arrays have the wanted names, types and shapes; return the size of each named dimension."""
         strangers = [name for name in given if name not in wanted]
         self.need(not strangers, f"it has an array {listed(map(shown, strangers), 3)} that nothing uses")
         sizes: dict[str, int] = {}
@@ -90,7 +90,7 @@ class Bounds:
             require_offsets(name, array, end, strictly=rising)
 
     def within(self, name: str, array: NDArray[Any], low: float, high: float) -> None:
-        """Raise unless every number is from `low` to `high`, both included; NaN never is."""
+        """Raise unless every number is from `low` to `high`, both included; NaN is an error."""
         if array.size and not (array.min() >= low and array.max() <= high):
             flat = array.ravel()
             at = int((~((flat >= low) & (flat <= high))).argmax())
@@ -102,7 +102,7 @@ class Bounds:
             require_below(name, array, limit)
 
     def texts(self, name: str, offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> None:
-        """Raise unless bytes cut at these offsets are texts in UTF-8."""
+        """Raise unless bytes split at these offsets are texts in UTF-8."""
         self.pointers(f"{name}_offsets", offsets, len(data))
         if len(data) and int(data.max()) >= 0x80:  # ASCII can be cut anywhere
             with self._said():
@@ -110,7 +110,7 @@ class Bounds:
 
     @contextmanager
     def _said(self) -> Iterator[None]:
-        """Say in which source an array is not what it must be."""
+        """Add the name of the source to the error of an invalid array."""
         try:
             yield
         except InputError as error:

@@ -1,4 +1,4 @@
-"""One file for arrays and what they mean: versioned, checksummed, written aside, read without running anything.
+"""One file for arrays and their metadata: versioned, checksummed, replaced atomically, read without running anything.
 
 The layout, little-endian throughout:
 
@@ -76,8 +76,8 @@ def load(
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Return (meta, arrays) of a container of this kind; damage, another kind or a newer version is an error.
 
-    `meta` names what the header must tell and of which types, `arrays` which arrays there must be; what they hold is for
-    the caller to check (`quorate.io.bounds`). The arrays are views of what was read, and cannot be written to.
+    `meta` gives the required fields of the header and their types, `arrays` the required arrays. The caller checks their
+    content (`quorate.io.bounds`). The arrays are read-only views of the file's bytes.
     """
     try:
         data = path.read_bytes()
@@ -110,7 +110,7 @@ def load(
 
 
 def _arrays(bounds: Bounds, entries: list[Any], data: bytes, begin: int) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a header, each within the file and apart from the others."""
+    """Return the arrays of a header, each within the file, without overlap."""
     out: dict[str, NDArray[Any]] = {}
     places, end = [], len(data) - 32
     for entry in entries:

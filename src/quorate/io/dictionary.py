@@ -1,4 +1,4 @@
-"""Ids to codes, in the order in which they first appear: on the compiled core, or on polars where it was not built."""
+"""Ids to codes, in order of first appearance: by the compiled core, or by polars if it was not built."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Coder(Protocol):
         ...
 
     def finish(self) -> Coded:
-        """Return everything taken so far, and forgets it."""
+        """Return everything added so far, and discard it."""
         ...
 
 
@@ -56,7 +56,7 @@ class PolarsCoder:
             self._codes[role].append(self._encode(role, batch[role]))
 
     def finish(self) -> Coded:
-        """Return everything taken so far, and forgets it."""
+        """Return everything added so far, and discard it."""
         codes = {role: np.concatenate(parts) if parts else np.zeros(0, np.uint32) for role, parts in self._codes.items()}
         empty = pl.DataFrame(schema={"id": pl.String})
         ids = {role: vocabulary(self._known.get(role, empty)["id"]) for role in ROLES}
@@ -113,7 +113,7 @@ class CompiledCoder:
             raise InputError(f"too much for one table of votes: {error}") from error
 
     def finish(self) -> Coded:
-        """Return everything taken so far, and forgets it."""
+        """Return everything added so far, and discard it."""
         codes = {role: self._codes[role].finish() for role in ROLES}
         return Coded(codes, {role: self._ids(role) for role in ROLES})
 
@@ -130,7 +130,7 @@ class CompiledCoder:
 
 
 def require_same(role: str, before: Kind, now: Kind) -> None:
-    """Raise when one part of a source has ids of another kind than another."""
+    """Raise when two parts of a source have ids of different kinds."""
     if before != now:
         raise InputError(f"the {role} ids are of kind {before} in one part of the source and {now} in another: use one type")
 

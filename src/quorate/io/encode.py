@@ -60,7 +60,7 @@ def assemble(
 def assemble_compiled(
     core: ModuleType, codes: dict[str, Codes], n_tasks: int, worker_rank: Codes, label_rank: Codes, n_labels: int, threads: int
 ) -> Arrays:
-    """Return what `assemble` does, by counting sort over threads; the worker's and label's codes are used up."""
+    """Return what `assemble` does, by counting sort over threads; the codes of worker and label are overwritten."""
     row = codes["worker"]
     task_ptr, n_votes, worker_ptr, row_label = core.assemble(
         codes["task"], row, codes["label"], n_tasks, worker_rank, label_rank, n_labels, threads
@@ -75,7 +75,7 @@ def check_duplicates(rule: str) -> None:
 
 
 def drop_duplicates(coded: Coded, duplicates: str) -> None:
-    """Mark as MISSING the votes of a worker on a task that do not count: all but the last, or the first."""
+    """Mark a worker's repeated votes on a task as MISSING: all but the last, or all but the first."""
     given = np.flatnonzero(coded.codes["label"] != MISSING)
     task, worker = coded.codes["task"][given], coded.codes["worker"][given]
     pair = task.astype(np.int64) * max(len(coded.ids["worker"]), 1) + worker
@@ -102,7 +102,7 @@ def _refuse(tasks: Vocabulary, workers: Vocabulary, task: np.uint32, worker: np.
 class Encoder:
     """Takes votes batch by batch, in the caller's order, and makes `Votes` of them.
 
-    `narrow` says that the source is text (CSV), where a column of whole numbers is meant as such.
+    `narrow` says that the source is text (CSV), where a column of digits means whole numbers.
     """
 
     def __init__(self, *, labels: Iterable[object] | None = None, duplicates: str = "all", narrow: bool = False) -> None:
@@ -124,7 +124,7 @@ class Encoder:
         self._rows += len(batch)
 
     def finish(self, frame_kind: FrameKind = "polars") -> Votes:
-        """Return all votes taken so far; warns when some had no label."""
+        """Return all votes added so far; warn if some had no label."""
         coded = self._coder.finish()
         missing = int(np.count_nonzero(coded.codes["label"] == MISSING))
         if self._narrow:
@@ -142,7 +142,7 @@ def votes_of(
     abstentions: int = 0,
     frame_kind: FrameKind = "polars",
 ) -> Votes:
-    """Return the votes of these codes (which are used up), over the declared labels or those that occur."""
+    """Return the votes of these codes (which are overwritten), over the declared labels or those that occur."""
     if duplicates != "all":
         drop_duplicates(coded, duplicates)
     # Workers and labels are sorted, so that rows mean the same whatever the order of the votes.
@@ -175,9 +175,9 @@ def votes_of(
 
 
 def over_labels(votes: Votes, labels: Vocabulary, what: str, *, closed: bool = True) -> Votes:
-    """Return votes over labels that `what` (a saved model, a history) is over; these must hold all labels of the votes.
+    """Return the votes over the labels of `what` (a saved model, a history), which must include all labels of the votes.
 
-    Unless `closed`, votes whose labels hold all of the others stay as they are.
+    Unless `closed`, votes whose labels include all of these stay unchanged.
     """
     own, other = votes.labels.texts(), labels.texts()
     if own == other or (not closed and set(other) <= set(own)):
@@ -204,7 +204,7 @@ def over_labels(votes: Votes, labels: Vocabulary, what: str, *, closed: bool = T
 
 
 def _relabelled(votes: Any, labels: Vocabulary, what: str) -> Any:
-    """Return encoded votes over more labels; their rows stay as they are, so the order of their labels must."""
+    """Return encoded votes over more labels; their rows do not change, so neither may the order of their labels."""
     place = labels.codes(votes.labels.texts())
     if (np.diff(place) < 0).any():
         raise InputError(
@@ -216,7 +216,7 @@ def _relabelled(votes: Any, labels: Vocabulary, what: str) -> Any:
 
 
 def _of_kind(labels: Vocabulary, kind: Kind) -> Vocabulary:
-    """Return labels as the caller of other votes writes them; as text where they cannot be."""
+    """Return labels as ids of this kind; as text if they cannot be converted."""
     texts = labels.texts()
     if labels.kind == kind:
         return labels
@@ -226,7 +226,7 @@ def _of_kind(labels: Vocabulary, kind: Kind) -> Vocabulary:
 
 
 def _declared_rank(coded: Coded, declared: Vocabulary) -> NDArray[np.uint32]:
-    """Return the place of each label seen among the declared ones; one that is not is an error with its row."""
+    """Return the index of each label seen among the declared ones; an undeclared label is an error that names its row."""
     rank = declared.codes(coded.ids["label"].ids())
     if (rank < 0).any():
         stranger = np.zeros(len(rank) + 1, np.bool_)
@@ -238,7 +238,7 @@ def _declared_rank(coded: Coded, declared: Vocabulary) -> NDArray[np.uint32]:
 
 
 def _voted(ids: Vocabulary, ptr: NDArray[np.int64]) -> tuple[Vocabulary, Vocabulary, NDArray[np.int64]]:
-    """Return the ids that have something, those that have nothing, and where the things of the former begin."""
+    """Return the ids that have items, those that have none, and where the items of the former begin."""
     has = ptr[1:] > ptr[:-1]
     if has.all():
         return ids, ids.take(np.zeros(0, np.int64)), ptr
@@ -246,7 +246,7 @@ def _voted(ids: Vocabulary, ptr: NDArray[np.int64]) -> tuple[Vocabulary, Vocabul
 
 
 def _rank(order: NDArray[np.integer]) -> NDArray[np.uint32]:
-    """Return the place of each code in this order, [n]."""
+    """Return the rank of each code in this order, [n]."""
     rank = np.empty(len(order), np.uint32)
     rank[order] = np.arange(len(order), dtype=np.uint32)
     return rank

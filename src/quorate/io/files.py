@@ -1,4 +1,4 @@
-"""Files of votes: one table of formats by suffix, batches in file order, and errors that name the place."""
+"""Files of votes: one table of formats by suffix, batches in file order, and errors that name the line."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ PANIC: Final[type[BaseException]] = pl.exceptions.PanicException  # no Exception
 
 @dataclass(frozen=True)
 class Format:
-    """How a suffix is read; text has a separator and numbers as written."""
+    """The format of a suffix; text formats have a separator, and numbers stay as written."""
 
     reader: Literal["text", "lines", "parquet", "arrow"]
     separator: str = ","
 
     @property
     def is_text(self) -> bool:
-        """Whether ids come as text, whatever they mean."""
+        """Whether ids are stored as text, even if they are numbers."""
         return self.reader == "text"
 
 
@@ -77,7 +77,7 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
 
 
 def format_of(path: Path) -> Format:
-    """Return the format that a path's suffix names; .gz or .zst may stand behind a text format's.
+    """Return the format that a path's suffix names; .gz or .zst may follow a text format's.
 
     >>> format_of(Path("votes.jsonl.gz")).reader
     'lines'
@@ -94,7 +94,7 @@ def format_of(path: Path) -> Format:
 
 
 class Spool:
-    """A copy of what can be read once only, or must be decoded first, in a file that goes with this object."""
+    """A temporary file with a copy of a stream that can be read only once, or of decoded text; removed with this object."""
 
     def __init__(self, stream: BinaryIO) -> None:
         folder = tempfile.mkdtemp(prefix="quorate-")
@@ -105,7 +105,7 @@ class Spool:
 
 
 def is_stream(path: Path) -> bool:
-    """Return whether a path is a pipe, a device or an open descriptor: read once, written into and never replaced."""
+    """Return whether a path is a pipe, a device or an open descriptor: read once, written to directly, never replaced."""
     if descriptor(path) is not None:
         return True
     try:
@@ -127,7 +127,7 @@ def descriptor(path: Path) -> int | None:
 def batches(
     path: Path | Spool, wanted: Wanted, form: Format | None = None, name: str | None = None, *, skip: int = 0
 ) -> Iterator[pl.DataFrame]:
-    """Yield the wanted columns of a file, named by their role, in file order, but for the first `skip` rows.
+    """Yield the wanted columns of a file, named by their role, in file order, without the first `skip` rows.
 
     `name` is the file's in messages.
     """
@@ -176,7 +176,7 @@ def batches(
 
 
 def sniffed(path: Path, name: str) -> Format:
-    """Return the format of a file without a telling name (standard input), from its first bytes."""
+    """Return the format of a file whose name does not show it (standard input), from its first bytes."""
     try:
         start = _start(path)
     except (OSError, EOFError, zlib.error) as error:
@@ -195,7 +195,7 @@ def sniffed(path: Path, name: str) -> Format:
 
 
 def _start(path: Path) -> bytes:
-    """Return the first bytes of a file, unpacked where they are packed by gzip; none where they are packed by Zstandard."""
+    """Return the first bytes of a file, after gzip decompression; none for Zstandard files."""
     with path.open("rb") as file:
         start = file.read(START)
     if start.startswith(GZIP):
@@ -205,14 +205,14 @@ def _start(path: Path) -> bytes:
 
 
 def _encoding(start: bytes) -> str | None:
-    """Return the encoding that a byte order mark tells, None without one."""
+    """Return the encoding of the byte order mark; None without one."""
     return next((encoding for mark, encoding in MARKS if start.startswith(mark)), None)
 
 
 def _decoded(path: Path, form: Format, name: str) -> Spool | None:
-    """Return a copy of a text file in UTF-8 where it is encoded otherwise; what cannot be read is an error.
+    """Return a UTF-8 copy of a text file in another encoding; None for a file that needs no copy.
 
-    None is returned for a file that can be read as it is.
+    A file that cannot be decoded is an error.
     """
     if form.reader not in ("text", "lines"):
         with path.open("rb"):  # or it is told now why not
@@ -242,7 +242,7 @@ def _decoded(path: Path, form: Format, name: str) -> Spool | None:
 
 
 class _Recoded:
-    """A stream in another encoding as a stream of UTF-8, decoded piece by piece."""
+    """A stream in another encoding as a stream of UTF-8, decoded in chunks."""
 
     def __init__(self, raw: BinaryIO | gzip.GzipFile, encoding: str) -> None:
         self._raw = raw
@@ -262,10 +262,10 @@ def _raw(path: Path, size: int) -> bytes:
 
 
 def _refuse_dense(path: Path, name: str) -> None:
-    """Raise for a packed file that unfolds into a line of no vote: reading it would take all memory there is.
+    """Raise for a compressed file with a line far too long for a vote: reading it would exhaust memory.
 
-    The last four bytes of a gzip file tell its length unpacked. Only where that is far beyond what text packs to are
-    the lines looked at, in little memory.
+    The last four bytes of a gzip file give its uncompressed length. Lines are checked, in little memory, only if that
+    length is far beyond the usual compression of text.
     """
     size = path.stat().st_size
     with path.open("rb") as file:
@@ -285,7 +285,7 @@ def _refuse_dense(path: Path, name: str) -> None:
 
 
 def _refuse_repeated_keys(start: bytes, name: str) -> None:
-    """Raise when an object among the first lines has a key twice: readers differ in which of the two they take."""
+    """Raise when an object among the first lines has a key twice: readers differ in which value they use."""
 
     def keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
         found = dict(pairs)
@@ -319,20 +319,20 @@ def _scan(path: Path, form: Format) -> pl.LazyFrame:
 
 
 def _refuse_repeats(header: list[str], form: Format, name: str) -> None:
-    """Raise when a column stands twice in a text file; the reader has renamed the second one."""
+    """Raise when a column occurs twice in a text file; the reader has renamed the second one."""
     again = [c.partition("_duplicated_")[0] for c in header if "_duplicated_" in c]
     if form.is_text and any(c in header for c in again):
         raise InputError(f"{name}: the column {again[0]!r} occurs twice in the header: rename one of them")
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:
-    """Return what changes when a file does: size, time of change, identity."""
+    """Return a file's size, modification time and identity, to detect changes."""
     status = path.stat()
     return status.st_size, status.st_mtime_ns, status.st_ino
 
 
 def _place(path: Path, form: Format, error: Exception) -> str:
-    """Return what is wrong in one line, with the line number where a text file is to blame."""
+    """Return the fault in one line, with the line number for text files."""
     plain = " ".join(str(error).split())[:300]
     if form.reader in ("parquet", "arrow") or path.suffix.lower() == ".zst":
         return plain
@@ -344,7 +344,7 @@ def _place(path: Path, form: Format, error: Exception) -> str:
 
 
 def _bad_line(raw: Iterable[bytes], form: Format) -> str | None:
-    """Return what is wrong with the first line that is not UTF-8 or has another number of fields than the header."""
+    """Return the fault of the first line that is not UTF-8 or has a different number of fields from the header."""
     number = 0
 
     def lines() -> Iterator[str]:
@@ -375,7 +375,7 @@ def _bad_line(raw: Iterable[bytes], form: Format) -> str | None:
 
 
 def votes_in(paths: Sequence[Path]) -> int:
-    """Return about how many votes these files hold, rather too many than too few: Parquet says, of others the size does."""
+    """Return an upper estimate of the votes in these files: from Parquet's metadata, otherwise from the file size."""
     total = 0
     for path in paths:
         try:

@@ -20,7 +20,7 @@ class Frame(Any):  # type: ignore[misc]
 
 
 def kind_of(source: object) -> FrameKind | None:
-    """Return which kind of frame this is, or None when it is none."""
+    """Return the kind of a frame, or None for anything else."""
     frame = _wrapped(source)
     if frame is None:
         return None
@@ -41,7 +41,7 @@ def select(frame: Any, columns: Mapping[str, str]) -> pl.DataFrame:
 
 
 def _wrapped(source: object) -> Any:
-    """Return any eager frame behind one interface, None for anything else; narwhals loads with the first of them."""
+    """Return any eager frame behind one interface, None for anything else; narwhals is loaded with the first frame."""
     import narwhals as nw
 
     wrapped: Any = nw.from_native(source, eager_only=True, pass_through=True)

@@ -57,7 +57,7 @@ def series_of(values: object, what: str, first_row: int = 0) -> pl.Series:
 
 
 def options_of(values: Iterable[object]) -> list[str]:
-    """Return the texts of a set of options; a missing one is none.
+    """Return the texts of a set of options, without missing ones.
 
     >>> options_of([1.0, "x", None, True])
     ['1', 'x', 'true']
@@ -67,7 +67,7 @@ def options_of(values: Iterable[object]) -> list[str]:
 
 
 def label_columns(names: Iterable[str], *taken: str) -> list[str]:
-    """Return labels as names of columns, kept apart from the columns that are there already, and from each other.
+    """Return labels as column names, distinct from existing columns and from each other.
 
     >>> label_columns(["x", "task", "label task"], "task")
     ['x', 'label task', 'label label task']
@@ -147,7 +147,7 @@ def column(ids: Vocabulary, codes: NDArray[np.integer] | None = None) -> pl.Seri
 
 
 def matched(ids: Vocabulary, among: Vocabulary) -> NDArray[np.int64]:
-    """Return the code of each id among others, compared by text, [ids]; -1 where it is none of them.
+    """Return the code of each id among others, compared by text, [ids]; -1 if it is not among them.
 
     >>> matched(Vocabulary.of([7, 8]), Vocabulary.of(["x", "7"])).tolist()
     [1, -1]
@@ -198,7 +198,7 @@ def text_series(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> pl.Serie
 
 
 def split_series(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> pl.Series:
-    """Return what `text_series` does without the compiled core: texts joined by a character none has, and split again."""
+    """Return what `text_series` does without the compiled core: texts joined by an unused character, and split again."""
     seen = np.bincount(data, minlength=128)
     free = next((c for c in range(1, 128) if not seen[c]), None)
     if free is None:  # every ASCII character occurs: no separator is left
@@ -227,7 +227,7 @@ def _whole(series: pl.Series, what: str, first_row: int) -> pl.Series:
 
 
 def _plain(value: Any) -> object:
-    """Return a scalar of NumPy as Python's, a string of any subclass as str, and NaN or NA as None."""
+    """Return a NumPy scalar as a Python object, a string of any subclass as str, and NaN or NA as None."""
     if value is None or type(value) in (str, int, bool):
         return value
     if isinstance(value, np.generic):

@@ -1,4 +1,4 @@
-"""Votes that are sets of options: read, and posed as one yes-or-no question per (task, option), as the paper does."""
+"""Votes that are sets of options, read as one yes-or-no question per (task, option), as in the paper."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def gold_of_options(source: Source, options: Vocabulary) -> pl.DataFrame:
 
 
 def _has_columns(source: Mapping[Any, object], wanted: Wanted) -> bool:
-    """Return whether a dict is one of columns with these roles, and none of task -> set."""
+    """Return whether a dict has columns with these roles, and is not a dict task -> set."""
     try:
         find(list(source), wanted, "the dict")
     except InputError:
@@ -132,7 +132,7 @@ def _has_columns(source: Mapping[Any, object], wanted: Wanted) -> bool:
 
 
 def sets_of(values: pl.Series, empty_is_set: bool, first_row: int = 0) -> pl.Series:
-    """Return a column of sets as lists of texts; what holds no sets is an error that names the row."""
+    """Return a column of sets as lists of texts; a value that is not a set is an error that names the row."""
     if isinstance(values.dtype, pl.List):
         inner = values.dtype.inner
         if inner not in LISTED and not inner.is_integer():

@@ -89,7 +89,7 @@ def open_table(source: Votes | Source, wanted: Wanted) -> Table:
 def paths_of(source: Source) -> list[Path] | None:
     """Return the files that a source names, in reading order; None for anything else.
 
-    Standard input and pipes are no files here: they can be read once only.
+    Standard input and pipes are not files here: they can be read only once.
     """
     names = _names(source)
     if names is None or names == ["-"]:
@@ -125,7 +125,7 @@ def _open_files(names: list[str], wanted: Wanted) -> Table:
 
 
 def _matches(name: str) -> list[Path]:
-    """Return the files a name or a pattern stands for, in the order of their names."""
+    """Return the files that match a name or pattern, in the order of their names."""
     if not glob.has_magic(name) or Path(name).exists():
         return [Path(name)]
     found = [Path(p) for p in sorted(glob.glob(name, recursive=True)) if Path(p).is_file()]
@@ -135,7 +135,7 @@ def _matches(name: str) -> list[Path]:
 
 
 def _open_stdin(wanted: Wanted) -> Table:
-    """Return standard input, kept on disk meanwhile: a pipe cannot be read twice, and need not fit in memory."""
+    """Return standard input as a temporary file: a pipe cannot be read twice, and need not fit in memory."""
     if sys.stdin is None:
         raise InputError("standard input is closed: pipe votes into it, or name a file")
     try:
@@ -147,7 +147,7 @@ def _open_stdin(wanted: Wanted) -> Table:
 
 
 def _opened(path: Path) -> tuple[Path | files.Spool, files.Format]:
-    """Return a file and its format; the content of a pipe is kept on disk, and tells the format where its name does not."""
+    """Return a file and its format; a pipe is copied to disk, and its content shows the format if its name does not."""
     if not files.is_stream(path):
         return path, files.format_of(path)
     form = files.format_of(path) if path.suffix else None
@@ -273,7 +273,7 @@ def as_votes(
     labels: Iterable[object] | None = None,
     duplicates: str = "all",
 ) -> Votes:
-    """Return votes as they are, and anything else read; options of reading make no sense for the former."""
+    """Return votes unchanged, and read anything else; reading options are refused for votes."""
     if isinstance(source, Votes):
         refuse_options("read", task, worker, label, labels, duplicates=duplicates)
         return source
@@ -288,7 +288,7 @@ def encoded_folder(source: object) -> Path | None:
 
 
 def refuse_options(by: str, *given: object, duplicates: str = "all") -> None:
-    """Raise when options of reading are given for votes that are read already."""
+    """Raise when reading options are given for votes that have already been read."""
     if any(option is not None for option in given) or duplicates != "all":
         raise OptionError(f"these votes have already been read: give task, worker, label, labels and duplicates to {by}()")
 

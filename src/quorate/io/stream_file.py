@@ -1,4 +1,4 @@
-"""What the file of a stream holds, and how it is checked before it is used."""
+"""The content of a stream's file, and its checks before use."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def checked(
 ) -> tuple[dict[str, NDArray[Any]], int]:
     """Return the arrays of a stream after they were checked, and how many ids without a task were dropped.
 
-    That ids and (worker, label) pairs are distinct is checked where they are taken up, by `restore`.
+    `restore` checks that ids and (worker, label) pairs are distinct.
     """
     hard, k = meta["hard"], len(meta["labels"])
     sizes = bounds.arrays(arrays, {**ARRAYS, "shares": HARD_SHARES if hard else SOFT_SHARES})

@@ -1,8 +1,8 @@
-"""Files written whole or not at all: aside, then renamed; and never over a file that is read.
+"""Files written completely or not at all: to a temporary file, then renamed; and never over a file that is read.
 
-The file aside lies beside the target, under a name that the target tells, and its writer holds a lock on it. A process
-that is killed leaves it there without a lock, and the next write to the same target takes it over. So at most as many are
-ever left as there were writers at a time, and no folder need be searched for them.
+The temporary file is next to the target, under a name derived from it, and its writer holds a lock on it. A killed
+process leaves it there without a lock, and the next write to the same target reuses it. So no more are ever left than
+there were concurrent writers, and no folder need be searched for them.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ WRITERS_AT_ONCE: Final = 8  # writers of one target that take a name each; more 
 
 
 def check_target(path: Path) -> None:
-    """Raise when a frame cannot be written there, so that it is known before long work."""
+    """Raise if a frame cannot be written there, before any long work."""
     check_suffix(path)
     check_folder(path)
 
 
 def check_files(outputs: Mapping[str, Place | None], inputs: Mapping[str, Any] | None = None) -> None:
-    """Raise when an output is also an input, or two outputs are one file, by whatever route.
+    """Raise when an output is also an input, or two outputs are one file, by any route.
 
-    Both are named as the user knows them. Inputs are what `read` takes; those that are no files are left out. Paths are
-    compared with links and dots resolved, and by device and inode, so that hard links and other spellings are seen.
+    Both are named as the user knows them. Inputs are anything `read` takes; those that are not files are ignored. Paths are
+    compared with links and dots resolved, and by device and inode, so that hard links and other spellings are recognised.
     """
     written = {name: (place, identities(place)) for name, place in outputs.items() if place is not None}
     for (one, (first, some)), (other, (second, more)) in combinations(written.items(), 2):
@@ -77,14 +77,14 @@ def check_files(outputs: Mapping[str, Place | None], inputs: Mapping[str, Any] |
 
 
 def check_replaced(folder: Path, source: Any, what: str = "the votes") -> None:
-    """Raise when an input lies in a folder that is about to be replaced."""
+    """Raise when an input is inside a folder that is about to be replaced."""
     for _, (path, _) in _inputs({what: source}):
         if isinstance(path, Path) and lies_in(path, folder):
             raise InputError(f"cannot write {folder}: {path}, read as {what}, is inside and would be lost; name another folder")
 
 
 def _inputs(inputs: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Path | int, set[object]]]]:
-    """Yield every file that is read, with the name of what is read from it."""
+    """Yield every file that is read, with the name of the input."""
     from quorate.io.sources import files_of
 
     for name, source in inputs.items():
@@ -93,9 +93,9 @@ def _inputs(inputs: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Path | int, 
 
 
 def identities(place: Place) -> set[object]:
-    """Return what tells whether two places are one file: its path with links resolved, and its device and inode.
+    """Return the identities of a file: its path with links resolved, and its device and inode.
 
-    Devices (such as /dev/null) have none: what is written there replaces nothing. Nor has a descriptor that is no file.
+    Devices (such as /dev/null) have none, because writing there replaces nothing. Nor have descriptors that are not files.
     """
     resolved: set[object] = set() if isinstance(place, int) else {os.path.normcase(os.path.realpath(place))}
     try:
@@ -125,7 +125,7 @@ def check_suffix(path: Path) -> None:
 
 
 def _form(path: Path) -> str:
-    """Return the suffix whose format is written there; a pipe or device without one takes CSV."""
+    """Return the suffix of the format to write; CSV for a pipe or device without a suffix."""
     return ".csv" if not path.suffix and is_stream(path) else path.suffix.lower()
 
 
@@ -143,7 +143,7 @@ def check_folder(path: Path) -> None:
 
 
 def _resolved(path: Path) -> Path:
-    """Return the file that is replaced: behind a link what it points to, which need not exist yet."""
+    """Return the file to replace: the target of a link, which need not exist yet."""
     if not path.is_symlink():
         return path
     with suppress(FileNotFoundError):
@@ -152,7 +152,7 @@ def _resolved(path: Path) -> Path:
 
 
 def check_parent(path: Path) -> None:
-    """Raise when nothing can be made at this path, because of the folder it would lie in."""
+    """Raise if the folder of this path does not exist or is not writable."""
     if not path.parent.is_dir():
         raise InputError(f"cannot write {path}: the folder {path.parent} does not exist; make it first")
     if not os.access(path.parent, os.W_OK):
@@ -160,7 +160,7 @@ def check_parent(path: Path) -> None:
 
 
 def write_frame(frame: pl.DataFrame, path: Path) -> None:
-    """Write a frame in the format its suffix names; a failure or Ctrl-C leaves what was there before."""
+    """Write a frame in the format its suffix names; a failure or Ctrl-C leaves the old file unchanged."""
     check_target(path)
     write_aside(path, lambda aside: WRITERS[_form(path)](frame, aside))
 
@@ -190,7 +190,7 @@ def _reported(batches: Iterable[pl.DataFrame], progress: Callable[[int], object]
 
 
 def write_stream(frames: pl.DataFrame | Iterable[pl.DataFrame], stream: BinaryIO) -> None:
-    """Write frames one after the other as CSV to a stream, piece by piece; a reader that has left raises BrokenPipeError."""
+    """Write frames one after the other as CSV to a stream; a closed reader raises BrokenPipeError."""
     for number, frame in enumerate([frames] if isinstance(frames, pl.DataFrame) else frames):
         if not number:
             stream.write(frame.clear().write_csv().encode())
@@ -200,9 +200,9 @@ def write_stream(frames: pl.DataFrame | Iterable[pl.DataFrame], stream: BinaryIO
 
 
 def write_aside(path: Path, write: Callable[[Path], object]) -> None:
-    """Call `write` with a path beside the target, then renames it onto the target.
+    """Call `write` with a temporary path next to the target, then rename it to the target.
 
-    A link stays, and what it points to is replaced. A pipe, a device or an open descriptor is written into.
+    A link is kept, and its target is replaced. A pipe, a device or an open descriptor is written to directly.
     """
     try:
         if is_stream(path):
@@ -219,7 +219,7 @@ def write_aside(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def _write_through(path: Path, write: Callable[[Path], object]) -> None:
-    """Write into a pipe or device: all of it aside first, since not every format can be written in one go."""
+    """Write to a pipe or device through a temporary file, since not every format can be written sequentially."""
     with tempfile.TemporaryDirectory(prefix="quorate-") as folder:
         aside = Path(folder) / f"out{path.suffix or '.csv'}"
         write(aside)
@@ -230,7 +230,7 @@ def _write_through(path: Path, write: Callable[[Path], object]) -> None:
 
 @contextmanager
 def _aside(target: Path) -> Iterator[Path]:
-    """Yield an empty file beside the target that no other writer uses; it is gone afterwards, under this name."""
+    """Yield an empty temporary file next to the target that no other writer uses; its name is removed afterwards."""
     handle, aside = _claimed(target)
     try:
         yield aside
@@ -245,14 +245,14 @@ def _aside(target: Path) -> Iterator[Path]:
 
 
 def _unlink(aside: Path, handle: int) -> None:
-    """Remove a file aside, unless it was renamed: its name may be another writer's by now."""
+    """Remove a temporary file, unless it was renamed: its name may belong to another writer by now."""
     with suppress(FileNotFoundError):
         if os.path.samestat(os.fstat(handle), os.lstat(aside)):
             aside.unlink()
 
 
 def _claimed(target: Path) -> tuple[int, Path]:
-    """Return a locked and empty file beside the target, and its name; what killed writers left is taken over or removed."""
+    """Return a locked and empty file next to the target, and its name; files of killed writers are reused or removed."""
     start = f".quorate-{blake2b(os.fsencode(target.name), digest_size=6).hexdigest()}-"
     claimed = None
     for number in range(WRITERS_AT_ONCE if fcntl is not None else 0):
@@ -273,7 +273,7 @@ def _claimed(target: Path) -> tuple[int, Path]:
 
 
 def _locked(path: Path, flags: int) -> int | None:
-    """Return a descriptor of this file that holds its lock; None where there is no such file, or it is not ours to take."""
+    """Return a descriptor of this file that holds its lock; None if there is no such file, or it cannot be locked."""
     try:
         # The system applies the process's mode mask, which no thread may touch.
         handle = os.open(path, flags | os.O_NOFOLLOW, 0o666)

@@ -35,7 +35,7 @@ def compiled() -> ModuleType | None:
 
 
 def required() -> Any:
-    """Return the compiled core; raises where it could not be built."""
+    """Return the compiled core; raise if it was not built."""
     core = compiled()
     if core is None:
         raise QuorateError("the compiled core was not built: choose engine='reference', or reinstall with a C++17 compiler")

@@ -40,7 +40,7 @@ def expect(
     tie: NDArray[np.bool_] | None = None,  # OUT [tasks]
     posterior: Floats | None = None,  # OUT [tasks, K]
 ) -> Sums:
-    """Return the sums of one E-step: everything the M-step needs of it is the probability that each vote is right."""
+    """Return the sums of one E-step. The M-step needs only the probability that each vote is right."""
     if not checked:
         check_votes(task_ptr, row, len(row_worker))
         check_codes("row_worker", row_worker, len(ability))
@@ -91,7 +91,7 @@ def gradient(
     """Return the expected log-likelihood of the votes, the sum of right * log s + (1 - right) * log((1 - s) / (K - 1)).
 
     The curvatures are those of the quadratic that touches softplus at x and lies above it everywhere (Jaakkola and
-    Jordan 2000), with w = (s - 1/2) / x: they tell how far a step may go, and unlike s (1 - s) never fade to nothing.
+    Jordan 2000), with w = (s - 1/2) / x. They limit the length of a step, and unlike s (1 - s) never vanish.
     """
     if not checked:
         check_votes(task_ptr, row, len(row_worker))

@@ -26,7 +26,7 @@ R = TypeVar("R")
 
 
 def to_units(probabilities: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return probabilities, [n, K], as units that sum to one exactly: the largest takes what rounding leaves."""
+    """Return probabilities, [n, K], as units that sum to one exactly; the largest absorbs the rounding error."""
     units = np.rint(probabilities * ONE).astype(np.int64)
     largest = probabilities.argmax(axis=1)
     units[np.arange(len(units)), largest] += ONE - units.sum(axis=1)
@@ -68,7 +68,7 @@ def shifted(line: Units, share: Units, sign: int) -> Units:
 
 
 class Change:
-    """The tables as they will be: what is put is kept aside, and read before the tables themselves."""
+    """The tables after a pending change: new values are kept separately and take precedence over the tables."""
 
     def __init__(self, tables: dict[str, dict[Any, Any]]) -> None:
         self._tables = tables
@@ -118,7 +118,7 @@ def unpack(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> list[str]:
 
 
 def _alone(method: Callable[Concatenate[Online, P], R]) -> Callable[Concatenate[Online, P], R]:
-    """Return a method that runs alone, after any change that an exception interrupted is complete."""
+    """Return a method that runs exclusively, after completing any change that an exception interrupted."""
 
     @functools.wraps(method)
     def run(self: Online, *given: P.args, **options: P.kwargs) -> R:
@@ -131,8 +131,8 @@ def _alone(method: Callable[Concatenate[Online, P], R]) -> Callable[Concatenate[
 class Online:
     """Counts kept vote by vote; the same methods as the compiled `Online`.
 
-    A change is gathered aside, becomes part of the state by one assignment (`_pending`), and is then copied into the
-    tables. Copying twice does no harm, so an exception at any moment leaves the state before the change or after it.
+    A change is prepared separately, becomes part of the state by one assignment (`_pending`), and is then copied into the
+    tables. Copying twice is harmless, so an exception at any moment leaves the state before the change or after it.
     """
 
     def __init__(self, label_hash: Sequence[int], *, seed: int, hard: bool, strength: float, replace: bool) -> None:
@@ -167,17 +167,17 @@ class Online:
 
     @_alone
     def learn(self, task: str, worker: str, label: int, task_numbers: bool, worker_numbers: bool) -> None:
-        """Take one vote; ids that came as numbers are remembered as such when they are the first."""
+        """Learn one vote; the first id decides whether ids are returned as numbers."""
         self._learn([task], [worker], [label], task_numbers, worker_numbers)
 
     @_alone
     def learn_many(self, frame: Any, labels: NDArray[np.uint32], task_numbers: bool, worker_numbers: bool) -> None:
-        """Take votes in order, all or none: the columns `task` and `worker` of a frame, and codes of labels."""
+        """Learn votes in order, all or none: the columns `task` and `worker` of a frame, and codes of labels."""
         self._learn(frame["task"].to_list(), frame["worker"].to_list(), labels.tolist(), task_numbers, worker_numbers)
 
     @_alone
     def retract(self, task: str, worker: str) -> int:
-        """Take all votes of a worker on a task back, and return how many there were."""
+        """Retract all votes of a worker on a task, and return their number."""
         change = self._begin()
         place, who = change.get("task", task), change.get("worker", worker)
         if place is None or who is None:
@@ -192,7 +192,7 @@ class Online:
 
     @_alone
     def predict(self, task: str, posterior: NDArray[np.float64]) -> tuple[int, bool, int] | None:
-        """Return (label, tie, votes) of the E-step under today's parameters, None for an unknown task; posterior OUT [K]."""
+        """Return (label, tie, votes) of the E-step under the current parameters, None for an unknown task; posterior OUT [K]."""
         state = self._begin()
         place = state.get("task", task)
         if place is None:
@@ -202,7 +202,7 @@ class Online:
 
     @_alone
     def confusion(self, worker: str, out: NDArray[np.float64]) -> bool:
-        """Return whether a worker has rows, and fill in today's pi of the worker. OUT [K true, K given]."""
+        """Return whether a worker has rows, and fill in the worker's current pi. OUT [K true, K given]."""
         state = self._begin()
         who = state.get("worker", worker)
         total = None if who is None else state.get("total", who)
@@ -221,7 +221,7 @@ class Online:
 
     @_alone
     def snapshot(self) -> dict[str, Any]:
-        """Return everything there is at one moment, as the arrays of a saved stream, and which ids came as numbers."""
+        """Return a consistent snapshot as the arrays of a saved stream, and which ids came as numbers."""
         state = self._begin().merged()
         votes, pairs = list(state["votes"].values()), np.array(list(state["pair"].values()), np.uint32).reshape(-1, 2)
         task_ptr = np.zeros(len(votes) + 1, np.int64)
@@ -314,7 +314,7 @@ class Online:
         winners: NDArray[np.int32] | None = None,
         units: NDArray[np.int64] | None = None,
     ) -> None:
-        """Put the shares of a fit in the place of all shares; a task whose votes are others by now is settled again."""
+        """Replace all shares by those of a fit; a task whose votes have changed since is settled again."""
         change = self._begin()
         self._adopt(change, task_ptr, row, winners, units)
         self._commit(change)
@@ -326,7 +326,7 @@ class Online:
         return [units for line in state["count"].values() for units in line], list(state["fact"]["classes"])
 
     def _begin(self) -> Change:
-        """Return a change of nothing yet, after completing one that was interrupted."""
+        """Return an empty change, after completing an interrupted one."""
         self._complete()
         return Change(self._tables)
 
@@ -397,7 +397,7 @@ class Online:
                 change.put(name, key, shifted(change.get(name, key), share, sign))
 
     def _settle(self, change: Change, task: int) -> None:
-        """Do the paper's step for a question: majority vote, M-step, E-step for this question, M-step."""
+        """Update one task by the paper's step: majority vote, M-step, E-step for this task, M-step."""
         rows = change.get("votes", task)
         if not rows:
             change.put("share", task, (0,) * self._k)
@@ -464,7 +464,7 @@ class Online:
         return label, tie, [p / total for p in posterior]
 
     def _lines(self, state: Change, task: int, each: int) -> list[list[float]]:
-        """Return log pi of a task's votes, [lines, K]; `each` votes go into one line, the last may have fewer."""
+        """Return log pi of a task's votes, [lines, K]; each line is the sum of `each` votes, the last of fewer."""
         k, rows, extra = self._k, state.get("votes", task), self._strength * float(ONE)
         pooled = [state.get("pooled", given) for given in range(k)]
         lent = [extra / float(total) if total > 0 else None for total in state.get("fact", "everybody")]

@@ -161,7 +161,7 @@ def task_scores(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], table: Flo
 def pick(
     scores: Floats, task_key: NDArray[np.uint64], label_hash: NDArray[np.uint64], tie_weights: Floats | None = None
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Return the winner of each task, [tasks], and whether it had to be picked among tied labels, [tasks].
+    """Return the winner of each task, [tasks], and whether it was tied, [tasks].
 
     The winner of a tie is the tied label with the largest hash of (seed, task id, label): fair on average, and
     the same in every pass, row order and engine.
@@ -191,7 +191,7 @@ def recount_hard(
     class_counts: Counts,
     times: float = 1,
 ) -> None:
-    """Add one per vote to counts[row, label of its task] and one per task to class_counts[label], `times` over."""
+    """Add one per vote to counts[row, label of its task] and one per task to class_counts[label], `times` times."""
     rows, k = counts.shape
     label = np.repeat(labels.astype(np.int64), np.diff(task_ptr))
     cell = row[task_ptr[0] : task_ptr[-1]].astype(np.int64) * k + label
@@ -248,7 +248,7 @@ def votes_per_row(row: NDArray[np.uint32], rows: int, threads: int = 1) -> NDArr
 
 
 def check_votes(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], rows: int, threads: int = 1) -> None:
-    """Raise unless a pass can go over these votes: tasks follow each other within `row`, and every row exists."""
+    """Raise unless a pass can run over these votes: tasks follow each other within `row`, and every row exists."""
     if not len(task_ptr) or task_ptr[0] < 0 or task_ptr[-1] > len(row):
         raise InputError("row does not have the shape that the other arrays ask for")
     falls = np.flatnonzero(task_ptr[1:] < task_ptr[:-1])
@@ -275,7 +275,7 @@ def weight_shares(
 ) -> Floats:
     """Return each label's share of the positive weights that the votes of a task have, [tasks, K].
 
-    Where no label has a positive weight nothing speaks for any of them: all share alike with the best.
+    If no label has a positive weight, there is no evidence for any: the best labels share equally.
     """
     tasks, k, some = len(task_ptr) - 1, table.shape[1], row[task_ptr[0] : task_ptr[-1]]
     cell = np.repeat(np.arange(tasks), np.diff(task_ptr)) * k + row_label[some]
@@ -357,7 +357,7 @@ def tie_keys(task_hash: NDArray[np.uint64], seed: int, threads: int = 1) -> NDAr
 
 
 def mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the bits of x well stirred (the finaliser of splitmix64)."""
+    """Return x with its bits mixed (the finaliser of splitmix64)."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
@@ -372,13 +372,13 @@ def _sum_votes(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], table: Floa
 
 
 def _near(scores: Floats, best: Floats, near: float) -> NDArray[np.bool_]:
-    """Return which scores are as close to the best as that, relative to it, and absolute below 1."""
+    """Return which scores are within a tolerance of the best: relative to it, absolute below 1."""
     out: NDArray[np.bool_] = scores >= best - near * np.maximum(1.0, np.abs(best))
     return out
 
 
 def _by_position(length: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Yield (place, the sequences long enough to have that place), longest sequences first."""
+    """Yield (position, the sequences long enough to have that position), longest sequences first."""
     order = np.argsort(-length, kind="stable")
     longer_than = len(length) - np.cumsum(np.bincount(length, minlength=1)) if len(length) else np.zeros(0, np.int64)
     for place, still in enumerate(longer_than.tolist()):

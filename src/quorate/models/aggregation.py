@@ -132,7 +132,7 @@ def aggregate(
     - `trace`: "light" spares hard passes the likelihood of each iteration, which makes them faster.
     - `progress`: called after every iteration, with its line of the trace.
 
-    What you know beforehand:
+    Prior knowledge:
 
     - `gold`: labels of some tasks (a frame, a file, or a dict task -> label), fixed in every pass; learned from.
     - `history`: earlier votes of the workers (a result, a saved model, or a table worker, true, given, count), added as
@@ -215,7 +215,7 @@ def fit_sets(
     gold: Source | None = None,
     **watch: Any,
 ) -> MultiResult:
-    """Return the sets a model finds: one confusion per worker pooled over options, or each option fitted apart."""
+    """Return the sets a model finds: one confusion per worker pooled over options, or each option fitted separately."""
     from quorate.io.sets import gold_of_options
     from quorate.results.sets import MultiResult
 

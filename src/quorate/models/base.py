@@ -44,7 +44,7 @@ HOMES: Final[dict[str, str]] = {
 
 @dataclass(frozen=True, eq=False)
 class Knowns:
-    """How a fit begins and is watched, and what is believed of labels beforehand."""
+    """Options of a fit, and prior knowledge of the labels."""
 
     options: FitOptions
     votes: Votes
@@ -52,7 +52,7 @@ class Knowns:
     in_history: NDArray[np.int64] | None = None  # codes of the labels that the history knows, of whomever
 
     def possible(self, session: Session) -> NDArray[np.bool_]:
-        """Return which labels there are, [K]: those that votes or a history give, and those that gold or priors name."""
+        """Return which labels exist, [K]: those given in votes or a history, or named by gold or priors."""
         out = self.votes.given_labels()
         out |= session.start(hard=False).class_counts > 0  # of gold, too
         if self.classes is not None and self.classes.weight != 0:
@@ -176,7 +176,7 @@ def _carried(before: Learned, panel: Panel) -> Parameters:
 
 
 class Models(Mapping[str, type[Model]]):
-    """The classes of the models by name; the module of one is loaded when it is asked for."""
+    """The classes of the models by name; each module is loaded on first use."""
 
     def __getitem__(self, name: str) -> type[Model]:
         module, _, model = HOMES[name].partition(":")
@@ -197,7 +197,7 @@ MODELS: Final = Models()
 
 
 def make(model: str | Model, defaults: Mapping[str, object], given: Mapping[str, Any]) -> Model:
-    """Return the model of this name with these options; one it does not take must be left at its default.
+    """Return the model of this name with these options; options it does not take must have their default.
 
     >>> make("fds", {"tol": 1e-4}, {"tol": 0.01}).tol
     0.01

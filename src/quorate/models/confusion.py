@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Beliefs:
-    """What is believed beforehand of every worker alike, and of the labels; histories come with the workers."""
+    """Common prior of all workers, and prior of the labels; histories come with the workers."""
 
     smoothing: float = 0.0
     shared: Floats | None = None  # [K given, K true] pseudo-votes that every worker gets
@@ -32,7 +32,7 @@ class Beliefs:
 
 @dataclass(frozen=True, eq=False)
 class EMRecipe:
-    """The recipe of a model whose parameters are class priors and a table; `on` is for those who inherit."""
+    """The recipe of a model whose parameters are class priors and a table; subclasses define `on`."""
 
     model: Model
     beliefs: Beliefs = Beliefs()
@@ -72,7 +72,7 @@ class EMRecipe:
         return self.model.next_is_hard(was_hard, change)
 
     def class_priors(self, class_counts: Any) -> ClassEstimate:
-        """Return p_c of the class counts of a pass, [K]; priors that are fixed cannot stop a fit, so shares of labels do."""
+        """Return p_c from the class counts of a pass, [K]; with fixed priors, the shares of labels stop the fit."""
         shares: Floats = class_counts / max(sum_of(np.asarray(class_counts, np.float64)), 1.0)
         given = self.beliefs.classes
         if given is None:
@@ -110,7 +110,7 @@ class ConfusionStep:
 
 
 def _add_absent(panel: Panel, table: Floats, totals: Floats, believed: WorkerPrior, smoothing: float) -> Floats:
-    """Take pseudo-votes of labels without a row into the table (in place), and returns the votes alone, [workers, K]."""
+    """Add pseudo-votes of labels without a row to the table (in place), and return the votes alone, [workers, K]."""
     before = totals + panel.n_labels * smoothing
     absent = believed.totals - believed.on_rows
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -122,7 +122,7 @@ def _add_absent(panel: Panel, table: Floats, totals: Floats, believed: WorkerPri
 
 
 def _penalty(panel: Panel, table: Floats, totals: Floats, prior: Prior) -> float:
-    """Return the sum of pseudo-votes * log pi over all cells of all workers, less what no fit can change."""
+    """Return the sum of pseudo-votes * log pi over all cells of all workers, without terms that no fit can change."""
     believed, smoothing = prior.workers, prior.smoothing
     if believed is None and smoothing == 0.0:
         return 0.0

@@ -95,12 +95,12 @@ class Hybrid(DawidSkene):
     switch: float = DEFAULTS.switch
 
     def next_is_hard(self, was_hard: bool, change: float) -> bool:
-        """Return whether the next E-step is hard: once the priors have settled, for good."""
+        """Return whether the next E-step is hard: always, once the priors have settled."""
         return was_hard or change <= self.switch
 
 
 class Pulled(Protocol):
-    """Settings of a model whose workers can be pulled toward something."""
+    """Settings of a model with pseudo-votes for its workers."""
 
     @property
     def smoothing(self) -> float:
@@ -114,7 +114,7 @@ class Pulled(Protocol):
 
 
 def beliefs_of(model: Pulled, session: Session, known: Knowns) -> tuple[Beliefs, float]:
-    """Return what is believed beforehand, in force in every M-step, and the strength of the population's part."""
+    """Return the prior in force in every M-step, and the strength of its population part."""
     if model.strength == 0:
         return Beliefs(model.smoothing, None, known.classes), 0.0
     session.start(hard=True)

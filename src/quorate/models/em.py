@@ -1,8 +1,8 @@
 """THE loop: expectation-maximisation on any engine, for every model of the family.
 
-An iteration is M, then E. After E this M-step's priors (where these are fixed, the shares of the labels; or the objective)
-are compared with the previous iteration's; labels, probabilities and likelihood come from the last E-step, and no M-step
-follows it.
+An iteration is an M-step, then an E-step. Then the priors (or the shares of the labels, if priors are fixed; or the
+objective) are compared with the previous iteration's. Labels, probabilities and likelihood come from the last E-step, and
+no M-step follows it.
 
 The state of the fit (labels, counts, table) is the session's; the loop sees things of the size of K.
 """
@@ -32,7 +32,7 @@ Progress = Callable[[TraceRow], None]
 
 
 class WarmStart(NamedTuple):
-    """Where an earlier fit ended: its parameters, carried over to the workers of any panel."""
+    """Parameters of an earlier fit, carried over to the workers of any panel."""
 
     parameters: Callable[[Panel], Parameters]
     priors: Floats  # [K]
@@ -42,7 +42,7 @@ class WarmStart(NamedTuple):
 
 @dataclass(frozen=True)
 class FitOptions:
-    """How a fit begins and is watched: from where, by whom, and whether every pass tells its likelihood."""
+    """Options of a fit: its start, its observer, and whether every pass computes its likelihood."""
 
     progress: Progress | None = None
     likelihood: bool = True  # without it hard passes may leave it out of the trace, where that is faster
@@ -51,7 +51,7 @@ class FitOptions:
 
 
 class Run(NamedTuple):
-    """How the loop reached its end; where it ended is the session's state."""
+    """Record of a finished loop; the parameters are in the session's state."""
 
     trace: tuple[TraceRow, ...]
     converged: bool
@@ -59,7 +59,7 @@ class Run(NamedTuple):
 
 
 def run(session: Session, recipe: Recipe, options: FitOptions) -> Run:
-    """Fit a recipe to the votes of a session, from where the options say; warn `NotConverged` when iterations ran out."""
+    """Fit a recipe to the votes of a session from the given start; warn `NotConverged` if iterations run out."""
     warm = options.warm
 
     def first() -> PassSums:
@@ -74,8 +74,8 @@ def run(session: Session, recipe: Recipe, options: FitOptions) -> Run:
 def iterate(steps: Steps, recipe: Recipe, first: Callable[[], PassSums], options: FitOptions) -> Run:
     """Run expectation-maximisation to its end; warn `NotConverged` when iterations ran out.
 
-    `first` makes the state that feeds the first M-step. A fit that continues another counts its iterations on. Where a
-    session stores checkpoints, every iteration is one, and an interrupted fit continues after the last of them.
+    `first` makes the state that feeds the first M-step. A fit that continues another continues its iteration count. If the
+    session stores checkpoints, it stores one per iteration, and an interrupted fit continues after the last of them.
     """
     point, warm = steps.restore(), options.warm
     if point is None:
@@ -129,7 +129,7 @@ def iterate(steps: Steps, recipe: Recipe, first: Callable[[], PassSums], options
 
 
 class Cycle:
-    """Tells when hard labels come back: counts decide the next table, so equal counts mean an equal future."""
+    """Detects a cycle of hard labels: counts decide the next table, so equal counts mean equal later iterations."""
 
     def __init__(self, seen: tuple[bytes, ...] = ()) -> None:
         self.closed = False

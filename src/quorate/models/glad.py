@@ -108,7 +108,7 @@ class GLAD(Model):
 
 
 class GladSteps:
-    """GLAD's settings together with the votes at hand: recipe and steps of the loop in one, over passes of its own kind."""
+    """GLAD's settings together with its votes: both recipe and steps of the loop, over GLAD's own passes."""
 
     starts_hard = False
     is_likelihood = True
@@ -149,7 +149,7 @@ class GladSteps:
         self.passes.checkpoint(point, self.model.x)
 
     def fingerprint(self) -> bytes:
-        """Return nothing: the likelihood rises, so nothing comes back."""
+        """Return nothing: the likelihood rises, so there are no cycles."""
         return b""
 
     def start(self, *, hard: bool) -> PassSums:
@@ -162,11 +162,11 @@ class GladSteps:
         return PassSums(self.passes.class_counts(), sums.log_likelihood, changed=sums.changed, penalty=_log_prior(self.model.x))
 
     def next_is_hard(self, was_hard: bool, change: float) -> bool:
-        """Return that no E-step is hard."""
+        """Return False: no E-step is hard."""
         return False
 
     def class_priors(self, class_counts: Any) -> ClassEstimate:
-        """Return p_c, [K]: given, estimated, or the same for every label that there is."""
+        """Return p_c, [K]: given, estimated, or the same for every existing label."""
         priors, penalty = self._start, 0.0
         if self._classes is not None:
             priors, penalty = self._classes.estimate(class_counts)
@@ -175,14 +175,14 @@ class GladSteps:
         return ClassEstimate(priors, penalty, priors)
 
     def shared(self, priors: Floats, gather: Gather) -> None:
-        """Return nothing: this M-step goes over the votes itself."""
+        """Return nothing: this M-step reads the votes itself."""
 
     def on(self, block: WorkerBlock) -> MStep:
         """Raise: abilities and difficulties do not follow from the counts of workers."""
         raise TypeError("GLAD has no lines per worker")
 
     def m_step(self, recipe: Recipe, priors: Floats) -> None:
-        """Move abilities and difficulties to where the expected log-likelihood is higher."""
+        """Move abilities and difficulties so that the expected log-likelihood rises."""
         top = climb(
             self._point,
             self._point(self.model.x),
@@ -205,7 +205,7 @@ class GladSteps:
 
 
 def _believe(x: Floats, slope: Floats, curvature: Floats, *, of_tasks: bool) -> float:
-    """Return what the normal priors add at x, [some]; slope and curvature are added to."""
+    """Return the log of the normal priors at x, [some]; add its slope and curvature to OUT."""
     if of_tasks:
         curvature += np.abs(slope)  # the bend of exp, which ease is of x; abilities are x itself
     away = x - MEAN
@@ -215,11 +215,11 @@ def _believe(x: Floats, slope: Floats, curvature: Floats, *, of_tasks: bool) -> 
 
 
 def _log_prior(x: Vector) -> float:
-    """Return the logarithm of the normal priors at x, less their constant."""
+    """Return the log of the normal priors at x, without their constant."""
     return -0.5 * summed(lambda some: (some - MEAN) ** 2, x)
 
 
 def _difficulty(x: Vector, workers: int) -> Iterator[Floats]:
-    """Yield 1 / ease of the tasks, some after the other."""
+    """Yield 1 / ease of the tasks, in chunks."""
     for cut in pieces(len(x) - workers):
         yield 1.0 / np.exp(x[slice(workers + cut.start, workers + cut.stop)])

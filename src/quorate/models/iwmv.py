@@ -22,7 +22,7 @@ from quorate.models.confusion import ConfusionRecipe, EMRecipe
 class IWMV(Model):
     """Li and Yu 2014 (arXiv 1411.4086): weights K * accuracy - 1, until the labels stop changing.
 
-    A worker's accuracy is the share of votes that agree with the current labels, which start as those of majority
+    A worker's accuracy is the share of votes that agree with the current labels. The labels start from majority
     vote. One who is wrong more often than by chance has a negative weight. Confidence is the label's share of the
     positive weights. `max_iter` bounds the iterations; `seed` and `ties` decide between labels that score the same.
 
@@ -69,7 +69,7 @@ class WeightRecipe(EMRecipe):
 
 
 class WeightStep:
-    """The M-step of some workers: a vote speaks for its own label, with K * accuracy - 1."""
+    """The M-step of some workers: a vote has the weight K * accuracy - 1 for its own label."""
 
     def __init__(self, block: WorkerBlock) -> None:
         panel = self._panel = block.panel

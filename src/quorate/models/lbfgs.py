@@ -1,6 +1,6 @@
-"""Climbing a smooth function: L-BFGS with a line search that accepts nothing but improvements.
+"""Maximise a smooth function: L-BFGS with a line search that accepts only improvements.
 
-Vectors may lie in files: each is read as seldom as may be, and let go as soon as it has served.
+Vectors may be files: each is read as rarely as possible, and freed as soon as it is no longer needed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REACH = 8.0  # no coordinate moves farther in one step
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """A place on the hill."""
+    """A point of the function, with its value and slope."""
 
     x: Vector  # [n]
     value: float
@@ -31,7 +31,7 @@ class Point:
 
 
 class Pair(NamedTuple):
-    """A step that was taken, and how the slope fell along it."""
+    """A step and the change of the slope along it."""
 
     step: Vector  # [n]
     bend: Vector  # [n]
@@ -41,8 +41,8 @@ class Pair(NamedTuple):
 def climb(at: Callable[[Vector], Point], start: Point, *, most_steps: int, share: float, least: float) -> Point:
     """Return a point at least as high as `start`, after `most_steps` steps or when there is little left to gain.
 
-    Little is what is expected of the next step: at most `least`, or `share` of what all steps gained so far.
-    The curvatures make steps of the right length from the first one on; L-BFGS adds how coordinates depend on each other.
+    "Little" means that the expected gain of the next step is at most `least`, or `share` of the gain so far.
+    The curvatures give steps of the right length from the start; L-BFGS adds the dependence between coordinates.
 
     >>> hill = lambda x: Point(x, -float(x @ x), -2 * x, np.full(len(x), 2.0))
     >>> climb(hill, hill(np.array([3.0, -1.0])), most_steps=10, share=0.0, least=1e-12).x.tolist()
@@ -76,7 +76,7 @@ def climb(at: Callable[[Vector], Point], start: Point, *, most_steps: int, share
 
 
 def _search(at: Callable[[Vector], Point], here: Point, way: Vector, rise: float) -> Point | None:
-    """Return the first point along the way that is high enough, each try nearer than the one before."""
+    """Return the first point along the direction that is high enough; each try is nearer than the one before."""
     length = 1.0
     for _ in range(HALVINGS):
         x = alike(here.x)
@@ -99,15 +99,15 @@ def _pair(here: Point, found: Point) -> Pair:
 
 
 def _plain(here: Point, way: Vector) -> float:
-    """Return the rise along OUT `way`: the slope, as far as the curvatures allow."""
+    """Write the slope divided by the curvatures to OUT `way`, and return the rise along it."""
     return put(way, np.divide, here.slope, here.curvature, times=here.slope)
 
 
 def _direction(here: Point, past: deque[Pair]) -> tuple[Vector, float]:
     """Return the quasi-Newton direction, and the rise along it.
 
-    The two loops of L-BFGS (Nocedal 1980), the curvatures as their start; each change of the direction takes the inner
-    product that is needed next along with it.
+    The two loops of L-BFGS (Nocedal 1980) start from the curvatures. Each update of the direction also computes the inner
+    product that is needed next.
     """
     way = alike(here.x)
     if not past:

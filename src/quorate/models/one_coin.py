@@ -1,4 +1,4 @@
-"""One-coin Dawid-Skene: a worker is right with one probability, whatever the label; errors fall on any other label."""
+"""One-coin Dawid-Skene: a worker is right with one probability, regardless of the label; all wrong labels are equally likely."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ Floats = NDArray[np.float64]
 class OneCoin(Model):
     """Soft EM with a single accuracy per worker: where votes are too few for a whole confusion.
 
-    Labels are equally likely beforehand, unless `class_priors="estimated"`; one that nobody gave, and neither gold nor
-    priors nor a history name, is none. Priors that the caller gives are taken in the place of either.
+    Labels are equally likely a priori, unless `class_priors="estimated"`. A label that nobody gave, and that neither gold
+    nor priors nor a history name, does not count. Priors that the caller gives replace either.
 
     `class_priors` is "uniform" or "estimated"; `tol`, `max_iter`, `stop`, `smoothing`, `strength`, `seed` and `ties` are as
     for `DawidSkene`.
@@ -71,7 +71,7 @@ class OneCoin(Model):
         )
 
     def _classes(self, given: ClassPrior | None, possible: NDArray[np.bool_]) -> ClassPrior | None:
-        """Return the class priors in force: the caller's, or equal ones for the labels there are, [K], or none: estimated."""
+        """Return the class priors in force, [K]: the caller's, or equal ones for existing labels; None if estimated."""
         if given is not None or self.class_priors == "estimated":
             return given
         return ClassPrior(possible / max(int(possible.sum()), 1))
@@ -79,7 +79,7 @@ class OneCoin(Model):
 
 @dataclass(frozen=True, eq=False)
 class CoinRecipe(EMRecipe):
-    """One accuracy per worker; errors fall on any other label."""
+    """One accuracy per worker; all wrong labels are equally likely."""
 
     others: int = 1  # labels that an error can fall on
 
@@ -132,6 +132,6 @@ class CoinStep:
 
 
 def _believed(votes: Floats, probability: Floats) -> float:
-    """Return the sum of pseudo-votes * log probability; no vote, no term."""
+    """Return the sum of pseudo-votes * log probability; a cell without pseudo-votes adds nothing."""
     with np.errstate(divide="ignore"):
         return float(np.where(votes > 0, votes * np.log(np.where(votes > 0, probability, 1.0)), 0.0).sum())

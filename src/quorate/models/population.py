@@ -1,8 +1,8 @@
-"""The population prior: votes of the mean worker, lent to every worker, as many as the workers differ little.
+"""The population prior: pseudo-votes of the mean worker for every worker, more of them the less workers differ.
 
-Workers' confusions are measured against majority vote. The lent votes are spread over the true labels as these are
-frequent: a rare label gets few, so that what majority vote says of it (little, and that blurred) cannot outweigh
-the votes; see docs/decisions/012-priors.md for what other ways did to rare labels.
+Workers' confusions are measured against majority vote. The pseudo-votes are distributed over the true labels by their
+frequency: a rare label gets few, so that majority vote, which is least reliable there, cannot outweigh the votes.
+docs/decisions/012-priors.md shows how other ways affected rare labels.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Population(NamedTuple):
 
 
 def population(gather: Gather, strength: float | str) -> Population:
-    """Return the votes lent to each worker, from the (hard) counts of majority vote; "auto" finds their number."""
+    """Return the pseudo-votes for each worker, from the (hard) counts of majority vote; "auto" estimates their number."""
     return lent(gather(_moments), strength)
 
 
@@ -71,7 +71,7 @@ def _moments(block: WorkerBlock, counts: Any) -> Moments:
 
 
 def lent(sums: Moments, strength: float | str) -> Population:
-    """Return the votes lent to each worker, from sums over all of them."""
+    """Return the pseudo-votes for each worker, from sums over all workers."""
     frequency = sums.votes.sum(axis=0)
     number = strength_of(sums) if isinstance(strength, str) else float(strength)
     return Population(number * sums.mean() * (frequency / max(float(frequency.sum()), 1.0)), number)

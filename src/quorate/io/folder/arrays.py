@@ -82,12 +82,12 @@ def header(dtype: np.dtype[Any], length: int) -> bytes:
 class StoredArray:
     """A one-dimensional .npy file that is opened once and read by position.
 
-    Every read goes to the file that was opened, even when another file has its path later. A file that was written to
-    since then is an error, never a mixture.
+    Every read goes to the opened file, even if another file has its path later. If the opened file has been written to,
+    reading it is an error, never a mixture.
     """
 
     def __init__(self, path: Path, dtype: DTypeLike, length: int, *, folder: int | None = None) -> None:
-        """Open the file, found by its name in the open directory `folder` where one is given."""
+        """Open the file, by its name in the open directory `folder` if given."""
         self.path = path
         self.dtype = np.dtype(dtype).newbyteorder("<")
         self._length = length

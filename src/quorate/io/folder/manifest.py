@@ -103,7 +103,7 @@ def write_sealed(path: Path, body: Mapping[str, Any], indent: int | None = None)
 
 
 def read_json(path: Path, folder: int | None = None) -> Any:
-    """Return the content of a JSON file, found by its name in the open directory `folder` where one is given."""
+    """Return the content of a JSON file, by its name in the open directory `folder` if given."""
 
     def opener(name: str, flags: int) -> int:
         return os.open(name, flags | os.O_NONBLOCK, dir_fd=folder)  # do not wait for a pipe of this name
