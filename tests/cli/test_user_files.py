@@ -108,7 +108,7 @@ def test_standard_streams_are_files_too(here):
 
 def test_the_library_knows_its_inputs(here):
     result = qr.aggregate("encoded")
-    with pytest.raises(qr.InputError, match="lies in encoded"):
+    with pytest.raises(qr.InputError, match="is inside encoded"):
         result.save("encoded/row.npy")
     (here / "encoded" / "more.csv").write_bytes((here / "votes.csv").read_bytes())
     with pytest.raises(qr.InputError, match="would be lost"):

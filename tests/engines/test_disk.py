@@ -411,8 +411,8 @@ def forgeries():
     yield "of the shape", lambda _, arrays: arrays.update(counts=arrays["counts"][:-1])
     yield "negative or not finite", lambda _, arrays: arrays["counts"].__setitem__((0, 0), -1)
     yield "negative or not finite", lambda _, arrays: arrays["priors"].__setitem__(0, np.nan)
-    yield "not those of these votes", lambda _, arrays: arrays["counts"].__setitem__((0, 0), 10**6)
-    yield "not those of these votes", lambda _, arrays: arrays["class_counts"].__setitem__(0, 0)
+    yield "belong to other votes", lambda _, arrays: arrays["counts"].__setitem__((0, 0), 10**6)
+    yield "belong to other votes", lambda _, arrays: arrays["class_counts"].__setitem__(0, 0)
 
 
 @pytest.mark.parametrize(("words", "change"), list(forgeries()))
