@@ -92,9 +92,6 @@ def test_decisions_are_numbered_without_gaps():
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-UNEXPLAINED = {"agreement": ("source", "pairs", "task", "worker", "label", "duplicates", "truth_task", "truth_label")}  # to do
-
-
 def parameters():
     """Every public function, and every method and constructor that takes settings: (name, function, what explains it)."""
     for name in qr.__all__:
@@ -126,7 +123,7 @@ def parameters():
 )
 def test_every_parameter_is_explained(name, function, text):
     given = [p for p in inspect.signature(function).parameters if p != "self"]
-    assert [p for p in given if f"`{p}`" not in text and p not in UNEXPLAINED.get(name, ())] == []
+    assert [p for p in given if f"`{p}`" not in text] == []
 
 
 def test_help_of_aggregate_names_the_models():

@@ -194,7 +194,7 @@ def test_a_result_of_a_folder_that_was_replaced_is_refused(tmp_path):
     kept = pickle.dumps(result)
     assert pickle.loads(kept).labels.equals(result.labels)
     qr.encode(CROWD.votes.head(50), tmp_path / "votes")
-    with pytest.raises(qr.InputError, match="was encoded anew"):
+    with pytest.raises(qr.InputError, match="was encoded again"):
         pickle.loads(kept)
 
 

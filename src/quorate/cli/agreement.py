@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -49,9 +49,9 @@ def command(
     output.check({"--pairs": pairs, "--matrix": matrix}, {"the votes": votes, "the truth": truth}, to_stdout=True)
     found = qr.agreement(
         votes if len(votes) > 1 else votes[0],
-        level=level,
+        level=cast(Any, level),
         truth=truth,
-        model=model,
+        model=cast(Any, model),
         resamples=resamples,
         confidence=confidence,
         seed=seed,
@@ -59,7 +59,7 @@ def command(
         worker=worker,
         label=label,
         labels=None if labels is None else label_list(labels),
-        duplicates=duplicates,
+        duplicates=cast(Any, duplicates),
         truth_task=truth_task,
         truth_label=truth_label,
     )

@@ -17,6 +17,7 @@ EngineName: TypeAlias = Literal["auto", "reference", "cpu", "disk", "spark"]  # 
 Duplicates: TypeAlias = Literal["all", "last", "first", "error"]
 Ties: TypeAlias = Literal["hash", "prior"]
 Stop: TypeAlias = Literal["priors", "labels"]
+Level: TypeAlias = Literal["nominal", "ordinal", "interval"]  # of measurement
 TraceDetail: TypeAlias = Literal["full", "light"]
 ClassPriors: TypeAlias = Literal["uniform", "estimated"]
 Strength: TypeAlias = float | Literal["auto"]

@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from quorate.data import options
-from quorate.data.options import Choice, Number, Rules
+from quorate.data.options import Choice, Duplicates, Level, ModelName, Number, Rules
 from quorate.data.votes import Votes
 from quorate.errors import CopiedVotes, InputError
 from quorate.evaluation.agreement import coefficients
@@ -69,9 +69,9 @@ RULES: Final[Rules] = {
 def agreement(
     source: Votes | Source,
     *,
-    level: str = "nominal",
+    level: Level = "nominal",
     truth: Result | Source | None = None,
-    model: str | None = "fds",
+    model: ModelName | None = "fds",
     pairs: bool = True,
     resamples: int = 1000,
     confidence: float = 0.95,
@@ -80,18 +80,22 @@ def agreement(
     worker: str | None = None,
     label: str | None = None,
     labels: Iterable[object] | None = None,
-    duplicates: str = "all",
+    duplicates: Duplicates = "all",
     truth_task: str | None = None,
     truth_label: str | None = None,
 ) -> Agreement:
     """Return how far the workers agree, with intervals, and how many independent votes they amount to.
 
-    - `level`: what labels are: names (nominal), an order (ordinal: that of `labels`, of numbers, or of the alphabet) or
-      numbers (interval).
-    - Errors are measured against `truth` (anything that `qr.evaluate` takes), or else against the labels of `model`; None
-      measures none, and looks for no copies.
-    - `pairs=False` leaves out pairs of workers and copies; so do crowds with too many pairs.
-    - Intervals hold the middle `confidence` of `resamples` bootstraps over tasks, drawn from `seed`; 0 draws none.
+    - `source`: the votes: anything that `qr.read` takes, or the votes that it returned.
+    - `level`: the kind of labels: names ("nominal"), an order ("ordinal": that of `labels`, of numbers, or of the alphabet) or
+      numbers ("interval").
+    - `truth`: known labels that errors are measured against, as for `qr.evaluate`; its columns are named by `truth_task` and
+      `truth_label` where their usual names do not tell. Without it errors are measured against the labels of `model`.
+    - `model`: the model that finds these labels; None measures no errors, and looks for no copies.
+    - `pairs`: False leaves out pairs of workers and copies; so do crowds with too many pairs.
+    - `resamples`: bootstraps over tasks, of which intervals hold the middle `confidence`; 0 draws none.
+    - `seed`: what they are drawn from.
+    - `task`, `worker`, `label`, `labels`, `duplicates`: as for `qr.read`.
 
     Warns with `CopiedVotes` where workers seem to copy each other: those whom `result.workers` calls copies.
 
