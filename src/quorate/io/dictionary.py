@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import ModuleType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 import numpy as np
 import polars as pl
@@ -18,6 +18,9 @@ from quorate.kernels.cpu import compiled
 ROLES: Final = ("task", "worker", "label")
 MISSING: Final = np.uint32(0xFFFFFFFF)  # the code of a label that is not there
 KINDS: Final[Mapping[pl.DataType, Kind]] = {pl.String(): "string", pl.Int64(): "integer", pl.Boolean(): "boolean"}
+
+
+Codes = NDArray[np.uint32]
 
 
 class Coded(NamedTuple):
@@ -41,43 +44,106 @@ class Coder(Protocol):
         ...
 
 
+class Dictionary:
+    """Gives every distinct id of a column a code in order of first appearance, batch by batch; missing ids get MISSING.
+
+    With `core` the codes come from its hash tables; without it, by polars joins: the definition, and the fallback. A
+    dictionary serves one thread at a time.
+
+    >>> d = Dictionary("worker")
+    >>> d.encode(pl.Series(["b", "a", "b"])).tolist(), d.encode(pl.Series(["c", "a"])).tolist()
+    ([0, 1, 0], [2, 1])
+    >>> d.vocabulary().ids()
+    ['b', 'a', 'c']
+    """
+
+    def __init__(self, role: str, core: ModuleType | Literal["auto"] | None = "auto") -> None:
+        self.role = role
+        self.kind: Kind | None = None
+        self._core: Any = compiled() if core == "auto" else core
+        self._table: Any = None  # of the core, or a frame of ids and codes
+        self._new: list[pl.Series] = []  # the distinct ids, in chunks
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def encode(self, ids: pl.Series) -> Codes:
+        """Return the code of every id of a prepared series, [n]."""
+        if ids.null_count() == len(ids):
+            return np.full(len(ids), MISSING)
+        kind = KINDS.get(ids.dtype, "string")  # categories are texts
+        if self.kind is not None:
+            require_same(self.role, self.kind, kind)
+        self.kind = kind
+        codes = self._joined_codes(ids) if self._core is None else self._compiled_codes(ids)
+        self._remember(ids, codes)
+        return codes
+
+    def ids(self, begin: int = 0) -> pl.Series:
+        """Return the distinct ids with codes from `begin` on, in code order."""
+        whole = pl.concat(self._new) if self._new else pl.Series([], dtype=pl.String)
+        self._new = [whole]
+        return whole[begin:]
+
+    def vocabulary(self) -> Vocabulary:
+        """Return the distinct ids, in code order."""
+        return vocabulary(self.ids())
+
+    def _compiled_codes(self, ids: pl.Series) -> Codes:
+        if self._table is None:
+            self._table = self._core.TextDictionary() if self.kind == "string" else self._core.IntDictionary()
+        out = self._core.Codes()
+        stream = self._core.Stream(ids.to_frame("id").__arrow_c_stream__())
+        try:
+            while (batch := stream.next()) is not None:
+                self._core.encode(batch, [0], [self._table], [out], 1)
+        except ValueError as error:  # more ids than codes
+            raise InputError(f"too many {self.role}s: {error}") from error
+        codes: Codes = out.finish()
+        return codes
+
+    def _joined_codes(self, ids: pl.Series) -> Codes:
+        batch = (ids.cast(pl.String) if self.kind == "string" else ids).to_frame("id")
+        new = batch.drop_nulls().unique(maintain_order=True)
+        if self._table is None:
+            self._table = new.with_row_index("code")
+        else:
+            new = new.join(self._table, on="id", how="anti", maintain_order="left")
+            self._table = self._table.extend(new.with_row_index("code", offset=len(self._table)))
+        coded = batch.join(self._table, on="id", how="left", maintain_order="left")["code"]
+        return coded.fill_null(int(MISSING)).to_numpy().astype(np.uint32, copy=False)
+
+    def _remember(self, ids: pl.Series, codes: Codes) -> None:
+        """Keep the ids that are new: those with codes from the old size on."""
+        where = np.flatnonzero((codes >= self._size) & (codes != MISSING))
+        if not len(where):
+            return
+        new, first = np.unique(codes[where], return_index=True)
+        ids = ids.gather(where[first])
+        self._new.append(ids.cast(pl.String) if self.kind == "string" else ids)
+        self._size = int(new[-1]) + 1
+
+
 class PolarsCoder:
-    """The definition, and the fallback: dictionaries as polars frames, codes by join."""
+    """The definition, and the fallback: a dictionary per role, without the compiled core."""
 
     takes_categories = False
 
     def __init__(self) -> None:
-        self._known: dict[str, pl.DataFrame] = {}
-        self._codes: dict[str, list[NDArray[np.uint32]]] = {role: [] for role in ROLES}
+        self._dictionaries = {role: Dictionary(role, core=None) for role in ROLES}
+        self._codes: dict[str, list[Codes]] = {role: [] for role in ROLES}
 
     def add(self, batch: pl.DataFrame) -> None:
         """Take a batch of prepared columns; only labels may be missing."""
         for role in ROLES:
-            self._codes[role].append(self._encode(role, batch[role]))
+            self._codes[role].append(self._dictionaries[role].encode(batch[role]))
 
     def finish(self) -> Coded:
-        """Return everything added so far, and discard it."""
+        """Return everything added; it is called once."""
         codes = {role: np.concatenate(parts) if parts else np.zeros(0, np.uint32) for role, parts in self._codes.items()}
-        empty = pl.DataFrame(schema={"id": pl.String})
-        ids = {role: vocabulary(self._known.get(role, empty)["id"]) for role in ROLES}
-        self._known, self._codes = {}, {role: [] for role in ROLES}
+        ids = {role: dictionary.vocabulary() for role, dictionary in self._dictionaries.items()}
         return Coded(codes, ids)
-
-    def _encode(self, role: str, ids: pl.Series) -> NDArray[np.uint32]:
-        batch = ids.to_frame("id")
-        fresh = batch.drop_nulls().unique(maintain_order=True)
-        known = self._known.get(role)
-        if known is None or (known.is_empty() and known.schema["id"] != batch.schema["id"]):
-            known = fresh.with_row_index("code")
-        elif not fresh.is_empty():
-            require_same(role, KINDS[known.schema["id"]], KINDS[batch.schema["id"]])
-            fresh = fresh.join(known, on="id", how="anti", maintain_order="left")
-            known = known.extend(fresh.with_row_index("code", offset=len(known)))
-        self._known[role] = known
-        if known.schema["id"] != batch.schema["id"]:  # nothing but missing labels
-            return np.full(len(batch), MISSING)
-        coded = batch.join(known, on="id", how="left", maintain_order="left")["code"]
-        return coded.fill_null(int(MISSING)).to_numpy().astype(np.uint32, copy=False)
 
 
 class CompiledCoder:
@@ -133,36 +199,3 @@ def require_same(role: str, before: Kind, now: Kind) -> None:
     """Raise when two parts of a source have ids of different kinds."""
     if before != now:
         raise InputError(f"the {role} ids are of kind {before} in one part of the source and {now} in another: use one type")
-
-
-class Dictionary:
-    """Gives every distinct text a code in order of first appearance. It serves one thread at a time.
-
-    >>> d = Dictionary()
-    >>> d.encode(pl.Series(["a", "b", "a"])).tolist(), d.vocabulary().ids()
-    ([0, 1, 0], ['a', 'b'])
-    """
-
-    def __init__(self) -> None:
-        core: Any = compiled()
-        self._core = core
-        self._table: Any = None if core is None else core.TextDictionary()
-        self._known: dict[str, int] = {}
-
-    def encode(self, texts: pl.Series) -> NDArray[np.uint32]:
-        """Return the code of every text of a series without missing values, [n]."""
-        if self._table is None:
-            return np.array([self._known.setdefault(t, len(self._known)) for t in texts], np.uint32)
-        codes = self._core.Codes()
-        stream = self._core.Stream(texts.to_frame("id").__arrow_c_stream__())
-        while (batch := stream.next()) is not None:
-            self._core.encode(batch, [0], [self._table], [codes], 1)
-        out: NDArray[np.uint32] = codes.finish()
-        return out
-
-    def vocabulary(self) -> Vocabulary:
-        """Return the texts, in the order of their codes."""
-        if self._table is None:
-            return Vocabulary.of_texts(list(self._known))
-        offsets, data = self._table.texts()
-        return Vocabulary.known("string", data, offsets)

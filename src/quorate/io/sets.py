@@ -191,7 +191,7 @@ def _expand(given: pl.DataFrame, options: Vocabulary, duplicates: str, narrow: M
     codes: dict[str, NDArray[np.uint32]] = {}
     ids: dict[str, Vocabulary] = {}
     for role in ("task", "worker"):
-        dictionary = Dictionary()
+        dictionary = Dictionary(role)
         codes[role] = dictionary.encode(given[role].cast(pl.String))
         texts = dictionary.vocabulary()
         ids[role] = narrowed(texts) if narrow[role] or given[role].dtype == pl.Int64 else texts

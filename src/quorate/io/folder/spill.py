@@ -19,9 +19,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from quorate.data.bounds import require_below
-from quorate.data.vocabulary import Kind, Vocabulary
+from quorate.data.vocabulary import Vocabulary
 from quorate.errors import InputError, shown, undeclared
-from quorate.io.dictionary import KINDS, MISSING, require_same
+from quorate.io.dictionary import KINDS, MISSING, Dictionary
 from quorate.io.folder.arrays import write_all
 from quorate.io.ids import narrowed, sort_order, vocabulary
 from quorate.kernels.cpu import compiled, fastest
@@ -30,78 +30,6 @@ Codes = NDArray[np.uint32]
 MAX_STREAM_VOTES = 1 << 16  # per Arrow stream, the unit in which a partition is read
 MAX_HELD_VOTES = 1 << 20  # while a partition is split
 CHUNK = 1 << 20  # bytes checked at once
-
-
-class RunningCodes:
-    """Gives every distinct id a code in order of first appearance, batch by batch; missing ids get MISSING.
-
-    >>> codes = RunningCodes("worker")
-    >>> codes.encode(pl.Series(["b", "a", "b"])).tolist(), codes.encode(pl.Series(["c", "a"])).tolist()
-    ([0, 1, 0], [2, 1])
-    >>> codes.vocabulary().ids()
-    ['b', 'a', 'c']
-    """
-
-    def __init__(self, role: str) -> None:
-        self.role = role
-        self.kind: Kind | None = None
-        self._core: Any = compiled()
-        self._table: Any = None
-        self._known: dict[object, int] = {}  # without the compiled core
-        self._fresh: list[pl.Series] = []  # the distinct ids, in chunks
-        self._size = 0
-
-    def __len__(self) -> int:
-        return self._size
-
-    def encode(self, ids: pl.Series) -> Codes:
-        """Return the code of every id of a prepared series, [n]."""
-        if ids.null_count() == len(ids):
-            return np.full(len(ids), MISSING)
-        kind = KINDS.get(ids.dtype, "string")  # categories are texts
-        if self.kind is not None:
-            require_same(self.role, self.kind, kind)
-        self.kind = kind
-        codes = self._known_codes(ids) if self._core is None else self._compiled_codes(ids)
-        self._remember(ids, codes)
-        return codes
-
-    def ids(self, begin: int = 0) -> pl.Series:
-        """Return the distinct ids with codes from `begin` on, in code order."""
-        whole = pl.concat(self._fresh) if self._fresh else pl.Series([], dtype=pl.String)
-        self._fresh = [whole]
-        return whole[begin:]
-
-    def vocabulary(self) -> Vocabulary:
-        """Return the distinct ids, in code order."""
-        return vocabulary(self.ids())
-
-    def _compiled_codes(self, ids: pl.Series) -> Codes:
-        if self._table is None:
-            self._table = self._core.TextDictionary() if self.kind == "string" else self._core.IntDictionary()
-        out = self._core.Codes()
-        stream = self._core.Stream(ids.to_frame("id").__arrow_c_stream__())
-        try:
-            while (batch := stream.next()) is not None:
-                self._core.encode(batch, [0], [self._table], [out], 1)
-        except ValueError as error:  # more ids than codes
-            raise InputError(f"too many {self.role}s: {error}") from error
-        codes: Codes = out.finish()
-        return codes
-
-    def _known_codes(self, ids: pl.Series) -> Codes:
-        known = self._known
-        return np.array([int(MISSING) if i is None else known.setdefault(i, len(known)) for i in ids], np.uint32)
-
-    def _remember(self, ids: pl.Series, codes: Codes) -> None:
-        """Keep the ids that are new: those with codes from the old size on."""
-        where = np.flatnonzero((codes >= self._size) & (codes != MISSING))
-        if not len(where):
-            return
-        fresh, first = np.unique(codes[where], return_index=True)
-        new = ids.gather(where[first])
-        self._fresh.append(new.cast(pl.String) if self.kind == "string" else new)
-        self._size = int(fresh[-1]) + 1
 
 
 class Rows(NamedTuple):
@@ -118,9 +46,9 @@ class RunningRows:
     """Workers, labels and rows seen so far. A vote is the code of its row; one without label is MISSING."""
 
     def __init__(self, declared: Vocabulary | None) -> None:
-        self.workers = RunningCodes("worker")
-        self.labels = RunningCodes("label")
-        self.rows = RunningCodes("row")  # worker code * 2^32 + label code
+        self.workers = Dictionary("worker")
+        self.labels = Dictionary("label")
+        self.rows = Dictionary("row")  # worker code * 2^32 + label code
         self.declared = declared
 
     def encode(self, worker: pl.Series, label: pl.Series, first_row: int) -> Codes:
@@ -184,7 +112,7 @@ class RunningRows:
 
 def distinct(pieces: Iterable[pl.Series], role: str) -> tuple[Codes, Vocabulary]:
     """Return the code of every id of a column in chunks, and the distinct ids."""
-    running = RunningCodes(role)
+    running = Dictionary(role)
     codes = [running.encode(piece) for piece in pieces]
     return np.concatenate([np.zeros(0, np.uint32), *codes]), running.vocabulary()
 

@@ -13,10 +13,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from quorate.data.vocabulary import Kind, Vocabulary
-from quorate.io.dictionary import Coded
+from quorate.io.dictionary import Coded, Dictionary
 from quorate.io.encode import drop_duplicates
 from quorate.io.folder.arrays import ArrayFile
-from quorate.io.folder.spill import Codes, Rows, RunningCodes, group, hash_ids, rank_of
+from quorate.io.folder.spill import Codes, Rows, group, hash_ids, rank_of
 from quorate.io.ids import narrowed
 
 VALUES: Final = {"string": np.uint8, "integer": np.int64, "boolean": np.bool_}  # type of a vocabulary's values, by kind
@@ -63,7 +63,7 @@ def by_hash(ids: Vocabulary) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
 
 def _encoded(votes: Iterable[pl.DataFrame], final_row: Codes) -> tuple[Codes, Codes, Vocabulary]:
     """Return (the task of each vote, its final row, the tasks in order of first appearance)."""
-    running, task, row = RunningCodes("task"), [np.zeros(0, np.uint32)], [np.zeros(0, np.uint32)]
+    running, task, row = Dictionary("task"), [np.zeros(0, np.uint32)], [np.zeros(0, np.uint32)]
     for frame in votes:
         task.append(running.encode(frame["task"]))
         row.append(final_row[np.minimum(frame["row"].to_numpy(), len(final_row) - 1)])
