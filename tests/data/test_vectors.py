@@ -65,13 +65,13 @@ def test_a_vector_that_was_left_is_taken_up(tmp_path):
     number = filed(files, np.arange(5.0)).number
     del others
     again = VectorFiles(tmp_path, 5)
-    found = again.again(number)
+    found = again.reopen(number)
     assert read(found).tolist() == [0, 1, 2, 3, 4]
     assert number not in {again.blank().number for _ in range(4)}
     with pytest.raises(qr.InputError, match="vector-2 has 40 bytes instead of 48: start again without resume"):
-        VectorFiles(tmp_path, 6).again(number)
+        VectorFiles(tmp_path, 6).reopen(number)
     with pytest.raises(qr.InputError, match="vector-7 has 0 bytes"):
-        VectorFiles(tmp_path, 6).again(7)
+        VectorFiles(tmp_path, 6).reopen(7)
 
 
 def test_what_was_never_written_is_said(tmp_path):
