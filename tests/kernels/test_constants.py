@@ -2,9 +2,9 @@
 
 import pytest
 
-from quorate import exact
+from quorate.data import exact
 from quorate.engines import memory
-from quorate.kernels import glad_reference, online_numbers, online_reference, reference
+from quorate.kernels import glad_reference, online_reference, reference
 from quorate.kernels.cpu import compiled
 
 core = compiled()
@@ -23,7 +23,7 @@ def test_constants_are_those_of_the_package():
         "MOST_SHARD_TASKS": memory.MOST_SHARD_TASKS,
         "PRIVATE_BYTES": memory.PRIVATE_BYTES,
         "LANES": (*memory.LANES, 0),  # none beyond the last
-        "ONE": online_numbers.ONE,
+        "ONE": online_reference.ONE,
         "TOGETHER": online_reference.TOGETHER,
     }
     assert package == core.CONSTANTS
