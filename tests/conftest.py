@@ -19,6 +19,20 @@ os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark" / "c
 SETS = ["adult2", "anesthesia", "bm", "labelme", "llmbar_natural", "rte", "snow_temp", "sp", "trec2010", "zencrowd_in"]
 
 
+# Files that take long go first: two processes that take file after file then end at about the same time.
+LONG = ("spark/test_cluster.py", "spark/", "test_docs.py", "evaluation/test_contract.py", "test_online_interrupts.py", "io/", "cli/")
+
+
+def pytest_collection_modifyitems(items):
+    here = Path(__file__).parent
+
+    def rank(item):
+        name = item.path.relative_to(here).as_posix() if item.path.is_relative_to(here) else ""
+        return next((at for at, start in enumerate(LONG) if name.startswith(start)), len(LONG))
+
+    items.sort(key=rank)
+
+
 @pytest.fixture(scope="session")
 def data_dir():
     """The folder of real votes; tests that need it skip without it."""
