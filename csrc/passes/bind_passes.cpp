@@ -11,6 +11,7 @@
 #include "drive.hpp"
 #include "glad.hpp"
 #include "hash.hpp"
+#include "honest.hpp"
 #include "majority.hpp"
 #include "units.hpp"
 #include "votes.hpp"
@@ -191,6 +192,43 @@ void py_votes_per_row(In<uint32_t, 1> row, Out<int64_t, 1> counts, int threads) 
     votes_per_row(row.data(), int64_t(row.size()), int64_t(counts.size()), counts.data(), threads);
 }
 
+Labelled labelled(const In<int64_t, 1>& task_ptr, const In<uint32_t, 1>& row, const In<int32_t, 1>& row_label,
+                  const In<int32_t, 1>& labels, int k) {
+    need(task_ptr.size() >= 1, "task_ptr");
+    const size_t tasks = task_ptr.size() - 1;
+    need(task_ptr.data()[0] >= 0 && task_ptr.data()[tasks] <= int64_t(row.size()), "row");
+    need(labels.size() == tasks, "labels");
+    return {task_ptr.data(), row.data(), int64_t(tasks), row_label.data(), int64_t(row_label.size()), labels.data(), k};
+}
+
+void py_pair_sums(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<int32_t, 1> row_label, In<int32_t, 1> labels,
+                  In<double, 3> values, int k, Out<double, 1> sums, int threads) {
+    const Labelled v = labelled(task_ptr, row, row_label, labels, k);
+    need(values.shape(1) == 2 && values.shape(2) == row_label.size(), "values");
+    need(sums.size() == values.shape(0) + 2, "sums");
+    nb::gil_scoped_release release;
+    pair_sums(v, values.data(), int(values.shape(0)), sums.data(), threads);
+}
+
+void py_honest_pass(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<int32_t, 1> row_label, In<int32_t, 1> labels,
+                    In<double, 2> lines, In<double, 2> without, In<double, 1> log_prior, In<double, 1> uniform,
+                    double shared_error, double holds, Maybe<double, 1> confidence, Maybe<bool, 1> tie,
+                    Maybe<double, 2> probabilities, Maybe<int64_t, 1> answers, Maybe<int64_t, 1> doubts, int threads) {
+    const size_t k = log_prior.size(), rows = row_label.size();
+    const Labelled v = labelled(task_ptr, row, row_label, labels, int(k));
+    need(lines.shape(0) == rows && lines.shape(1) == k, "lines");
+    need(without.shape(0) == rows && without.shape(1) == k, "without");
+    need(uniform.size() == k, "uniform");
+    const size_t tasks = size_t(v.tasks);
+    const HonestOut out{pointer(confidence, tasks, "confidence"), pointer(tie, tasks, "tie"),
+                        pointer(probabilities, tasks * k, "probabilities"), pointer(answers, rows, "answers"),
+                        pointer(doubts, rows, "doubts")};
+    need(!out.answers == !out.doubts, "doubts");
+    if (k == 0) return;
+    nb::gil_scoped_release release;
+    honest_pass(v, {lines.data(), without.data(), log_prior.data(), uniform.data(), shared_error, holds}, out, threads);
+}
+
 double py_classification(In<int64_t, 2> counts, In<int64_t, 1> class_counts, In<double, 2> table,
                          In<double, 1> log_prior, int threads) {
     need(counts.size() == table.size() && counts.shape(1) == table.shape(1), "counts");
@@ -305,6 +343,13 @@ void quorate::bind_passes(nb::module_& m) {
           "threads"_a = 1);
     m.def("check_votes", &py_check_votes, QUORATE_VOTES, "rows"_a, "threads"_a = 1);
     m.def("votes_per_row", &py_votes_per_row, "row"_a.noconvert(), "counts"_a.noconvert(), "threads"_a = 1);
+    m.def("pair_sums", &py_pair_sums, QUORATE_VOTES, "row_label"_a.noconvert(), "labels"_a.noconvert(),
+          "values"_a.noconvert(), "n_labels"_a, "sums"_a.noconvert(), "threads"_a = 1);
+    m.def("honest_pass", &py_honest_pass, QUORATE_VOTES, "row_label"_a.noconvert(), "labels"_a.noconvert(),
+          "lines"_a.noconvert(), "without"_a.noconvert(), "log_prior"_a.noconvert(), "uniform"_a.noconvert(),
+          "shared_error"_a, "holds"_a, nb::kw_only(), "confidence"_a.noconvert() = none, "tie"_a.noconvert() = none,
+          "probabilities"_a.noconvert() = none, "answers"_a.noconvert() = none, "doubts"_a.noconvert() = none,
+          "threads"_a = 1);
     m.def("classification", &py_classification, "counts"_a.noconvert(), "class_counts"_a.noconvert(),
           "table"_a.noconvert(), "log_prior"_a.noconvert(), "threads"_a = 1);
     m.def("glad_expect", &py_glad_expect, QUORATE_VOTES, "row_worker"_a.noconvert(), "row_label"_a.noconvert(),

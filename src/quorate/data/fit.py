@@ -20,7 +20,7 @@ class TraceRow:
     """One iteration: an M-step and the E-step that follows it."""
 
     iteration: int
-    phase: str  # "soft" or "hard"
+    phase: str  # "soft" or "hard"; "A" or "B" of auto
     change: float  # sum of |p_c - previous p_c|, or what the objective gained (see `stop`); NaN in the first iteration
     log_likelihood: float  # marginal
     classification: float  # C2 of the paper; NaN in a soft pass
@@ -55,6 +55,8 @@ class Fit:
     skill: NDArray[np.float64] | None = None  # [workers] the weight or accuracy that votes are scored by, where one is
     scored_by: NDArray[np.float64] | None = None  # [K] the priors of scores, where `params` tell the shares of labels instead
     temperature: float = 1.0  # posteriors are raised to 1 / temperature
+    facts: Mapping[str, object] = field(default_factory=dict)  # what was measured of the votes, and what was chosen
+    honest: Any = None  # how honest confidence was judged (`quorate.results.honest.Honest`); None where it is the posterior's
     strength: float = 0.0  # pseudo-votes of the mean worker that every worker was lent
 
     @property

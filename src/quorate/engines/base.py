@@ -18,7 +18,7 @@ from quorate.data.counts import Lines, Others, Parameters, Statistics
 from quorate.data.fit import Outcome, Pieces, TraceRow
 from quorate.data.vectors import Vector
 from quorate.data.votes import Panel, Votes
-from quorate.kernels.reference import Sums
+from quorate.kernels.reference import HonestRule, Sums
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -69,6 +69,10 @@ class Gather(Protocol):
         ...
 
 
+# Log-probabilities of the votes of some workers, with and without one of them, of their counts; [rows, K] each.
+HonestFunction = Callable[[WorkerBlock, Any], tuple[Floats, Floats]]
+
+
 class MStep(Protocol):
     """A recipe together with a block of workers."""
 
@@ -108,6 +112,21 @@ class Recipe(Protocol):
     @property
     def is_likelihood(self) -> bool:
         """Whether scores are log-probabilities, so that there is a likelihood."""
+        ...
+
+    @property
+    def anchor(self) -> float:
+        """The share of the counts that were remembered (`Session.remember`) in those that an M-step sees; mostly 0."""
+        ...
+
+    @property
+    def phase(self) -> str | None:
+        """The name of its iterations in the trace; None: "soft" and "hard"."""
+        ...
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether its few iterations are the most by design: from the second on, without warning, without checkpoints."""
         ...
 
     def next_is_hard(self, was_hard: bool, change: float) -> bool:
@@ -204,12 +223,57 @@ class Session(Steps, Protocol):
         """Take parameters that were learned elsewhere: their lines as a function of a panel, and p_c, [K]."""
         ...
 
-    def gather(self, function: Callable[[WorkerBlock, Any], T]) -> T:
-        """Return the sum of a function of every block of workers and its counts (see `Gather`)."""
+    def gather(self, function: Callable[[WorkerBlock, Any], T], *, gold: bool = True) -> T:
+        """Return the sum of what a function says of every block of workers and its counts (see `Gather`).
+
+        Without `gold` the counts are of tasks without gold.
+        """
         ...
 
-    def finish(self) -> Outcome:
-        """Return the decisions of the E-step under the current table."""
+    def pair_sums(self, function: Callable[[WorkerBlock, Any], Floats]) -> Floats:
+        """Return sums over pairs of votes on one task without gold, [quantities + 2] (see `reference.pair_sums`).
+
+        The function says the values of some workers' rows of their counts, [quantities, 2, rows].
+        """
+        ...
+
+    def honest(self, function: HonestFunction, rule: HonestRule, tie: NDArray[np.bool_]) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return the honest confidence of the current labels, and whether they are tied, [tasks] each.
+
+        Counts and labels are those of the last hard pass or recount; `tie` says where the model found a tie.
+        """
+        ...
+
+    def honest_probabilities(self, function: HonestFunction, rule: HonestRule) -> Pieces:
+        """Return the honest probabilities of all labels, [tasks, K]."""
+        ...
+
+    def honest_answers(self, function: HonestFunction, rule: HonestRule) -> Floats:
+        """Return sums by row of the probability of every vote's answer, and of its task's label being wrong, [2, rows]."""
+        ...
+
+    def finish(self, *, hard: bool = False) -> Outcome:
+        """Return what the E-step under the current table says of every task; `hard` leaves the counts of its labels."""
+        ...
+
+    def remember(self) -> None:
+        """Keep the counts of the last pass, to start from again, and as the anchor of M-steps."""
+        ...
+
+    def recall(self) -> PassSums:
+        """Take the counts that were kept as those of the last pass, and return its sums."""
+        ...
+
+    def set_aside(self) -> None:
+        """Keep the current table and priors, to be averaged with others."""
+        ...
+
+    def blend(self) -> None:
+        """Take the mean of the table and log priors that were set aside and of the current ones."""
+        ...
+
+    def gold_tasks(self, *, votes: int) -> int:
+        """Return how many gold tasks have at least so many votes."""
         ...
 
     def majority(self) -> Outcome:

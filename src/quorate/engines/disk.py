@@ -183,14 +183,18 @@ class DiskStore:
         self._labels, self._crc32 = other, crc32
         return said
 
+    def scan(self, what: str, act: Callable[[slice, Shard], T]) -> list[T]:
+        """Return what an act says of each shard, whose labels stay as they are."""
+        return [act(cut, shard) for cut, shard in self._walk(what)]
+
     def decide(self, what: str, act: Callable[..., T]) -> tuple[list[T], tuple[NDArray[Any], ...]]:
-        """Return the results of act(shard, confidence OUT, tie OUT) on each shard, and labels, confidence, tie of all tasks."""
+        """Return what an act(tasks, shard, confidence OUT, tie OUT) says of each shard, and labels, confidence, tie of all."""
         said = []
 
         def found() -> Iterator[tuple[NDArray[Any], ...]]:
-            for _, shard in self._walk(what):
+            for cut, shard in self._walk(what):
                 confidence, tie = np.empty(shard.n_tasks), np.empty(shard.n_tasks, np.bool_)
-                said.append(act(shard, confidence, tie))
+                said.append(act(cut, shard, confidence, tie))
                 yield shard.labels, confidence, tie
 
         return said, self._collected(found())

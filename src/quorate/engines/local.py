@@ -90,10 +90,14 @@ class MemoryStore:
         """Run an action on each shard and return its results; the shard keeps the labels it leaves."""
         return [act(cut, shard) for cut, shard in zip(self._cuts, self._shards, strict=True)]
 
+    def scan(self, what: str, act: Callable[[slice, Shard], T]) -> list[T]:
+        """Return what an act says of each shard."""
+        return self.relabel(what, act)
+
     def decide(self, what: str, act: Callable[..., T]) -> tuple[list[T], tuple[NDArray[Any], ...]]:
-        """Run act(shard, confidence OUT, tie OUT) on each shard; return its results, and labels, confidence, tie of all."""
+        """Return what an act(tasks, shard, confidence OUT, tie OUT) says of each shard, and labels, confidence, tie of all."""
         confidence, tie = np.empty(self.votes.n_tasks), np.empty(self.votes.n_tasks, np.bool_)
-        said = self.relabel(what, lambda cut, shard: act(shard, confidence[cut], tie[cut]))
+        said = self.relabel(what, lambda cut, shard: act(cut, shard, confidence[cut], tie[cut]))
         labels = np.concatenate([np.zeros(0, np.int32), *(shard.labels for shard in self._shards)])
         return said, (labels, confidence, tie)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from types import ModuleType
@@ -16,12 +16,12 @@ from quorate.data.counts import Lines, Others, Parameters, Statistics
 from quorate.data.fit import Outcome, Pieces
 from quorate.data.vocabulary import Vocabulary
 from quorate.data.votes import Gold, Panel, Votes, piece
-from quorate.engines.base import Checkpoint, Estimate, GladPasses, PassSums, Recipe, WorkerBlock
+from quorate.engines.base import Checkpoint, Estimate, GladPasses, HonestFunction, PassSums, Recipe, WorkerBlock
 from quorate.engines.shard import PassRules, Shard, Tally, is_hard, units_of
 from quorate.errors import OptionError, shown
 from quorate.io.answers import read_gold
 from quorate.io.sources import Source
-from quorate.kernels.reference import Sums
+from quorate.kernels.reference import ANSWER_UNIT, HonestRule, Sums
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -74,22 +74,56 @@ class WorkerState:
         self._is_current = False  # whether the tally is that of the tasks' labels, which are hard
         self._lines: Lines | None = None
         self._params: Parameters | None = None
+        self._kept: Tally | None = None  # see `remember`
+        self._aside: Parameters | None = None  # see `set_aside`
         self._bound: tuple[Recipe, Any] | None = None  # the recipe of the last M-step, and that M-step over these workers
 
     def m_step(self, recipe: Recipe, priors: Floats) -> None:
         """Make the table from the counts of the last pass."""
         if self._bound is None or self._bound[0] is not recipe:
             self._bound = recipe, recipe.on(self._block)
-        self._lines = self._bound[1](self._counted[0], recipe.shared(priors, self.gather))
+        counts = self._counted[0] if not recipe.anchor else self._anchored(recipe.anchor)
+        self._lines = self._bound[1](counts, recipe.shared(priors, lambda function: function(self._block, counts)))
         self._params = Parameters.of(priors, self._lines)
+
+    def remember(self) -> None:
+        """Keep the counts of the last pass, to start from again, and as the anchor of M-steps."""
+        counts, class_counts = self._counted
+        self._kept = counts.copy(), class_counts.copy()
+
+    def recall(self) -> PassSums:
+        """Take the counts that were kept as those of the last pass, and return its sums."""
+        assert self._kept is not None
+        self._tally, self._is_current = (self._kept[0].copy(), self._kept[1].copy()), False
+        return PassSums(self._tally[1])
+
+    def set_aside(self) -> None:
+        """Keep the current table and priors, to be averaged with others."""
+        self._aside = self._scored_by
+
+    def blend(self) -> None:
+        """Take the mean of the table and log priors that were set aside and of the current ones."""
+        one, two = self._aside, self._scored_by
+        assert one is not None
+        self._params = replace(two, table=(one.table + two.table) / 2.0, priors=np.sqrt(one.priors * two.priors))
+        self._lines, self._aside, self._kept = None, None, None
+
+    def _anchored(self, share: float) -> Any:
+        """Return the counts of an M-step that keeps a share of those remembered, [rows, K]."""
+        assert self._kept is not None
+        return share * self._kept[0] + (1.0 - share) * self._counted[0]
 
     def adopt(self, parameters: Callable[[Panel], Parameters], priors: Floats) -> None:
         """Take parameters that were learned elsewhere."""
         self._params, self._lines = parameters(self._block.panel), None
 
-    def gather(self, function: Callable[[WorkerBlock, Any], T]) -> T:
-        """Return a function of all workers and their counts."""
-        return function(self._block, self._counted[0])
+    def gather(self, function: Callable[[WorkerBlock, Any], T], *, gold: bool = True) -> T:
+        """Return what a function says of all workers and their counts; without `gold`, those on other tasks alone."""
+        return function(self._block, self._counted[0] if gold else self._open_counts())
+
+    def _open_counts(self) -> Any:
+        """Return the counts of the votes on tasks without gold, [rows, K]."""
+        return self._counted[0]
 
     def fingerprint(self) -> bytes:
         """Return a fingerprint of the counts: equal counts give equal bytes."""
@@ -151,8 +185,12 @@ class Store(Protocol):
         """Run an action on each shard (and its tasks) and return its results; the labels it leaves become the current ones."""
         ...
 
+    def scan(self, what: str, act: Callable[[slice, Shard], T]) -> list[T]:
+        """Return what an act says of each shard, whose labels stay as they are."""
+        ...
+
     def decide(self, what: str, act: Callable[..., T]) -> tuple[list[T], tuple[NDArray[Any], ...]]:
-        """Run act(shard, confidence OUT, tie OUT) on each shard; return its results, and labels, confidence, tie of all."""
+        """Return what an act(tasks, shard, confidence OUT, tie OUT) says of each shard, and labels, confidence, tie of all."""
         ...
 
     def figures(self, what: str, act: Callable[[Shard, Floats], None]) -> Pieces:
@@ -191,6 +229,7 @@ class LocalSession(WorkerState):
         self.gold_given = gold_given  # tasks of gold, with votes or without
         self._store = store
         self._passes = 0
+        self._on_gold: Tally | None = None  # votes on gold tasks
         self._decided_by: DecidedBy = "scores"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -273,24 +312,30 @@ class LocalSession(WorkerState):
         sums = total(self._store.relabel(f"pass {self._passes} ({'hard' if hard else 'soft'})", act))
         return self._pass_sums(tally, sums, hard=hard)
 
-    def finish(self) -> Outcome:
-        """Return the decisions of the E-step under the current table."""
-        params, tally = self._scored_by, self._rules.empty(hard=False)
-        sums, decided = self._store.decide("last pass", lambda shard, *out: shard.finish(params, tally, *out))
+    def finish(self, *, hard: bool = False) -> Outcome:
+        """Return what the E-step under the current table says of every task; `hard` leaves the counts of its labels."""
+        params, tally = self._scored_by, self._rules.empty(hard=hard)
+        sums, decided = self._store.decide("last pass", lambda _, shard, *out: shard.finish(params, tally, *out))
         self._is_current, self._decided_by = False, "scores"
+        if hard:
+            self._tally = tally
         return self._outcome(decided, tally, total(sums).log_likelihood)
+
+    def gold_tasks(self, *, votes: int) -> int:
+        """Return how many gold tasks have at least so many votes."""
+        return sum(self._store.scan("gold", lambda _, shard: shard.gold_tasks(votes)))
 
     def majority(self) -> Outcome:
         """Return the decisions of majority vote; a vote is right when it agrees."""
         tally, weights = self._rules.empty(hard=True), self._tie_weights()
-        _, decided = self._store.decide("majority vote", lambda shard, *out: shard.majority(tally, weights, *out))
+        _, decided = self._store.decide("majority vote", lambda _, shard, *out: shard.majority(tally, weights, *out))
         self._tally, self._is_current, self._decided_by = tally, False, "votes"
         return self._outcome(decided, tally, float("nan"))
 
     def weighted_majority(self) -> Outcome:
         """Return the decisions of votes weighted by the current table; a vote is right when it agrees."""
         params, tally = self._scored_by, self._rules.empty(hard=True)
-        _, decided = self._store.decide("last pass", lambda shard, *out: shard.weighted_majority(params, tally, *out))
+        _, decided = self._store.decide("last pass", lambda _, shard, *out: shard.weighted_majority(params, tally, *out))
         self._tally, self._is_current, self._decided_by = tally, False, "weights"
         return self._outcome(decided, tally, float("nan"))
 
@@ -319,6 +364,45 @@ class LocalSession(WorkerState):
     def count(self, statistics: Statistics) -> None:
         """Use the statistics of GLAD's last E-step as those of the last pass."""
         self._tally, self._is_current = (statistics.counts, statistics.class_counts), False
+
+    def pair_sums(self, function: Callable[[WorkerBlock, Any], Floats]) -> Floats:
+        """Return sums over pairs of votes on one task (see `reference.pair_sums`), of what a function says of rows and counts."""
+        values = function(self._block, self._open_counts())
+        sums: Floats = np.sum(
+            self._store.scan("pairs of votes", lambda _, shard: shard.pair_sums(values)), axis=0, dtype=np.float64
+        )
+        return sums
+
+    def honest(self, function: HonestFunction, rule: HonestRule, tie: NDArray[np.bool_]) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return the honest confidence of the current labels, and whether they are tied, [tasks] each."""
+        lines = function(self._block, self._counted[0])
+
+        def act(cut: slice, shard: Shard, confidence: Floats, tied: NDArray[np.bool_]) -> None:
+            tied[:] = piece(tie, cut)
+            shard.honest(lines, rule, confidence, tied)
+
+        _, (_, confidence, tied) = self._store.decide("confidence", act)
+        return confidence, tied
+
+    def honest_probabilities(self, function: HonestFunction, rule: HonestRule) -> Pieces:
+        """Return the honest probabilities of all labels, [tasks, K]."""
+        lines = function(self._block, self._counted[0])
+        return self._store.figures("probabilities", lambda shard, out: shard.honest_probabilities(lines, rule, out))
+
+    def honest_answers(self, function: HonestFunction, rule: HonestRule) -> Floats:
+        """Return sums by row of the probability of every vote's answer, and of its task's label being wrong, [2, rows]."""
+        lines, sums = function(self._block, self._counted[0]), np.zeros((2, self.votes.n_rows), np.int64)
+        self._store.scan("answers", lambda _, shard: shard.honest_answers(lines, rule, *sums))
+        return np.multiply(sums, ANSWER_UNIT, dtype=np.float64)
+
+    def _open_counts(self) -> Any:
+        counts = self._counted[0]
+        if self._store.gold is None:
+            return counts
+        if self._on_gold is None:
+            tally = self._on_gold = self._rules.empty(hard=True)
+            self._store.scan("gold", lambda _, shard: shard.count_gold(tally))
+        return counts - self._on_gold[0]
 
     def _tie_weights(self) -> Floats | None:
         """Return each label's share of all votes, [K], if ties are broken by it before any model."""

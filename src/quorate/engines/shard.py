@@ -20,13 +20,14 @@ from quorate.data.vocabulary import Vocabulary
 from quorate.data.votes import Votes
 from quorate.engines.base import WorkerBlock
 from quorate.kernels import reference
-from quorate.kernels.reference import Sums
+from quorate.kernels.reference import HonestRule, Sums
 
 RECOUNT = 1 << 20  # votes recounted at once, to bound the memory
 MAX_FINE_VOTES = 1 << 17  # with at most so many votes soft shares are counted finely, in two sums: they take little memory
 NO_GOLD = -1  # the code of a task without gold
 # Counts and class counts. Hard: int64, [rows, K] and [K]. Soft: float64, [rows, K], or [2, rows, K] where fine, and [2, K].
 Tally = tuple[Any, Any]
+HonestLines = tuple[NDArray[np.float64], NDArray[np.float64]]  # [rows, K] each: with and without one vote, see `honest_pass`
 
 
 class Units(NamedTuple):
@@ -195,9 +196,9 @@ class Shard:
         return sums._replace(log_likelihood=sums.log_likelihood + self._gold_likelihood(params))
 
     def finish(self, params: Parameters, tally: Tally, confidence: NDArray[np.float64], tie: NDArray[np.bool_]) -> Sums:
-        """Return the sums of the last E-step, counted softly; confidence and tie are OUT."""
+        """Return the sums of the last E-step, counted as the tally is; confidence and tie are OUT."""
         parts = self._without_gold(confidence), self._without_gold(tie)
-        sums = self._pass(params, hard=False, confidence=parts[0], tie=parts[1], **self._counting(tally))
+        sums = self._pass(params, hard=is_hard(tally), confidence=parts[0], tie=parts[1], **self._counting(tally))
         self._merge_gold(parts[0], confidence, 1.0)
         self._merge_gold(parts[1], tie, False)
         self._count_gold(tally)
@@ -258,6 +259,45 @@ class Shard:
         part = self._without_gold(out)
         self._majority(soft=True, tie_weights=tie_weights, posterior=part)
         self._merge_gold(part, out, self._certain())
+
+    def gold_tasks(self, votes: int) -> int:
+        """Return how many gold tasks have at least so many votes."""
+        return 0 if self._gold is None else int((np.diff(self._given_ptr) >= votes).sum())
+
+    def count_gold(self, tally: Tally) -> None:
+        """Count the votes on gold tasks under the labels that were given."""
+        self._count_gold(tally)
+
+    def pair_sums(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return sums over pairs of votes on one task without gold (see `reference.pair_sums`), [quantities + 2]."""
+        rules = self.rules
+        found: NDArray[np.float64] = rules.kernels.pair_sums(
+            self._ptr, self._row, rules.row_label, self._labels, values, len(rules.label_hash), threads=rules.threads
+        )
+        return found
+
+    def honest(self, lines: HonestLines, rule: HonestRule, confidence: NDArray[np.float64], tie: NDArray[np.bool_]) -> None:
+        """Write the honest confidence of the current labels to OUT [tasks]; `tie` is IN/OUT. Gold is certain."""
+        parts = self._without_gold(confidence), self._without_gold(tie)
+        if self._gold is not None:
+            parts[1][:] = tie[self._is_open]
+        self._honest(lines, rule, confidence=parts[0], tie=parts[1])
+        self._merge_gold(parts[0], confidence, 1.0)
+        self._merge_gold(parts[1], tie, False)
+
+    def honest_probabilities(self, lines: HonestLines, rule: HonestRule, out: NDArray[np.float64]) -> None:
+        """Write the honest probabilities of all labels to OUT [tasks, K]; gold is certain."""
+        part = self._without_gold(out)
+        self._honest(lines, rule, probabilities=part)
+        self._merge_gold(part, out, self._certain())
+
+    def honest_answers(self, lines: HonestLines, rule: HonestRule, answers: Any, doubts: Any) -> None:
+        """Add the probability of every vote's answer, and of its task's label being wrong, by row, OUT [rows] each."""
+        self._honest(lines, rule, answers=answers, doubts=doubts)
+
+    def _honest(self, lines: HonestLines, rule: HonestRule, **out: Any) -> None:
+        rules = self.rules
+        rules.kernels.honest_pass(self._ptr, self._row, rules.row_label, self._labels, *lines, rule, threads=rules.threads, **out)
 
     def _pass(self, params: Parameters, **how: Any) -> Sums:
         rules = self.rules

@@ -121,6 +121,27 @@ def classification(counts: Any, class_counts: Any, table: Floats, log_prior: Flo
     return found
 
 
+def pair_sums(
+    task_ptr: NDArray[np.int64],
+    row: NDArray[np.uint32],
+    row_label: NDArray[np.int32],
+    labels: NDArray[np.int32],
+    values: Floats,
+    n_labels: int,
+    threads: int = 1,
+) -> Floats:
+    """Return what `reference.pair_sums` does."""
+    sums = np.empty(len(values) + 2)
+    required().pair_sums(task_ptr, row, row_label, labels, values, n_labels, sums, threads)
+    return sums
+
+
+def honest_pass(*votes_and_lines: Any, threads: int = 1, **out: Any) -> None:
+    """Do what `reference.honest_pass` does."""
+    *votes, rule = votes_and_lines
+    required().honest_pass(*votes, *rule, threads=threads, **out)
+
+
 def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8], threads: int = 1) -> NDArray[np.uint64]:
     """Return what `reference.hash_texts` does."""
     hashes = np.empty(len(offsets) - 1, np.uint64)

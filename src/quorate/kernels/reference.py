@@ -22,6 +22,8 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.float64] | NDArray[np.int64]
 TIE = 1e-9  # scores this close (relative to the best, absolute below 1) are tied
 SAME = 1e-11  # scores this close are one score: they differ by what the rounding of a table can do
+VOTE_SHARE = 0.2  # of honest probabilities that comes from the shares of the votes
+ANSWER_UNIT = 2.0**-36  # of sums of probabilities by row: whole units add up to the same in any order
 CLASS_UNIT = COARSE * 2.0**-16  # of coarse class counts; what it leaves is added apart
 
 
@@ -318,6 +320,99 @@ def classification(
     return float(by_vote + (class_counts * np.where(class_counts > 0, log_prior, 0.0)).sum())
 
 
+def pair_sums(
+    task_ptr: NDArray[np.int64],  # IN [tasks + 1]
+    row: NDArray[np.uint32],  # IN [all votes]
+    row_label: NDArray[np.int32],  # IN [rows]
+    labels: NDArray[np.int32],  # IN [tasks] the current labels
+    values: Floats,  # IN [quantities, 2, rows] of a vote: where it differs from its task's label, and where it equals it
+    n_labels: int,
+    threads: int = 1,  # for faster twins
+) -> Floats:
+    """Return sums over tasks and ordered pairs of different votes, [quantities + 2].
+
+    First, for every quantity, of the products of its two values; then the pairs that give the same label; then all pairs.
+    """
+    some = row[task_ptr[0] : task_ptr[-1]]
+    tasks = len(task_ptr) - 1
+    task = np.repeat(np.arange(tasks), np.diff(task_ptr))
+    given = row_label[some]
+    equal = given == labels[task]
+    out = np.zeros(len(values) + 2)
+    for at, (other, own) in enumerate(values):
+        x = np.where(equal, own[some], other[some])
+        out[at] = (np.bincount(task, x, minlength=tasks) ** 2 - np.bincount(task, x * x, minlength=tasks)).sum()
+    size = np.diff(task_ptr)
+    shown = np.bincount(task * n_labels + given, minlength=tasks * n_labels)
+    out[-2:] = (shown * (shown - 1)).sum(), (size * (size - 1)).sum()
+    return out
+
+
+class HonestRule(NamedTuple):
+    """What honest probabilities depend on beside the lines of the votes; see `quorate.results.honest`."""
+
+    log_prior: Floats  # [K] where scores start; minus infinity for labels that do not exist
+    uniform: Floats  # [K] equal shares of the labels that exist, 0 for others
+    shared_error: float  # rho
+    holds: float  # how far votes agree with each other as the labels say they should, 0 to 1
+
+
+def honest_pass(
+    task_ptr: NDArray[np.int64],  # IN [tasks + 1]
+    row: NDArray[np.uint32],  # IN [all votes]
+    row_label: NDArray[np.int32],  # IN [rows]
+    labels: NDArray[np.int32],  # IN [tasks] the labels that were decided
+    lines: Floats,  # IN [rows, K] log-probability of a vote by true label
+    without: Floats,  # IN [rows, K] the same with one vote less on tasks of this label: for the label that its task has
+    rule: HonestRule,
+    *,
+    threads: int = 1,  # for faster twins
+    confidence: Floats | None = None,  # OUT [tasks] the probability of the label
+    tie: NDArray[np.bool_] | None = None,  # IN/OUT [tasks] set where the two best are as likely before the last step
+    probabilities: Floats | None = None,  # OUT [tasks, K]
+    answers: NDArray[np.int64] | None = None,  # OUT [rows] added to: probability of the votes' own label, see ANSWER_UNIT
+    doubts: NDArray[np.int64] | None = None,  # OUT [rows] added to: probability that the label of the vote's task is wrong
+) -> None:
+    """Write the honest probabilities of the labels of every task.
+
+    Each task is scored without its own part in the counts, no vote speaks against what it says, shared error and chance
+    agreement flatten the scores, and a fifth comes from the shares of the votes. In the last step the label that was
+    decided gets the largest probability.
+    """
+    k, tasks = lines.shape[1], len(task_ptr) - 1
+    some, size = row[task_ptr[0] : task_ptr[-1]], np.diff(task_ptr)
+    task = np.repeat(np.arange(tasks), size)
+    given, label = row_label[some], labels[task]
+    each = np.arange(len(some))
+    said = lines[some]
+    said[each, label] = without[some, label]
+    said[each, given] = said.max(axis=1, initial=-np.inf)
+    scores = np.stack([np.bincount(task, said[:, c], minlength=tasks) for c in range(k)], axis=1) + rule.log_prior
+    cold = min(1.0, 2.0 * rule.holds) / (2.0 * (1.0 + (size - 1) * rule.shared_error))
+    weight = np.zeros((tasks, k))
+    exists = rule.uniform > 0
+    known = scores[:, exists]
+    weight[:, exists] = np.exp((known - known.max(axis=1, initial=-np.inf, keepdims=True)) * cold[:, None])
+    weight /= weight.sum(axis=1, keepdims=True)
+    shown = np.bincount(task * k + given, minlength=tasks * k).reshape(tasks, k)
+    before = (1.0 - VOTE_SHARE) * weight + VOTE_SHARE * (shown + rule.uniform) / (size + 1)[:, None]
+    picked = np.arange(tasks), labels
+    best = before.max(axis=1, initial=0.0)
+    total = before.sum(axis=1) - before[picked] + best
+    if confidence is not None:
+        confidence[:] = best / total
+    if tie is not None:
+        tie |= (before >= best[:, None] - TIE).sum(axis=1) > 1
+    if probabilities is not None:
+        probabilities[:] = before
+        probabilities[picked] = best
+        probabilities /= total[:, None]
+    if answers is not None and doubts is not None:
+        rows = len(row_label)
+        answers += _units_by_row(some, before[task, given], rows)
+        doubts += _units_by_row(some, (1.0 - before[picked])[task], rows)
+
+
 def select(
     task_ptr: NDArray[np.int64], row: NDArray[np.uint32], tasks: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
@@ -361,6 +456,11 @@ def mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
+
+
+def _units_by_row(row: NDArray[np.uint32], shares: Floats, rows: int) -> NDArray[np.int64]:
+    """Return the sum of the votes' shares by row, in units of ANSWER_UNIT, [rows]."""
+    return np.bincount(row, np.rint(shares / ANSWER_UNIT), minlength=rows).astype(np.int64)
 
 
 def _sum_votes(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], table: Floats, start: Floats) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from importlib import import_module
 from typing import Any, ClassVar, Final, get_args
@@ -26,12 +26,14 @@ from quorate.io.encode import over_labels
 from quorate.io.ids import matched
 from quorate.io.sources import Source
 from quorate.models.em import FitOptions, Progress, WarmStart
+from quorate.results.honest import UNKNOWN, Dependence, honest_fit, measure
 from quorate.results.knowledge import Learned, loosened, transfer
 from quorate.results.known import HasLearned, Priors, as_knowledge, as_learned, class_prior, pseudo_votes
 from quorate.results.result import Result
 
 COMMON: Rules = {"seed": Number(whole=True), "ties": Choice(get_args(Ties))}
 HOMES: Final[dict[str, str]] = {
+    "auto": "auto:AutoModel",
     "mv": "majority:MajorityVote",
     "ds": "dawid_skene:DawidSkene",
     "fds": "dawid_skene:FastDawidSkene",
@@ -49,7 +51,19 @@ class Knowns:
     options: FitOptions
     votes: Votes
     classes: ClassPrior | None = None
+    dependence: Dependence = UNKNOWN  # whether workers err together
+    exists: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))  # [K] labels that there are
     in_history: NDArray[np.int64] | None = None  # codes of the labels that the history knows, of whomever
+
+    def named(self, session: Session) -> NDArray[np.bool_]:
+        """Return which labels there are, [K]: those of votes, gold, history or priors; majority vote was counted last."""
+        out = self.votes.given_labels()
+        out |= session.gather(lambda _, counts: counts.sum(axis=0)) > 0  # of gold, too
+        if self.classes is not None:
+            out |= self.classes.priors > 0
+        if self.in_history is not None:
+            out[self.in_history] = True
+        return out
 
     def possible(self, session: Session) -> NDArray[np.bool_]:
         """Return which labels exist, [K]: those given in votes or a history, or named by gold or priors."""
@@ -77,6 +91,8 @@ class Model:
     takes: ClassVar[frozenset[str]] = frozenset({"history", "priors", "warm_start"})  # of what callers may know, beside gold
     starts_hard: ClassVar[bool] = False  # whether the first M-step is fed with hard labels, and the first E-step is hard
     is_likelihood: ClassVar[bool] = True  # whether scores are log-probabilities
+
+    is_careful: ClassVar[bool] = False  # whether it asks how far workers err together
 
     room: ClassVar[Room] = NOTHING  # that it takes in memory beside what all models take
 
@@ -111,6 +127,7 @@ class Model:
         priors: Priors | None = None,
         priors_weight: float | None = None,
         warm_start: HasLearned | Learned | str | os.PathLike[str] | None = None,
+        confidence: str = "posterior",
     ) -> Result:
         """Return the labels, the workers and the rest, decoded.
 
@@ -158,9 +175,14 @@ class Model:
             FitOptions(progress, trace == "full", codes, warm),
             read,
             classes,
-            None if past is None else matched(past.labels, read.labels)[np.unique(past.row_label)],
+            in_history=None if past is None else matched(past.labels, read.labels)[np.unique(past.row_label)],
         )
+        if self.is_careful or confidence == "honest":
+            dependence = measure(session)
+            known = replace(known, dependence=dependence, exists=known.named(session))
         fit = self._fit(session, known)
+        if confidence == "honest":
+            fit = honest_fit(fit, session, known.dependence, known.exists)
         marked = session.gold()
         if marked is not None:
             fit = replace(fit, task_columns={**fit.task_columns, "gold": marked})

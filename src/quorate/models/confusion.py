@@ -67,6 +67,21 @@ class EMRecipe:
         """Whether scores are log-probabilities."""
         return self.model.is_likelihood
 
+    @property
+    def anchor(self) -> float:
+        """The share of the counts that were remembered in those that an M-step sees."""
+        return 0.0
+
+    @property
+    def phase(self) -> str | None:
+        """The name of its iterations in the trace."""
+        return None
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether its few iterations are the most by design."""
+        return False
+
     def next_is_hard(self, was_hard: bool, change: float) -> bool:
         """Return whether the next E-step is hard."""
         return self.model.next_is_hard(was_hard, change)
@@ -80,7 +95,7 @@ class EMRecipe:
         priors, penalty = given.estimate(class_counts)
         return ClassEstimate(priors, penalty, shares if given.weight is None else priors)
 
-    def shared(self, priors: Floats, gather: Gather) -> None:
+    def shared(self, priors: Floats, gather: Gather) -> Any:
         """Return nothing: a worker's lines follow from its own counts."""
 
 

@@ -77,7 +77,7 @@ def iterate(steps: Steps, recipe: Recipe, first: Callable[[], PassSums], options
     `first` makes the state that feeds the first M-step. A fit that continues another continues its iteration count. If the
     session stores checkpoints, it stores one per iteration, and an interrupted fit continues after the last of them.
     """
-    point, warm = steps.restore(), options.warm
+    point, warm = None if recipe.is_bounded else steps.restore(), options.warm
     if point is None:
         sums = first()
         # A fit that continues one that ended continues one that has settled.
@@ -105,19 +105,23 @@ def iterate(steps: Steps, recipe: Recipe, first: Callable[[], PassSums], options
         else:
             change = sum_of(np.abs(classes.shares - previous))
         previous = classes.shares
-        row = _trace_row(already + len(trace) + 1, hard, change, objective, sums, time.perf_counter() - began)
+        phase = recipe.phase or ("hard" if hard else "soft")
+        row = _trace_row(already + len(trace) + 1, hard, phase, change, objective, sums, time.perf_counter() - began)
         trace.append(row if recipe.is_likelihood else _without_likelihood(row))
         log.debug("%s", trace[-1])
         if options.progress is not None:
             options.progress(trace[-1])
         converged = sums.changed == 0 if recipe.stop == "labels" else change < recipe.tol
+        converged &= len(trace) > 1 or not recipe.is_bounded  # such a fit starts from shares: one pass settles nothing
         hard = recipe.next_is_hard(hard, change)
+        if recipe.is_bounded:
+            continue
         if not recipe.is_likelihood:  # nothing rises from pass to pass, so labels may come back
             cycle.see(steps.fingerprint())
         if not converged and not cycle.closed and len(trace) < recipe.max_iter:
             steps.checkpoint(Checkpoint(sums.class_counts, previous, tuple(trace), hard, cycle.seen))
     assert classes is not None  # max_iter is at least 1
-    if not converged:
+    if not converged and not recipe.is_bounded:
         why = "its labels repeat in a cycle" if cycle.closed else "raise max_iter or tol"
         warnings.warn(
             f"{recipe.name} did not converge in {len(trace)} iterations "
@@ -146,10 +150,12 @@ def _without_likelihood(row: TraceRow) -> TraceRow:
     return replace(row, log_likelihood=nothing, classification=nothing, objective=nothing)
 
 
-def _trace_row(iteration: int, hard: bool, change: float, objective: float, sums: PassSums, seconds: float) -> TraceRow:
+def _trace_row(
+    iteration: int, hard: bool, phase: str, change: float, objective: float, sums: PassSums, seconds: float
+) -> TraceRow:
     return TraceRow(
         iteration=iteration,
-        phase="hard" if hard else "soft",
+        phase=phase,
         change=change,
         log_likelihood=sums.log_likelihood,
         classification=sums.classification if hard else float("nan"),

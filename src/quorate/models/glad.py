@@ -113,6 +113,9 @@ class GladSteps:
     starts_hard = False
     is_likelihood = True
     stop = "objective"
+    anchor = 0.0
+    phase = None
+    is_bounded = False
 
     def __init__(
         self,

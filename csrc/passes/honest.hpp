@@ -1,0 +1,48 @@
+// Honest probabilities, and sums over pairs of votes on one task: how far workers err together.
+#pragma once
+
+#include <cstdint>
+
+namespace quorate {
+
+constexpr double kVoteShare = 0.2;        // of honest probabilities that comes from the shares of the votes
+constexpr double kAnswerUnit = 0x1p-36;   // of sums of probabilities by row
+
+// IN: votes with the label that every task has.
+struct Labelled {
+    const int64_t* task_ptr = nullptr;   // [tasks + 1] absolute positions in row
+    const uint32_t* row = nullptr;       // [votes]
+    int64_t tasks = 0;
+    const int32_t* row_label = nullptr;  // [rows]
+    int64_t rows = 0;
+    const int32_t* labels = nullptr;     // [tasks]
+    int k = 0;
+};
+
+// Sums over tasks and ordered pairs of different votes. values IN [quantities, 2, rows]: of a vote that differs from its
+// task's label, and of one that equals it. out OUT [quantities + 2]: of the products of two values, for every quantity;
+// pairs that give the same label; all pairs.
+void pair_sums(const Labelled& v, const double* values, int quantities, double* out, int threads);
+
+// IN: what honest probabilities depend on.
+struct Honest {
+    const double* lines = nullptr;      // [rows, k] log-probability of a vote by true label
+    const double* without = nullptr;    // [rows, k] the same with one vote less: for the label that the vote's task has
+    const double* log_prior = nullptr;  // [k] minus infinity for labels that do not exist
+    const double* uniform = nullptr;    // [k] equal shares of the labels that exist, 0 for others
+    double shared_error = 0.0;
+    double holds = 1.0;
+};
+
+// Where the pass writes; any may be null.
+struct HonestOut {
+    double* confidence = nullptr;     // [tasks]
+    bool* tie = nullptr;              // [tasks] set where the two best are as likely before the last step
+    double* probabilities = nullptr;  // [tasks, k]
+    int64_t* answers = nullptr;       // [rows] added to: probability of the votes' own label, in units
+    int64_t* doubts = nullptr;        // [rows] added to: probability that the label of the vote's task is wrong
+};
+
+void honest_pass(const Labelled& v, const Honest& h, const HonestOut& out, int threads);
+
+}  // namespace quorate

@@ -1,0 +1,211 @@
+"""Honest confidence: how likely labels are right, whichever model chose them.
+
+A posterior of expectation-maximisation is no confidence: each task has a part in the counts that judge it, and workers who
+err together look like workers who are right. The rule here scores each task without its own part, lends every worker five
+votes of the mean worker, lets no vote speak against what it says, and divides the scores by a temperature that follows from
+the errors that workers share. A fifth comes from the shares of the votes. Where votes agree with each other no more than
+chance, nothing is left but that. Everything is a sum over votes or tasks: docs/confidence.md has the measurements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quorate.data.counts import given_votes, lay_out
+from quorate.data.fit import Fit, Pieces
+from quorate.engines.base import Session, WorkerBlock
+from quorate.kernels.reference import HonestRule
+
+Floats = NDArray[np.float64]
+LENT: Final = 5.0  # votes of the mean worker that every worker is lent
+PRIOR_WEIGHT: Final = 0.8  # of the logarithm of class priors in scores
+FEW_WORKERS: Final = 3  # with two votes or more, below which the spread of skill is not measured
+USUAL_SPREAD: Final = 1 / 11  # taken then
+LEAST_SPREAD, LARGEST_SPREAD = 1 / 201, 1 / 2
+TINY: Final = 1e-9
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """Whether workers err together or differ in skill, measured against majority vote."""
+
+    shared_error: float  # rho: correlation of errors within a task beyond what the workers' own rates explain
+    votes_per_task: float  # on the task of a vote, in the mean over votes
+    skill_spread: float  # intraclass correlation of right votes within workers
+    agreement: float = 1.0  # share of the votes that equal the winner of their task
+
+    @property
+    def inflation(self) -> float:
+        """By how much shared error makes the votes of a task count less: phi."""
+        return 1.0 + (self.votes_per_task - 1.0) * self.shared_error
+
+    @property
+    def effective_votes(self) -> float:
+        """How many independent votes those on a task amount to."""
+        return self.votes_per_task / self.inflation
+
+    @property
+    def trust_in_skill(self) -> float:
+        """How far agreement with the majority tells skill, from 0 to 1."""
+        return 1.0 / (1.0 + self.shared_error / self.skill_spread)
+
+
+UNKNOWN: Final = Dependence(0.0, 1.0, USUAL_SPREAD)  # where there are no votes to measure it from
+
+
+@dataclass(frozen=True, eq=False)
+class Honest:
+    """Honest probabilities of the labels of a fit: the rule, and the mean worker that it lends."""
+
+    rule: HonestRule
+    population: Floats  # [K given, K true] probabilities
+    dependence: Dependence
+
+    def lines(self, block: WorkerBlock, counts: Any) -> tuple[Floats, Floats]:
+        """Return log-probabilities of votes by true label, with and without one of them, [rows, K] each."""
+        panel = block.panel
+        past = lay_out(panel, None, block.history)
+        met = panel.by_worker(counts.astype(np.float64))
+        if past is not None:
+            counts, met = counts + past.cells, met + past.totals
+        exists = self.rule.uniform > 0
+        lent = LENT * self.population[panel.row_label]
+        length = np.diff(panel.worker_ptr)
+        lines, without = (np.full((panel.n_rows, panel.n_labels), -np.inf) for _ in range(2))
+        for out, less in ((lines, 0.0), (without, 1.0)):
+            votes = np.maximum(counts - less, 0.0)[:, exists] + lent[:, exists]
+            total = np.log(np.maximum(met - less, 0.0) + LENT)[:, exists]
+            out[:, exists] = np.log(votes) - np.repeat(total, length, axis=0)
+        return lines, without
+
+    def probabilities(self, session: Session) -> Pieces:
+        """Return the honest probabilities of all labels, [tasks, K]."""
+        return session.honest_probabilities(self.lines, self.rule)
+
+
+def measure(session: Session) -> Dependence:
+    """Return whether workers err together, from majority vote and one pass over pairs of votes; gold tasks stand outside."""
+    session.start(hard=True)
+    hits, votes = session.gather(_hits, gold=False)
+    if not votes:
+        return UNKNOWN
+    mean = hits / votes
+    together, apart, _, pairs = session.pair_sums(partial(_errors, mean))
+    rho = max(0.0, together / max(apart, TINY))
+    moments = session.gather(partial(_spread_of_hits, mean), gold=False)
+    return Dependence(float(rho), float(1.0 + pairs / votes), spread(moments), float(mean))
+
+
+def honest_fit(fit: Fit, session: Session, dependence: Dependence, exists: NDArray[np.bool_]) -> Fit:
+    """Return a fit whose confidence is honest; `exists` says which labels there are, [K]."""
+    sums = session.recount(fit.outcome.labels)
+    found = _judge(session, dependence, exists, np.asarray(sums.class_counts, np.float64))
+    confidence, tie = session.honest(found.lines, found.rule, fit.outcome.tie)
+    return replace(fit, outcome=replace(fit.outcome, confidence=confidence, tie=tie), honest=found)
+
+
+def _judge(session: Session, dependence: Dependence, exists: NDArray[np.bool_], tasks: Floats) -> Honest:
+    """Return the rule for the labels that were counted last; `tasks` says how many tasks have each, [K]."""
+    k, n_labels = len(exists), max(int(exists.sum()), 1)
+    votes = session.gather(_given, gold=False)
+    every = float(votes.sum())
+    holds = 1.0
+    if every:
+        chance = min(float(((votes.sum(axis=1) / every) ** 2).sum()), 0.999)
+        agree = float(np.trace(votes)) / every
+        together, alike, pairs = session.pair_sums(partial(_skills, agree, chance))
+        observed = (alike - chance * pairs) / (1.0 - chance)
+        holds = float(np.clip((observed + 0.15) / (together + 1.0), 0.0, 1.0))
+    pooled = session.gather(_given).T  # [K true, K given]
+    accuracy = (np.trace(pooled) + 1.0 / n_labels) / (pooled.sum() + 1.0)
+    mean_worker = np.zeros((k, k))
+    inner = np.ix_(exists, exists)
+    mean_worker[inner] = population(pooled[inner], np.clip(accuracy, 1.0 / n_labels + 0.02, 0.995), floor=1e-3)
+    with np.errstate(divide="ignore"):
+        log_prior = np.where(exists, PRIOR_WEIGHT * np.log((tasks + 1.0) / (tasks.sum() + n_labels)), -np.inf)
+    rule = HonestRule(log_prior, exists / n_labels, dependence.shared_error, holds)
+    return Honest(rule, np.ascontiguousarray(mean_worker.T), dependence)
+
+
+def population(pooled: Floats, accuracy: float, floor: float = 1e-6) -> Floats:
+    """Return the confusion of the mean worker, [K true, K given], 80% symmetrised: errors go where errors go.
+
+    `pooled` has the votes of all workers by true and given label, [K true, K given].
+    """
+    k = len(pooled)
+    own = np.arange(k)
+    errors = pooled.astype(np.float64)
+    errors[own, own] = 0.0
+    off = np.tile(errors.sum(axis=0) + TINY, (k, 1))
+    off[own, own] = 0.0
+    off += floor * (off.sum() + 1.0) / max(k, 1)
+    off[own, own] = 0.0
+    total = off.sum(axis=1, keepdims=True)
+    off /= np.where(total > 0, total, 1.0)
+    symmetric = (1.0 - accuracy) * off
+    symmetric[own, own] = accuracy
+    mixed = pooled + symmetric
+    mixed = np.clip(0.2 * mixed / mixed.sum(axis=1, keepdims=True) + 0.8 * symmetric, 1e-4, None)
+    out: Floats = mixed / mixed.sum(axis=1, keepdims=True)
+    return out
+
+
+def spread_moments(right: Floats, votes: Floats, mean: Floats) -> Floats:
+    """Return what `spread` needs of some workers, [3]: from right votes, votes and expected accuracy, [workers] each."""
+    several = votes >= 2
+    right, votes, mean = right[several], votes[several], mean[several]
+    variance = np.maximum(mean * (1.0 - mean), TINY)
+    between = (votes * (right / votes - mean) ** 2 - variance).sum()
+    return np.array([several.sum(), between, (variance * (votes - 1.0)).sum()])
+
+
+def spread(moments: Floats) -> float:
+    """Return how much workers differ in skill: the intraclass correlation of right votes within workers, by moments."""
+    workers, between, within = moments
+    if workers < FEW_WORKERS:
+        return USUAL_SPREAD
+    return float(np.clip(between / max(within, TINY), LEAST_SPREAD, LARGEST_SPREAD))
+
+
+def right_votes(block: WorkerBlock, counts: Any) -> tuple[Floats, Floats]:
+    """Return the right votes and all votes of each worker, [workers] each."""
+    panel = block.panel
+    right = counts[np.arange(panel.n_rows), panel.row_label]
+    by_worker = panel.by_worker(np.stack([right, counts.sum(axis=1)], axis=1).astype(np.float64))
+    return by_worker[:, 0], by_worker[:, 1]
+
+
+def _hits(block: WorkerBlock, counts: Any) -> Floats:
+    right, votes = right_votes(block, counts)
+    return np.array([right.sum(), votes.sum()])
+
+
+def _given(block: WorkerBlock, counts: Any) -> Floats:
+    return given_votes(block.panel, counts)
+
+
+def _spread_of_hits(mean: float, block: WorkerBlock, counts: Any) -> Floats:
+    right, votes = right_votes(block, counts)
+    return spread_moments(right, votes, np.full(len(votes), mean))
+
+
+def _errors(mean: float, block: WorkerBlock, counts: Any) -> Floats:
+    """Return what a vote errs beyond its worker's own rate, and the standard deviation of that, [2, 2, rows]."""
+    right, votes = right_votes(block, counts)
+    rate = np.clip((right + LENT * mean) / (votes + LENT), 0.02, 0.98)
+    rate = np.repeat(rate, np.diff(block.panel.worker_ptr))
+    deviation = np.sqrt(rate * (1.0 - rate))
+    return np.array([[-rate, 1.0 - rate], [deviation, deviation]])
+
+
+def _skills(agree: float, chance: float, block: WorkerBlock, counts: Any) -> Floats:
+    """Return the skill of each vote's worker: agreement with the labels beyond chance, [1, 2, rows]."""
+    right, votes = right_votes(block, counts)
+    skill = np.clip(((right + 2.0 * agree) / (votes + 2.0) - chance) / (1.0 - chance), 0.0, 1.0)
+    skill = np.repeat(skill, np.diff(block.panel.worker_ptr))
+    return np.array([[skill, skill]])
