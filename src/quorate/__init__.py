@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from quorate.io.folder.build import encode
     from quorate.io.sources import read
     from quorate.models.aggregation import aggregate
+    from quorate.models.auto import AutoModel
     from quorate.models.dawid_skene import DawidSkene, FastDawidSkene, Hybrid
     from quorate.models.glad import GLAD
     from quorate.models.iwmv import IWMV
@@ -66,6 +67,7 @@ _HOMES = {
     "DawidSkene": "models.dawid_skene",
     "FastDawidSkene": "models.dawid_skene",
     "Hybrid": "models.dawid_skene",
+    "AutoModel": "models.auto",
     "GLAD": "models.glad",
     "IWMV": "models.iwmv",
     "MajorityVote": "models.majority",
@@ -86,6 +88,7 @@ __all__ = [
     "GLAD",
     "IWMV",
     "Agreement",
+    "AutoModel",
     "CopiedVotes",
     "DamagedCheckpoint",
     "DawidSkene",

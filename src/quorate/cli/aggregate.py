@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -31,7 +31,7 @@ def command(
             help="Files or patterns: csv, tsv, jsonl, parquet, arrow, .gz or .zst; a folder of `encode`; - is standard input.",
         ),
     ],
-    model: Annotated[str, typer.Option(help="mv, ds, fds, hybrid, one-coin, iwmv or glad.")] = DEFAULTS.model,
+    model: Annotated[str, typer.Option(help="auto, mv, ds, fds, hybrid, one-coin, iwmv or glad.")] = DEFAULTS.model,
     output: Annotated[str | None, typer.Option("-o", "--output", help="Write the labels here (else to stdout).")] = None,
     workers: Annotated[str | None, typer.Option(help="Write the workers here.")] = None,
     probabilities: Annotated[str | None, typer.Option(help="Write the probability of every label here.")] = None,
@@ -48,6 +48,9 @@ def command(
     ] = None,
     warm_start: Annotated[Path | None, typer.Option(help="A saved model to start from.")] = None,
     calibrate: Annotated[bool, typer.Option("--calibrate", help="Fit a temperature on the gold.")] = False,
+    confidence: Annotated[
+        str, typer.Option(help="posterior (the model's own), or honest: judged from other tasks and shared errors.")
+    ] = DEFAULTS.confidence,
     save: Annotated[Path | None, typer.Option(help="Save the fitted model here, for predict, history and warm start.")] = None,
     seed: Annotated[int | None, typer.Option(help="Decides ties.", show_default=own("seed"))] = None,
     engine: Annotated[str, typer.Option(help="auto, reference, cpu, disk (votes beyond memory) or spark.")] = DEFAULTS.engine,
@@ -129,6 +132,7 @@ def command(
             priors_weight=priors_weight,
             warm_start=warm_start,
             calibrate=calibrate,
+            confidence=cast(Any, confidence),
             progress=progress,
             **_typed(
                 model=model,

@@ -51,12 +51,13 @@ class Fit:
     converged: bool = True
     worker_columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # [workers] each, beside votes and accuracy
     task_columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # [tasks] each, beside label and confidence
+    shown: Callable[[], Pieces] | None = None  # probabilities for people, [tasks, K]; None: the posterior
     posterior: Callable[[], Pieces] | None = None  # T_qc, [tasks, K], where `params` alone do not give it
     skill: NDArray[np.float64] | None = None  # [workers] the weight or accuracy that votes are scored by, where one is
     scored_by: NDArray[np.float64] | None = None  # [K] the priors of scores, where `params` tell the shares of labels instead
     temperature: float = 1.0  # posteriors are raised to 1 / temperature
+    scoring: str | None = None  # how votes are scored, where it is another way than the model's own
     facts: Mapping[str, object] = field(default_factory=dict)  # what was measured of the votes, and what was chosen
-    honest: Any = None  # how honest confidence was judged (`quorate.results.honest.Honest`); None where it is the posterior's
     strength: float = 0.0  # pseudo-votes of the mean worker that every worker was lent
 
     @property

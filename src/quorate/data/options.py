@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from quorate.errors import OptionError, shown, unknown
 
 # The choices of options. Type checkers read them here, and `Choice(get_args(…))` checks them at run time.
-ModelName: TypeAlias = Literal["mv", "ds", "fds", "hybrid", "one-coin", "iwmv", "glad"]
+ModelName: TypeAlias = Literal["auto", "mv", "ds", "fds", "hybrid", "one-coin", "iwmv", "glad"]
 StreamedModel: TypeAlias = Literal["ds", "fds", "hybrid"]
 EngineName: TypeAlias = Literal["auto", "reference", "cpu", "disk", "spark"]  # `register` adds others: any text is one
 Duplicates: TypeAlias = Literal["all", "last", "first", "error"]
@@ -19,6 +19,7 @@ Ties: TypeAlias = Literal["hash", "prior"]
 Stop: TypeAlias = Literal["priors", "labels"]
 Level: TypeAlias = Literal["nominal", "ordinal", "interval"]  # of measurement
 TraceDetail: TypeAlias = Literal["full", "light"]
+Confidence: TypeAlias = Literal["honest", "posterior"]
 ClassPriors: TypeAlias = Literal["uniform", "estimated"]
 Strength: TypeAlias = float | Literal["auto"]
 
@@ -37,6 +38,7 @@ class Defaults(NamedTuple):
     strength: Strength = 0.0
     stop: Stop = "priors"
     switch: float = 0.005
+    confidence: Confidence = "posterior"
 
 
 DEFAULTS: Final = Defaults()

@@ -209,7 +209,7 @@ def symmetric_crowds_stay_tied(model: str, engine: str | Engine) -> None:
     for seed in MIRRORED:
         votes, image = mirrored(seed)
         result, answer = _one_answer(model, votes, engine, seed)
-        if any(row.phase == "hard" for row in result.fit.trace):
+        if any(row.phase != "soft" for row in result.fit.trace):
             continue
         for task, (label, tie) in answer.items():
             mirror = image[task, label]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
-from quorate.data.options import DEFAULTS, Duplicates, EngineName, ModelName, Stop, Strength, Ties, TraceDetail
+from quorate.data.options import DEFAULTS, Confidence, Duplicates, EngineName, ModelName, Stop, Strength, Ties, TraceDetail
 from quorate.data.votes import Votes
 from quorate.engines.base import Engine
 from quorate.engines.registry import home_of, resolve
@@ -52,6 +52,7 @@ class Options(TypedDict, total=False):
     priors_weight: float | None
     warm_start: HasLearned | str | os.PathLike[str] | None
     calibrate: Source | bool
+    confidence: Confidence
     progress: Progress | None
 
 
@@ -104,14 +105,15 @@ def aggregate(
     priors_weight: float | None = None,
     warm_start: HasLearned | str | os.PathLike[str] | None = None,
     calibrate: Source | bool = False,
+    confidence: Confidence = DEFAULTS.confidence,
     progress: Progress | None = None,
 ) -> Result | MultiResult:
     """Return the label of every task with its confidence, and what every worker can be trusted with.
 
     - `source`: votes, or anything that `qr.read` takes; `task`, `worker`, `label`, `labels` and `duplicates` are as there.
-    - `model`: "fds" (Fast Dawid-Skene), "ds" (Dawid-Skene), "hybrid" (soft at first, hard at the end), "one-coin" (one
-      accuracy per worker), "glad" (abilities and difficulties), "iwmv" (weighted majority), "mv" (majority vote); or a
-      model with its settings, as `qr.DawidSkene(tol=1e-6)`.
+    - `model`: "auto" (careful; majority vote where workers err together), "fds" (Fast Dawid-Skene), "ds" (Dawid-Skene),
+      "hybrid" (soft at first, hard at the end), "one-coin" (one accuracy per worker), "glad" (abilities and difficulties),
+      "iwmv" (weighted majority), "mv" (majority vote); or a model with its settings, as `qr.DawidSkene(tol=1e-6)`.
 
     Settings of a model, which are its own defaults where they are None:
 
@@ -139,6 +141,8 @@ def aggregate(
       pseudo-votes in every M-step.
     - `priors`: class priors (by label, in label order, or "uniform"), fixed; or worth `priors_weight` tasks.
     - `warm_start`: a result or saved model to continue from, after new votes have come.
+    - `confidence`: "posterior" is the model's own, "honest" is judged from the votes of other tasks and the errors that
+      workers share: how likely labels are right, whichever model chose them.
     - `calibrate`: True fits a temperature on the gold, so that confidence is as high as labels are right; or give
       labels for that alone.
 
@@ -168,7 +172,7 @@ def aggregate(
     place = resolve(
         engine, threads, source=None if multi else given_votes, memory=memory, room=chosen.room, work=work, resume=resume
     )
-    watch: dict[str, Any] = {"engine": place, "trace": trace, "progress": progress}
+    watch: dict[str, Any] = {"engine": place, "trace": trace, "progress": progress, "confidence": confidence}
     known: dict[str, Any] = {
         "history": history,
         "priors": priors,

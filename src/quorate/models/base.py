@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from quorate.data import options
 from quorate.data.counts import ClassPrior, Parameters
 from quorate.data.fit import Fit
-from quorate.data.options import DEFAULTS, Choice, EngineName, Number, Rules, Ties, TraceDetail
+from quorate.data.options import DEFAULTS, Choice, Confidence, EngineName, Number, Rules, Ties, TraceDetail
 from quorate.data.votes import Panel, Votes
 from quorate.engines.base import Engine, Session
 from quorate.engines.memory import NOTHING, Room, require_fit
@@ -31,6 +31,7 @@ from quorate.results.knowledge import Learned, loosened, transfer
 from quorate.results.known import HasLearned, Priors, as_knowledge, as_learned, class_prior, pseudo_votes
 from quorate.results.result import Result
 
+CHECKED: Rules = {"trace": Choice(get_args(TraceDetail)), "confidence": Choice(get_args(Confidence))}
 COMMON: Rules = {"seed": Number(whole=True), "ties": Choice(get_args(Ties))}
 HOMES: Final[dict[str, str]] = {
     "auto": "auto:AutoModel",
@@ -127,7 +128,7 @@ class Model:
         priors: Priors | None = None,
         priors_weight: float | None = None,
         warm_start: HasLearned | Learned | str | os.PathLike[str] | None = None,
-        confidence: str = "posterior",
+        confidence: Confidence = DEFAULTS.confidence,
     ) -> Result:
         """Return the labels, the workers and the rest, decoded.
 
@@ -139,8 +140,9 @@ class Model:
         - `start`: label codes to begin with, [tasks] whole numbers, for models that would else begin with majority vote.
         - `gold`, `history`, `priors`, `priors_weight`, `warm_start`: what callers know beforehand, described in
           `quorate.aggregate`.
+        - `confidence`: "posterior" or "honest", described there, too.
         """
-        options.check({"trace": trace}, {"trace": Choice(get_args(TraceDetail))})
+        options.check({"trace": trace, "confidence": confidence}, CHECKED)
         for name, value in (("history", history), ("priors", priors), ("warm_start", warm_start)):
             if value is not None and name not in self.takes:
                 raise OptionError(f"model {self.name!r} cannot use {name}: it takes {listed(sorted({'gold', *self.takes}))}")
@@ -154,7 +156,7 @@ class Model:
             read = over_labels(read, past.labels, "history", closed=False)
         if before is not None:
             read = over_labels(read, before.knowledge.labels, "saved model")
-            if before.scoring != self.scoring:
+            if before.scoring != self.scoring and before.model != self.name:
                 raise OptionError(f"a fit of {before.model!r} cannot start {self.name!r}: use the same kind of model")
         classes = None if priors is None else class_prior(priors, priors_weight, read.labels)
         require_fit(chosen, read, self.room, believed=past is not None or getattr(self, "strength", 0) != 0)
@@ -187,7 +189,8 @@ class Model:
         if marked is not None:
             fit = replace(fit, task_columns={**fit.task_columns, "gold": marked})
         result = getattr(session, "result", Result)  # an engine far away has results of its own
-        return result(session.votes, fit, session, self.name, asdict(self), self.scoring, past, session.gold_given)
+        scoring = fit.scoring or self.scoring
+        return result(session.votes, fit, session, self.name, asdict(self), scoring, past, session.gold_given)
 
     def _fit(self, session: Session, known: Knowns) -> Fit:
         raise TypeError(f"{type(self).__name__} names settings but no way to fit them")

@@ -15,7 +15,7 @@ from quorate.errors import InputError
 from quorate.io.answers import gold_codes, read_gold
 from quorate.io.sources import Source
 from quorate.results.result import Result
-from quorate.results.temperature import fit_temperature, posterior_pieces, tempered_fit
+from quorate.results.temperature import fit_temperature, probability_pieces, tempered_fit
 
 LEAST: Final = 10  # tasks below which a temperature is a guess
 FOLDS: Final = 2
@@ -55,5 +55,5 @@ def _judged(result: Result, known: Gold) -> tuple[NDArray[np.float64], NDArray[n
     if learned_from is not None:
         codes[learned_from] = -1
     parts = [np.zeros((0, result.votes.n_labels))]
-    parts += [part[codes[cut] >= 0] for cut, part in posterior_pieces(result.fit, result.session)]
+    parts += [part[codes[cut] >= 0] for cut, part in probability_pieces(result.fit, result.session)]
     return np.concatenate(parts), codes[codes >= 0]

@@ -83,9 +83,19 @@ class Honest:
             out[:, exists] = np.log(votes) - np.repeat(total, length, axis=0)
         return lines, without
 
-    def probabilities(self, session: Session) -> Pieces:
-        """Return the honest probabilities of all labels, [tasks, K]."""
-        return session.honest_probabilities(self.lines, self.rule)
+
+@dataclass(frozen=True, eq=False)
+class HonestProbabilities:
+    """The honest probabilities of the labels of a fit, computed when they are asked for."""
+
+    honest: Honest
+    session: Session
+    labels: NDArray[np.int32]  # [tasks]
+
+    def __call__(self) -> Pieces:
+        """Return the probabilities of all labels, [tasks, K]."""
+        self.session.recount(self.labels)
+        return self.session.honest_probabilities(self.honest.lines, self.honest.rule)
 
 
 def measure(session: Session) -> Dependence:
@@ -106,7 +116,20 @@ def honest_fit(fit: Fit, session: Session, dependence: Dependence, exists: NDArr
     sums = session.recount(fit.outcome.labels)
     found = _judge(session, dependence, exists, np.asarray(sums.class_counts, np.float64))
     confidence, tie = session.honest(found.lines, found.rule, fit.outcome.tie)
-    return replace(fit, outcome=replace(fit.outcome, confidence=confidence, tie=tie), honest=found)
+    outcome = replace(fit.outcome, confidence=confidence, tie=tie)
+    facts = {**facts_of(dependence), **fit.facts, "holds": found.rule.holds}
+    return replace(fit, outcome=outcome, shown=HonestProbabilities(found, session, fit.outcome.labels), facts=facts)
+
+
+def facts_of(found: Dependence) -> dict[str, object]:
+    """Return what was measured, by name."""
+    return {
+        "shared_error": found.shared_error,
+        "skill_spread": found.skill_spread,
+        "effective_votes": found.effective_votes,
+        "votes_per_task": found.votes_per_task,
+        "trust_in_skill": found.trust_in_skill,
+    }
 
 
 def _judge(session: Session, dependence: Dependence, exists: NDArray[np.bool_], tasks: Floats) -> Honest:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 import polars as pl
@@ -21,12 +21,15 @@ from quorate.data.votes import Panel
 from quorate.errors import InputError, listed
 from quorate.io.ids import column, matched, sort_order, vocabulary
 from quorate.kernels import reference
+from quorate.results.careful import careful_priors, known_confusion, known_lines
+from quorate.results.honest import Dependence
 from quorate.results.temperature import TEMPERATURE
 
 Floats = NDArray[np.float64]
 LENT = 0.01  # votes of the mean worker that free a warm start from what was never seen
 # How a model scores votes: by confusions, by a weight per worker, by one accuracy per worker, or by counting heads.
-Scoring = Literal["confusion", "weight", "coin", "heads"]
+Scoring = Literal["confusion", "weight", "coin", "heads", "careful"]
+DEPENDENCE = ("shared_error", "votes_per_task", "skill_spread")  # facts of a careful fit that its tables follow from
 RULES: Rules = {"scoring": Choice(get_args(Scoring)), "temperature": TEMPERATURE}
 
 
@@ -65,6 +68,8 @@ class Learned:
     def confusion(self, worker: int) -> Floats:
         """Return pi_cl of one worker, [K true, K given]; that of the population for an unknown one (-1)."""
         known = self.knowledge
+        if self.scoring == "careful":
+            return known_confusion(known, dependence_of(self), worker)
         if worker < 0:
             return known.mean_worker().T
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -98,10 +103,20 @@ def transfer(learned: Learned, panel: Panel) -> Transferred:
         table[np.arange(panel.n_rows), panel.row_label] = np.repeat(skill, np.diff(panel.worker_ptr))
     elif learned.scoring == "coin" and skill is not None:
         table = coin_table(panel, skill, 1.0 - skill, other_labels(possible_labels(known, learned.priors)))
+    elif learned.scoring == "careful":
+        who = np.repeat(worker, np.diff(panel.worker_ptr))
+        table = whole(known_lines(known, dependence_of(learned), who, panel.row_label), LOG_UNIT)
     else:
         table = _confusions(learned, panel, worker)
+    priors = careful_priors(learned.priors, learned.priors > 0) if learned.scoring == "careful" else learned.priors
     totals = np.zeros((panel.n_workers, k))
-    return Transferred(Parameters(learned.priors, table, totals, uses_prior=uses_prior), worker)
+    return Transferred(Parameters(priors, table, totals, uses_prior=uses_prior), worker)
+
+
+def dependence_of(learned: Learned) -> Dependence:
+    """Return how far workers erred together in the fit that learned this."""
+    figures = (learned.facts.get(name) for name in DEPENDENCE)
+    return Dependence(*(float(cast(float, figure)) for figure in figures))
 
 
 def _shares(known: Knowledge) -> Floats | None:
@@ -249,11 +264,15 @@ def merged(first: Learned, second: Learned) -> Learned:
         shift = np.log(totals) - np.log(denominators)
     shift[~np.isfinite(shift)] = 0.0
     table += np.repeat(shift, np.diff(every.worker_ptr), axis=0)
-    numbers = {
+    numbers: dict[str, object] = {
         name: a + b
         for name in ("votes", "tasks")
         if isinstance(a := first.facts.get(name), int) and isinstance(b := second.facts.get(name), int)
     }
+    if first.scoring == "careful":  # how far workers err together: the mean, by votes
+        share = first.knowledge.counts.sum() / max(float(every.counts.sum()), 1.0)
+        both = dependence_of(first), dependence_of(second)
+        numbers |= {name: share * getattr(both[0], name) + (1.0 - share) * getattr(both[1], name) for name in DEPENDENCE}
     return replace(
         first,
         knowledge=every,

@@ -29,7 +29,7 @@ from quorate.io.sources import Source
 from quorate.io.write import check_files
 from quorate.results import model_file
 from quorate.results.knowledge import Learned, learned_from, transfer
-from quorate.results.temperature import posterior_pieces, tempered_fit
+from quorate.results.temperature import posterior_pieces, probability_pieces, tempered_fit
 
 if TYPE_CHECKING:
     from quorate.results.trust.verdicts import Assessment
@@ -85,6 +85,22 @@ class Result:
     def probabilities(self) -> Frame:
         """Task and one column per label: the probability that it is the true one (for mv the vote share)."""
         return self._native(self.probabilities_frame())
+
+    @cached_property
+    def posterior(self) -> Frame:
+        """Task and one column per label: the model's own posterior, which decides labels; see `probabilities`."""
+        require_probabilities(self.votes)
+        return self._native(_joined(self.probability_batches(posterior=True)))
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        """What was measured of the votes and what was chosen, by name; see docs/models/auto.md.
+
+        `shared_error` (how far workers err together), `skill_spread` (how far they differ), `effective_votes` (independent
+        votes per task that this leaves), `trust_in_skill`, and for "auto" `chose` and `why`. Empty where neither model nor
+        confidence asked for it.
+        """
+        return dict(self.fit.facts)
 
     @cached_property
     def workers(self) -> Frame:
@@ -165,8 +181,9 @@ class Result:
         code = int(self.votes.workers.codes([worker])[0])
         if code < 0:
             raise InputError(f"worker {shown(worker)} has no votes here; there are {self.votes.n_workers} workers")
-        if self.used is not None:
-            return self.used.confusion(int(self.used.knowledge.workers.codes([worker])[0]))
+        known = self.learned() if self.scoring == "careful" else self.used
+        if known is not None:
+            return known.confusion(int(known.knowledge.workers.codes([worker])[0]))
         return self.fit.params.confusion(self.votes, code)
 
     @property
@@ -205,6 +222,7 @@ class Result:
             "votes": len(v),
             "tasks": v.n_tasks,
             "log_likelihood": None if np.isnan(self.log_likelihood) else self.log_likelihood,
+            **self.fit.facts,
         }
         return learned_from(
             v, self.fit, model=self.model, settings=self.settings, scoring=self.scoring, history=self.history, facts=facts
@@ -276,10 +294,10 @@ class Result:
             ids = column(votes.unvoted.take(np.arange(start, min(start + CHUNK, len(votes.unvoted)))))
             yield pl.DataFrame({"task": ids}).select(**nothing)
 
-    def probability_batches(self) -> Iterator[pl.DataFrame]:
-        """Yield `probabilities` as polars frames, one after the other: all at once, unless the votes lie on disk."""
+    def probability_batches(self, *, posterior: bool = False) -> Iterator[pl.DataFrame]:
+        """Yield `probabilities` (or the model's own `posterior`) as polars frames: at once, unless the votes are on disk."""
         names = label_columns(self.votes.labels.texts(), "task")
-        pieces = posterior_pieces(self.fit, self.session)
+        pieces = (posterior_pieces if posterior else probability_pieces)(self.fit, self.session)
         rest = np.zeros((0, len(names)))
         for _, tasks, _ in self.votes.task_parts():
             held, there = [rest], len(rest)

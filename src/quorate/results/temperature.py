@@ -129,6 +129,11 @@ def posterior_pieces(fit: Fit, session: Session) -> Iterator[tuple[slice, Floats
         at += len(part)
 
 
+def probability_pieces(fit: Fit, session: Session) -> Iterator[tuple[slice, Floats]]:
+    """Yield (some tasks, their probabilities for people, [tasks, K]) of a fit, in task order."""
+    return posterior_pieces(fit if fit.shown is None else replace(fit, posterior=fit.shown), session)
+
+
 def posterior_of(fit: Fit, session: Session) -> Floats:
     """Return T_qc of a fit, [tasks, K]."""
     pieces = [part for _, part in posterior_pieces(fit, session)]
@@ -148,7 +153,7 @@ def tempered_fit(fit: Fit, session: Session, temperature: float) -> Fit:
             at += len(part)
 
     outcome = replace(fit.outcome, confidence=session.keep(confidence()))
-    return replace(fit, outcome=outcome, posterior=posterior, temperature=temperature)
+    return replace(fit, outcome=outcome, shown=posterior, temperature=temperature)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +167,7 @@ class Tempered:
     def __call__(self) -> Iterator[Floats]:
         """Yield T_qc of some tasks after the other, [tasks, K]."""
         given = self.fit.task_columns.get("gold")
-        for cut, plain in posterior_pieces(self.fit, self.session):
+        for cut, plain in probability_pieces(self.fit, self.session):
             out = tempered(plain, self.temperature)
             if given is not None:
                 certain = given[cut]
