@@ -15,7 +15,7 @@ apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update 
 quietly = 2>&1 | grep -v '^WARNING: Location' || true
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup test lint docs bench reproduce sanitize fuzz wheel clean
+.PHONY: help demo setup test lint docs bench trust reproduce sanitize fuzz wheel clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ docs: $(READY)  ## run every example of README and docs, and check their links
 
 bench: $(READY)  ## speed, as ratios in one run
 	$(BIN)/python benchmarks/run.py
+
+trust: $(READY)  ## every model judged by truth, from the sets in QUORATE_DATA: labels, confidence, wrong labels expected
+	$(BIN)/python benchmarks/trust.py
 
 reproduce: $(READY)  ## the paper's tables and figures beside ours, from the sets in QUORATE_DATA (else ./data)
 	$(BIN)/quorate reproduce -o docs/reproduction

@@ -20,7 +20,15 @@ SETS = ["adult2", "anesthesia", "bm", "labelme", "llmbar_natural", "rte", "snow_
 
 
 # Files that take long go first: two processes that take file after file then end at about the same time.
-LONG = ("spark/test_cluster.py", "spark/", "test_docs.py", "evaluation/test_contract.py", "test_online_interrupts.py", "io/", "cli/")
+LONG = (
+    "spark/test_cluster.py",
+    "spark/",
+    "test_docs.py",
+    "evaluation/test_contract.py",
+    "test_online_interrupts.py",
+    "io/",
+    "cli/",
+)
 
 
 def pytest_collection_modifyitems(items):

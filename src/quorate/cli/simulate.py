@@ -24,6 +24,7 @@ def command(
     ring: Annotated[int, typer.Option(help="Number of workers in a ring of colluders.")] = 4,
     power: Annotated[float, typer.Option(help="Votes per worker fall like 1/n^POWER; 0: the same for all.")] = 0.0,
     repeats: Annotated[float, typer.Option(help="Share of votes cast a second time.")] = 0.0,
+    shared_error: Annotated[float, typer.Option(help="Share of tasks on which those who err, err alike.")] = 0.0,
     label_weights: Annotated[str | None, typer.Option(help="How frequent each label is, joined by commas.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the crowd.")] = 0,
     form: Annotated[str, typer.Option("--format", help="csv, tsv, jsonl or parquet.")] = "csv",
@@ -48,6 +49,7 @@ def command(
         ring=ring,
         power=power,
         repeats=repeats,
+        shared_error=shared_error,
         label_weights=None if label_weights is None else _numbers(label_weights),
         seed=seed,
     )

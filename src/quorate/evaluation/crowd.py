@@ -28,6 +28,7 @@ RULES: Final[Rules] = {
     "ring": Number(least=2, most=2**31, whole=True),
     "power": Number(least=0, most=100),
     "repeats": Number(least=0, most=1),
+    "shared_error": Number(least=0, most=1),
     "seed": Number(least=0, whole=True),
 }
 
@@ -48,6 +49,7 @@ class Spec:
     ring: int = 4
     power: float = 0.0
     repeats: float = 0.0
+    shared_error: float = 0.0
     label_weights: Sequence[float] | None = None
     seed: int = 0
 

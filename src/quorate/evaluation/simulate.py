@@ -17,6 +17,7 @@ from quorate.evaluation.crowd import Crowd, Spec, check_confusions, gather
 from quorate.io.write import check_target, write_batches, write_frame
 
 BLOCK = 1 << 16  # tasks; part of what a seed means: another size draws other votes
+LURED_ERRORS, LURED_WEAK = 0.8, 0.6  # shares of wrong votes, and of right votes of weak workers, that a lure attracts
 TRIES = 8  # times a panel is drawn again when a worker sits in it twice
 
 
@@ -60,7 +61,31 @@ def draw(spec: Spec, crowd: Crowd, block: int) -> Block:
     if copied.any():  # a ring gives one answer per task: the luck of (task, leader), whoever of the ring is asked
         luck[copied] = _shared_luck(rng, place[copied], leader[copied])
     label = (luck[:, None] >= crowd.ladder[leader, true[place]]).sum(axis=1)
+    if spec.shared_error > 0 and spec.labels > 1:
+        label = _misled(spec, crowd, block, true, place, leader, label)
     return Block(true, place + block * BLOCK, worker, label)
+
+
+def _misled(
+    spec: Spec,
+    crowd: Crowd,
+    block: int,
+    true: NDArray[np.int64],  # [tasks]
+    place: NDArray[np.int64],  # [votes] the task of the vote
+    worker: NDArray[np.int64],  # [votes]
+    label: NDArray[np.int64],  # [votes]
+) -> NDArray[np.int64]:
+    """Return the votes of a crowd that errs together: on some tasks one wrong label attracts those who do not know.
+
+    There most votes that are wrong name it, and most votes of the weaker half of the workers.
+    """
+    rng = np.random.default_rng([spec.seed, 3, block])
+    misleading = rng.random(len(true)) < spec.shared_error
+    lure = (true + rng.integers(1, spec.labels, len(true))) % spec.labels
+    accuracy = np.einsum("wkk->w", crowd.confusions) / spec.labels
+    weak = accuracy < np.median(accuracy)
+    follows = rng.random(len(label)) < np.where(label != true[place], LURED_ERRORS, np.where(weak[worker], LURED_WEAK, 0.0))
+    return np.where(misleading[place] & follows, lure[place], label)
 
 
 def _panels(rng: np.random.Generator, busyness: NDArray[np.float64], tasks: int, seats: int) -> NDArray[np.int64]:
@@ -192,6 +217,7 @@ def simulate(
     ring: int = 4,
     power: float = 0.0,
     repeats: float = 0.0,
+    shared_error: float = 0.0,
     label_weights: Sequence[float] | None = None,
     confusions: ArrayLike | None = None,
     worker_names: Sequence[str] | None = None,
@@ -207,6 +233,8 @@ def simulate(
       name a wrong label whenever they can; colluders sit in rings of `ring` workers who all copy one of them.
     - `power`: 0 asks everybody equally; p gives the n-th busiest worker a share of votes like 1 / n^p.
     - `repeats`: the share of votes that their worker casts a second time, perhaps otherwise.
+    - `shared_error`: the share of the tasks on which one wrong label attracts most of those who err, and a majority of the
+      weaker half of the workers: votes are then not independent given the truth.
     - `label_weights`: how frequent each label is.
     - `confusions`, [workers, K true, K given], gives the workers instead of drawing them.
     - `worker_names`, `label_names`: what they are called; else w0, w1, … and l0, l1, …
@@ -240,6 +268,7 @@ def simulate(
         ring=ring,
         power=power,
         repeats=repeats,
+        shared_error=shared_error,
         label_weights=label_weights,
         seed=seed,
     )
