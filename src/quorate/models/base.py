@@ -180,6 +180,9 @@ class Model:
             in_history=None if past is None else matched(past.labels, read.labels)[np.unique(past.row_label)],
         )
         if self.is_careful or confidence == "honest":
+            if not hasattr(session, "pair_sums"):
+                what = f"model {self.name!r}" if self.is_careful else "confidence='honest'"
+                raise OptionError(f"{what} does not run on engine {chosen.name!r} yet: use engine='cpu' or engine='disk'")
             dependence = measure(session)
             known = replace(known, dependence=dependence, exists=known.named(session))
         fit = self._fit(session, known)
