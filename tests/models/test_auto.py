@@ -168,3 +168,44 @@ def test_threads_and_shards_change_nothing(name):
 
 def test_the_contract_knows_auto():
     assert "auto" in contract.MODELS
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_accuracy_of_workers_is_that_of_their_answers(votes, engine):
+    result = qr.aggregate(votes, model="auto", engine=engine, confidence="honest")
+    order = votes.tasks.codes(list(result.labels["task"]))
+    labels = dict(zip(order.tolist(), votes.labels.codes(list(result.labels["label"])).tolist(), strict=True))
+    triples = plain(votes)[0]
+    _, before = honest(triples, votes.n_labels, labels, majority_of(votes))
+    answers = {}
+    for t, w, g in triples:
+        answers.setdefault(w, []).append(before[t][g])
+    found = result.workers
+    at = votes.workers.codes(list(found["worker"]))
+    want = np.clip([np.mean(answers[w]) for w in at.tolist()], 0.01, 0.99)
+    assert found["accuracy"].to_numpy() == pytest.approx(want, abs=1e-9)
+    assert (found["accuracy_low"] <= found["accuracy"]).all()
+    assert (found["accuracy"] <= found["accuracy_high"]).all()
+
+
+def test_workers_are_inside_their_intervals():
+    inside = total = 0
+    for seed in range(4):
+        crowd = qr.simulate(tasks=400, workers=30, labels=3, votes_per_task=4, shared_error=0.15, seed=seed)
+        right = crowd.votes.join(crowd.truth.rename({"label": "true"}), on="task").with_columns(
+            ok=pl.col("label") == pl.col("true")
+        )
+        real = right.group_by("worker").agg(pl.col("ok").mean())
+        both = qr.aggregate(crowd.votes, model="auto", confidence="honest").workers.join(real, on="worker")
+        held = (both["ok"] >= both["accuracy_low"]) & (both["ok"] <= both["accuracy_high"])
+        inside, total = inside + int(held.sum()), total + len(held)
+    assert inside / total > 0.8
+
+
+def test_gold_counts_as_right_or_wrong_for_its_workers():
+    votes = [(t, w, "ab"[t % 2]) for t in range(20) for w in ("good", "fine")] + [
+        (t, "bad", "ab"[(t + 1) % 2]) for t in range(20)
+    ]
+    gold = {t: "ab"[t % 2] for t in range(20)}
+    found = qr.aggregate(votes, model="auto", confidence="honest", gold=gold).workers
+    assert dict(found.select("worker", "accuracy").rows()) == {"bad": 0.01, "fine": 0.99, "good": 0.99}

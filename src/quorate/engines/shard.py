@@ -294,6 +294,9 @@ class Shard:
     def honest_answers(self, lines: HonestLines, rule: HonestRule, answers: Any, doubts: Any) -> None:
         """Add the probability of every vote's answer, and of its task's label being wrong, by row, OUT [rows] each."""
         self._honest(lines, rule, answers=answers, doubts=doubts)
+        if self._gold is not None:  # certain: right or wrong
+            right = self.rules.row_label[self._given_row] == np.repeat(self._given, np.diff(self._given_ptr))
+            answers += np.bincount(self._given_row[right], minlength=len(answers)) * round(1 / reference.ANSWER_UNIT)
 
     def _honest(self, lines: HonestLines, rule: HonestRule, **out: Any) -> None:
         rules = self.rules

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from quorate.data.counts import given_votes, lay_out
 from quorate.data.fit import Fit, Pieces
+from quorate.data.votes import Panel
 from quorate.engines.base import Session, WorkerBlock
 from quorate.kernels.reference import HonestRule
 
@@ -28,6 +29,7 @@ FEW_WORKERS: Final = 3  # with two votes or more, below which the spread of skil
 USUAL_SPREAD: Final = 1 / 11  # taken then
 LEAST_SPREAD, LARGEST_SPREAD = 1 / 201, 1 / 2
 TINY: Final = 1e-9
+SHARED_DOUBT: Final = 0.35  # of the doubt about a worker's tasks that may be an error of all
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,19 @@ class HonestProbabilities:
         self.session.recount(self.labels)
         return self.session.honest_probabilities(self.honest.lines, self.honest.rule)
 
+    def worker_accuracy(self, panel: Panel, votes: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        """Return the mean of every worker's accuracy, and the strength of the beta law around it, [workers] each.
+
+        The mean is the honest probability of the worker's own answers. The law is as wide as a binomial one, and as the doubt
+        about labels that workers share. `votes` says how many each has, [workers].
+        """
+        self.session.recount(self.labels)
+        answers, doubts = self.session.honest_answers(self.honest.lines, self.honest.rule)
+        mean = np.clip(panel.by_worker(answers) / votes, 0.01, 0.99)
+        doubt = panel.by_worker(doubts) / votes
+        variance = mean * (1.0 - mean) / votes + (SHARED_DOUBT * doubt) ** 2 * self.honest.dependence.inflation
+        return mean, np.maximum(mean * (1.0 - mean) / variance - 1.0, 0.5)
+
 
 def measure(session: Session) -> Dependence:
     """Return whether workers err together, from majority vote and one pass over pairs of votes; gold tasks stand outside."""
@@ -118,7 +133,8 @@ def honest_fit(fit: Fit, session: Session, dependence: Dependence, exists: NDArr
     confidence, tie = session.honest(found.lines, found.rule, fit.outcome.tie)
     outcome = replace(fit.outcome, confidence=confidence, tie=tie)
     facts = {**facts_of(dependence), **fit.facts, "holds": found.rule.holds}
-    return replace(fit, outcome=outcome, shown=HonestProbabilities(found, session, fit.outcome.labels), facts=facts)
+    shown = HonestProbabilities(found, session, fit.outcome.labels)
+    return replace(fit, outcome=outcome, shown=shown, honest=shown, facts=facts)
 
 
 def facts_of(found: Dependence) -> dict[str, object]:

@@ -319,9 +319,18 @@ class Result:
                 "accuracy": self._by_worker(self.fit.outcome.right) / votes,
                 "agreement": self._by_worker(self._agreeing()) / votes,
                 **(self._trust_columns() if trust and self._is_here else {}),
+                **(self._honest_columns(votes) if trust and self.fit.honest is not None else {}),
                 **self.fit.worker_columns,
             }
         )
+
+    def _honest_columns(self, votes: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+        """Return the accuracy of every worker, with its 90% interval, where confidence is honest: on every engine."""
+        from quorate.results.trust.verdicts import beta_interval
+
+        mean, strength = self.fit.honest.worker_accuracy(self.votes, votes)
+        low, high = beta_interval(mean, strength)
+        return {"accuracy": mean, "accuracy_low": np.minimum(low, mean), "accuracy_high": np.maximum(high, mean)}
 
     def _cuts(self) -> list[slice]:
         """Return the tasks as slices that are looked at at once: all of them, where they are in memory."""
