@@ -209,3 +209,21 @@ def test_gold_counts_as_right_or_wrong_for_its_workers():
     gold = {t: "ab"[t % 2] for t in range(20)}
     found = qr.aggregate(votes, model="auto", confidence="honest", gold=gold).workers
     assert dict(found.select("worker", "accuracy").rows()) == {"bad": 0.01, "fine": 0.99, "good": 0.99}
+
+
+@pytest.mark.parametrize("model", ["auto", "fds", "mv"])
+def test_predictions_of_an_honest_fit_are_honest(model, tmp_path):
+    crowd = qr.simulate(tasks=400, workers=15, labels=3, seed=11)
+    known, new = crowd.votes.filter(pl.col("task") < "t3"), crowd.votes.filter(pl.col("task") >= "t3")
+    fitted = qr.aggregate(known, model=model, confidence="honest")
+    fitted.save(tmp_path / "model")
+    found = qr.load(tmp_path / "model").predict(new)
+    assert found.labels.equals(fitted.predict(new).labels)
+    evaluation = qr.evaluate(found, crowd.truth)
+    plain_errors = qr.aggregate(known, model=model, confidence="posterior").predict(new).expected_errors
+    wrong = evaluation.tasks - evaluation.correct
+    assert abs(found.expected_errors - wrong) < max(abs(plain_errors - wrong), 0.6 * wrong + 25)
+    assert found.probabilities.drop("task").sum_horizontal().to_list() == pytest.approx([1.0] * len(found.labels))
+    assert len(found.workers.filter(pl.col("accuracy_low") > pl.col("accuracy"))) == 0
+    stranger = qr.load(tmp_path / "model").predict([("x", "nobody", "l0")])
+    assert 1 / 3 < stranger.labels["confidence"][0] < 0.9

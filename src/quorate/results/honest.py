@@ -9,6 +9,7 @@ chance, nothing is left but that. Everything is a sum over votes or tasks: docs/
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -16,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.data.counts import given_votes, lay_out
+from quorate.data.counts import Knowledge, given_votes, lay_out
 from quorate.data.fit import Fit, Pieces
 from quorate.data.votes import Panel
 from quorate.engines.base import Session, WorkerBlock
@@ -57,6 +58,7 @@ class Dependence:
         return 1.0 / (1.0 + self.shared_error / self.skill_spread)
 
 
+DEPENDENCE: Final = ("shared_error", "votes_per_task", "skill_spread")  # facts that a dependence is made of
 UNKNOWN: Final = Dependence(0.0, 1.0, USUAL_SPREAD)  # where there are no votes to measure it from
 
 
@@ -93,11 +95,12 @@ class HonestProbabilities:
     honest: Honest
     session: Session
     labels: NDArray[np.int32]  # [tasks]
+    lines: PredictedLines | None = None  # of votes that were never counted
 
     def __call__(self) -> Pieces:
         """Return the probabilities of all labels, [tasks, K]."""
         self.session.recount(self.labels)
-        return self.session.honest_probabilities(self.honest.lines, self.honest.rule)
+        return self.session.honest_probabilities(self.lines or self.honest.lines, self.honest.rule)
 
     def worker_accuracy(self, panel: Panel, votes: NDArray[np.int64]) -> tuple[Floats, Floats]:
         """Return the mean of every worker's accuracy, and the strength of the beta law around it, [workers] each.
@@ -106,7 +109,7 @@ class HonestProbabilities:
         about labels that workers share. `votes` says how many each has, [workers].
         """
         self.session.recount(self.labels)
-        answers, doubts = self.session.honest_answers(self.honest.lines, self.honest.rule)
+        answers, doubts = self.session.honest_answers(self.lines or self.honest.lines, self.honest.rule)
         mean = np.clip(panel.by_worker(answers) / votes, 0.01, 0.99)
         doubt = panel.by_worker(doubts) / votes
         variance = mean * (1.0 - mean) / votes + (SHARED_DOUBT * doubt) ** 2 * self.honest.dependence.inflation
@@ -137,6 +140,48 @@ def honest_fit(fit: Fit, session: Session, dependence: Dependence, exists: NDArr
     return replace(fit, outcome=outcome, shown=shown, honest=shown, facts=facts)
 
 
+def predicted_fit(fit: Fit, session: Session, known: Knowledge, worker: NDArray[np.int64], facts: Mapping[str, Any]) -> Fit:
+    """Return a prediction whose confidence is honest, from what another fit knows and measured.
+
+    The votes at hand were never in its counts, so no task has a part to leave out. `worker` has the code of each worker of
+    these votes there, [workers], -1 for an unknown one.
+    """
+    dependence = Dependence(*(float(facts[name]) for name in DEPENDENCE))
+    exists = known.class_counts > 0
+    exists[known.row_label] = True
+    pooled = given_votes(known, known.counts).T
+    rule, mean_worker = _rule(pooled, known.class_counts, exists, dependence.shared_error, float(facts["holds"]))
+    found = Honest(rule, mean_worker, dependence)
+    lines = PredictedLines(found, known, worker)
+    session.recount(fit.outcome.labels)
+    confidence, tie = session.honest(lines, rule, fit.outcome.tie)
+    shown = HonestProbabilities(found, session, fit.outcome.labels, lines)
+    return replace(fit, outcome=replace(fit.outcome, confidence=confidence, tie=tie), shown=shown, honest=shown)
+
+
+@dataclass(frozen=True, eq=False)
+class PredictedLines:
+    """The log-probabilities of votes that were never counted, from the counts of another fit."""
+
+    honest: Honest
+    known: Knowledge
+    worker: NDArray[np.int64]  # [workers] codes there
+
+    def __call__(self, block: WorkerBlock, counts: Any) -> tuple[Floats, Floats]:
+        """Return them twice, [rows, K] each: no vote is left out of the counts."""
+        panel, known = block.panel, self.known
+        who = self.worker[panel.row_worker()]
+        row = np.where(who >= 0, known.row_of(np.maximum(who, 0), panel.row_label), -1)
+        votes = np.where((row >= 0)[:, None], known.counts[np.maximum(row, 0)] if known.n_rows else 0.0, 0.0)
+        met = known.by_worker(known.counts) if known.n_rows else np.zeros((known.n_workers, known.n_labels))
+        total = np.where((who >= 0)[:, None], met[np.maximum(who, 0)] if known.n_workers else 0.0, 0.0)
+        exists = self.honest.rule.uniform > 0
+        lines = np.full((panel.n_rows, panel.n_labels), -np.inf)
+        lent = LENT * self.honest.population[panel.row_label][:, exists]
+        lines[:, exists] = np.log(votes[:, exists] + lent) - np.log(total[:, exists] + LENT)
+        return lines, lines
+
+
 def facts_of(found: Dependence) -> dict[str, object]:
     """Return what was measured, by name."""
     return {
@@ -150,7 +195,6 @@ def facts_of(found: Dependence) -> dict[str, object]:
 
 def _judge(session: Session, dependence: Dependence, exists: NDArray[np.bool_], tasks: Floats) -> Honest:
     """Return the rule for the labels that were counted last; `tasks` says how many tasks have each, [K]."""
-    k, n_labels = len(exists), max(int(exists.sum()), 1)
     votes = session.gather(_given, gold=False)
     every = float(votes.sum())
     holds = 1.0
@@ -160,15 +204,26 @@ def _judge(session: Session, dependence: Dependence, exists: NDArray[np.bool_], 
         together, alike, pairs = session.pair_sums(partial(_skills, agree, chance))
         observed = (alike - chance * pairs) / (1.0 - chance)
         holds = float(np.clip((observed + 0.15) / (together + 1.0), 0.0, 1.0))
-    pooled = session.gather(_given).T  # [K true, K given]
+    rule, mean_worker = _rule(session.gather(_given).T, tasks, exists, dependence.shared_error, holds)
+    return Honest(rule, mean_worker, dependence)
+
+
+def _rule(
+    pooled: Floats,  # [K true, K given] votes
+    tasks: Floats,  # [K]
+    exists: NDArray[np.bool_],  # [K]
+    shared_error: float,
+    holds: float,
+) -> tuple[HonestRule, Floats]:
+    """Return the rule for these counts of votes and tasks, and the mean worker, [K given, K true]."""
+    k, n_labels = len(exists), max(int(exists.sum()), 1)
     accuracy = (np.trace(pooled) + 1.0 / n_labels) / (pooled.sum() + 1.0)
     mean_worker = np.zeros((k, k))
     inner = np.ix_(exists, exists)
     mean_worker[inner] = population(pooled[inner], np.clip(accuracy, 1.0 / n_labels + 0.02, 0.995), floor=1e-3)
     with np.errstate(divide="ignore"):
         log_prior = np.where(exists, PRIOR_WEIGHT * np.log((tasks + 1.0) / (tasks.sum() + n_labels)), -np.inf)
-    rule = HonestRule(log_prior, exists / n_labels, dependence.shared_error, holds)
-    return Honest(rule, np.ascontiguousarray(mean_worker.T), dependence)
+    return HonestRule(log_prior, exists / n_labels, shared_error, holds), np.ascontiguousarray(mean_worker.T)
 
 
 def population(pooled: Floats, accuracy: float, floor: float = 1e-6) -> Floats:

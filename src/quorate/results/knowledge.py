@@ -22,14 +22,13 @@ from quorate.errors import InputError, listed
 from quorate.io.ids import column, matched, sort_order, vocabulary
 from quorate.kernels import reference
 from quorate.results.careful import careful_priors, known_confusion, known_lines
-from quorate.results.honest import Dependence
+from quorate.results.honest import DEPENDENCE, Dependence
 from quorate.results.temperature import TEMPERATURE
 
 Floats = NDArray[np.float64]
 LENT = 0.01  # votes of the mean worker that free a warm start from what was never seen
 # How a model scores votes: by confusions, by a weight per worker, by one accuracy per worker, or by counting heads.
 Scoring = Literal["confusion", "weight", "coin", "heads", "careful"]
-DEPENDENCE = ("shared_error", "votes_per_task", "skill_spread")  # facts of a careful fit that its tables follow from
 RULES: Rules = {"scoring": Choice(get_args(Scoring)), "temperature": TEMPERATURE}
 
 

@@ -19,7 +19,8 @@ from quorate.errors import InputError, OptionError, QuorateError, listed, shown
 from quorate.io import container
 from quorate.io.bounds import LARGEST, Array, Bounds, Types
 from quorate.io.ids import column
-from quorate.results.knowledge import DEPENDENCE, Learned, Scoring
+from quorate.results.honest import DEPENDENCE
+from quorate.results.knowledge import Learned, Scoring
 from quorate.results.temperature import COLDEST, HOTTEST
 
 KIND: Final = "model"
@@ -161,8 +162,9 @@ def _check_parameters(bounds: Bounds, meta: dict[str, Any], arrays: dict[str, ND
         options.check({"seed": None, "ties": None, **meta["settings"]}, SETTINGS)
     except OptionError as error:
         raise InputError(f"{bounds.source} is not valid: {error}") from error
-    if scoring == "careful":
-        for name, least in zip(DEPENDENCE, (0.0, 1.0, 1e-9), strict=True):
+    if scoring == "careful" or "holds" in meta["facts"]:
+        measured = dict(zip(DEPENDENCE, (0.0, 1.0, 1e-9), strict=True)) | ({"holds": 0.0} if "holds" in meta["facts"] else {})
+        for name, least in measured.items():
             figure = meta["facts"].get(name)
             told = isinstance(figure, int | float) and not isinstance(figure, bool) and least <= figure <= LARGEST
             bounds.need(told, f"its fact {name} is {shown(figure)}, not a number from {least:g} on")

@@ -28,6 +28,7 @@ from quorate.io.ids import column, label_columns, numbers
 from quorate.io.sources import Source
 from quorate.io.write import check_files
 from quorate.results import model_file
+from quorate.results.honest import predicted_fit
 from quorate.results.knowledge import Learned, learned_from, transfer
 from quorate.results.temperature import posterior_pieces, probability_pieces, tempered_fit
 
@@ -401,5 +402,7 @@ def predicted(learned: Learned, votes: Votes, engine: str | Engine = "auto", thr
         session.e_step(hard=False)
         outcome = session.finish()
     fit = Fit(outcome, params, session.estimate().statistics, worker_columns={"known": worker >= 0})
+    if "holds" in learned.facts and hasattr(session, "honest"):  # it was fitted with honest confidence
+        fit = predicted_fit(fit, session, learned.knowledge, worker, learned.facts)
     fit = tempered_fit(fit, session, learned.temperature)
     return Result(votes, fit, session, learned.model, given, learned.scoring, used=learned)
