@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from quorate.data.counts import Others
 from quorate.data.options import Choice, Number
 from quorate.data.votes import Gold, Panel, Votes
-from quorate.engines.base import PassSums
+from quorate.engines.base import HonestFunction, PassSums, WorkerBlock
 from quorate.engines.memory import cells_fit, most_pairs, require_cells
 from quorate.engines.session import DecidedBy, WorkerState
 from quorate.engines.shard import PassRules, Units, cuts
@@ -22,12 +23,27 @@ from quorate.errors import OptionError
 from quorate.io.answers import gold_codes, read_gold
 from quorate.io.sources import Source, as_votes, is_spark_frame
 from quorate.kernels.cpu import fastest
-from quorate.kernels.reference import Sums
+from quorate.kernels.reference import ANSWER_UNIT, HonestRule, Sums
 from quorate.spark import files as spark_files
 from quorate.spark import session as spark
 from quorate.spark import votes as spark_votes
 from quorate.spark.distributed import DistributedSession
-from quorate.spark.executor import Broadcast, Decision, FitSettings, PartCounts, Scores, Start, Step, TaskSums, run
+from quorate.spark.executor import (
+    Answers,
+    Broadcast,
+    CountGold,
+    Decision,
+    FitSettings,
+    Judged,
+    Pairs,
+    PartCounts,
+    Scores,
+    Start,
+    Step,
+    TaskSums,
+    gold_tasks,
+    run,
+)
 from quorate.spark.layout import FIT_FAILED, LINE, SCHEMA, Packing, Part, Size, lines, partitions_for, size_of
 from quorate.spark.result import RemoteOutcome, RemoteSession, SparkResult
 from quorate.spark.session import Frame, arrow_batches, plain_errors
@@ -35,6 +51,7 @@ from quorate.spark.votes import DistributedVotes, RemoteGold, SparkVotes, with_g
 from quorate.spark.votes import read_gold as remote_gold
 
 TREE_CELLS = 1 << 23  # of the counts of all partitions; beyond that, they are summed in a tree
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -118,7 +135,8 @@ class SparkSession(RemoteSession, WorkerState):
         self._settings = FitSettings(votes.row_label, votes.labels, seed, ties, gold is not None, weights, units)
         self._gold: Any = gold
         self._before: Any = None  # source of the current labels: a broadcast table, "votes" (majority vote) or None
-        self._decision: Any = None  # on the tasks, once the fit has ended
+        self._ended: Decision | None = None  # on the tasks, once the fit has ended
+        self._on_gold: Any = None  # [rows, K] votes on gold tasks
 
     @cached_property
     def size(self) -> Size:
@@ -150,8 +168,10 @@ class SparkSession(RemoteSession, WorkerState):
         sums = Sums(found.log_likelihood, float("nan"), int(found.changed), int(found.impossible))
         return self._pass_sums(tally, sums, hard=hard)
 
-    def finish(self) -> RemoteOutcome:
-        """Return the outcome of the E-step under the current table, summed over all tasks."""
+    def finish(self, *, hard: bool = False) -> RemoteOutcome:
+        """Return the outcome of the E-step under the current table, summed over all tasks; `hard` counts its labels."""
+        if hard:
+            return self._by_labels("scores", hard=True)
         counted = self._decide("scores")
         right_and_agreeing = np.zeros((self._votes.n_rows, 2))
         if len(counted.rows):
@@ -161,11 +181,61 @@ class SparkSession(RemoteSession, WorkerState):
 
     def majority(self) -> RemoteOutcome:
         """Return the outcome of majority vote, summed over all tasks."""
-        return self._by_labels("votes")
+        return replace(self._by_labels("votes"), log_likelihood=float("nan"))
 
     def weighted_majority(self) -> RemoteOutcome:
         """Return the outcome of weighted majority vote, summed over all tasks."""
-        return self._by_labels("weights")
+        return replace(self._by_labels("weights"), log_likelihood=float("nan"))
+
+    def gold_tasks(self, *, votes: int) -> int:
+        """Return how many gold tasks have at least so many votes."""
+        if self._gold is None:
+            return 0
+        with plain_errors(FIT_FAILED):
+            return int(self._parts.map(partial(gold_tasks, votes)).sum())
+
+    def pair_sums(self, function: Callable[[WorkerBlock, Any], Floats]) -> Floats:
+        """Return sums over pairs of votes on one task (see `reference.pair_sums`), of what a function says of rows and counts."""
+        values = self._broadcast(function(self._block, self._open_counts()))
+        sums = self._sum(Pairs(self._shared_settings, self._source, values)).sums
+        values.destroy()
+        return sums
+
+    def honest_answers(self, function: HonestFunction, rule: HonestRule) -> Floats:
+        """Return sums by row of the probability of every vote's answer, and of its task's label being wrong, [2, rows]."""
+        judged = self._broadcast(Judged(*function(self._block, self._counted[0]), rule))
+        counted, sums = self._sum(Answers(self._shared_settings, self._source, judged)), np.zeros((self._votes.n_rows, 2))
+        judged.destroy()
+        if len(counted.rows):
+            sums[counted.rows] = counted.lines * ANSWER_UNIT
+        return sums.T
+
+    def _open_counts(self) -> Any:
+        counts = self._counted[0]
+        if self._gold is None:
+            return counts
+        if self._on_gold is None:
+            self._on_gold = self._sum(CountGold(self._shared_settings)).add_to(self._rules.empty(hard=True))[0]
+        return counts - self._on_gold
+
+    @property
+    def _source(self) -> Any:
+        """What the current labels follow from: a broadcast table, or "votes"."""
+        return self._before if self._before is not None or self._ended is None else self._ended.source
+
+    def _recount(self) -> PassSums:
+        assert self._ended is not None
+        if not self._ended.is_hard:  # otherwise they were counted when they were decided
+            counted = self._sum(replace(self._ended, hard=True))
+            self._counted_now(counted.add_to(self._rules.empty(hard=True)), hard=False)
+        return PassSums(self._counted[1])
+
+    def _judged(self, function: HonestFunction, rule: HonestRule) -> Decision:
+        assert self._ended is not None
+        return replace(self._ended, honest=self._broadcast(Judged(*function(self._block, self._counted[0]), rule)))
+
+    def _ends(self, ended: Decision) -> TaskSums:
+        return TaskSums(*self._sum(ended.ends).sums)
 
     def release(self) -> None:
         """Free what the executors store; frames that were not written before cannot be computed afterwards."""
@@ -173,21 +243,21 @@ class SparkSession(RemoteSession, WorkerState):
             if name in self.__dict__:
                 self.__dict__[name].unpersist()
 
-    def _by_labels(self, by: DecidedBy) -> RemoteOutcome:
-        counted = self._decide(by)
+    def _by_labels(self, by: DecidedBy, *, hard: bool = False) -> RemoteOutcome:
+        counted = self._decide(by, hard=hard)
         tally = counted.add_to(self._rules.empty(hard=True))
         self._counted_now(tally, hard=False)
         own = tally[0][np.arange(self._votes.n_rows), self._votes.row_label]
-        return replace(RemoteOutcome.of(TaskSums(*counted.sums), own.astype(np.float64), own), log_likelihood=float("nan"))
+        return RemoteOutcome.of(TaskSums(*counted.sums), own.astype(np.float64), own)
 
-    def _decide(self, by: DecidedBy) -> PartCounts:
-        self._decision = Decision(self._shared_settings, by, None if by == "votes" else self._broadcast_scores())
+    def _decide(self, by: DecidedBy, *, hard: bool = False) -> PartCounts:
+        self._ended = Decision(self._shared_settings, by, None if by == "votes" else self._broadcast_scores(), hard)
         self._follow(None)
         self._is_current = False
-        return self._sum(self._decision)
+        return self._sum(self._ended)
 
-    def _by_task(self, names: list[str] | None, schema: str) -> Frame:
-        return spark.map_arrow(self._packed.select("part", "ids"), partial(_task_batches, self._decision, names), schema)
+    def _by_task(self, ended: Decision, names: list[str] | None, schema: str) -> Frame:
+        return spark.map_arrow(self._packed.select("part", "ids"), partial(_task_batches, ended, names), schema)
 
     def _sum(self, work: Any) -> PartCounts:
         """Return the sum over the parts of all partitions."""

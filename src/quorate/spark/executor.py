@@ -22,6 +22,7 @@ from quorate.engines.shard import PassRules, Shard, Tally, Units, cuts
 from quorate.io.ids import column
 from quorate.kernels import reference
 from quorate.kernels.cpu import fastest
+from quorate.kernels.reference import HonestRule
 from quorate.spark.layout import Part, ids_of
 
 REFERENCE_VOTES = 1 << 18  # votes per shard of the reference kernels, which need K numbers per vote
@@ -43,6 +44,18 @@ class Scores(NamedTuple):
     def whole(self) -> Parameters:
         """Return all lines."""
         return Parameters(self.priors, self.table, np.zeros((0, len(self.priors))), uses_prior=self.uses_prior)
+
+
+class Judged(NamedTuple):
+    """What honest confidence is judged by: log-probabilities of votes with and without one of them, and the rule."""
+
+    lines: NDArray[np.float64]  # [rows, K]
+    without: NDArray[np.float64]  # [rows, K]
+    rule: HonestRule
+
+    def on(self, rows: NDArray[np.uint32]) -> Judged:
+        """Return the lines of these rows, in this order."""
+        return self._replace(lines=self.lines[rows], without=self.without[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +89,7 @@ class PartCounts(NamedTuple):
     rows: NDArray[np.uint32]  # [lines] sorted
     lines: NDArray[Any]  # [lines, …]
     classes: NDArray[Any]  # [K]
-    sums: NDArray[np.float64]  # [TaskSums]
+    sums: NDArray[np.float64]  # [TaskSums], or other sums over tasks
 
     def plus(self, other: PartCounts) -> PartCounts:
         """Return the sum of both."""
@@ -147,6 +160,18 @@ class Start:
         return count_majority(self.settings.value, part, hard=self.hard)[0]
 
 
+def label(settings: FitSettings, part: Part, shards: Shards, source: Broadcast) -> None:
+    """Label the tasks of a part by majority vote ("votes") or by a broadcast table; None leaves them as they are."""
+    if source is None:
+        return
+    params = None if isinstance(source, str) else source.value.on(part.rows)
+    for _, shard in shards:
+        if params is None:
+            shard.label_by_majority(settings.tie_weights)
+        else:
+            shard.label_by_scores(params)
+
+
 @dataclass(frozen=True)
 class Step:
     """One pass. The labels before it follow from `before`: a table, majority vote, or nothing."""
@@ -162,14 +187,7 @@ class Step:
         """Return the counts of a part."""
         settings: FitSettings = self.settings.value
         rules, shards = settings.shards(part)
-        if isinstance(self.before, str):
-            for _, shard in shards:
-                shard.label_by_majority(settings.tie_weights)
-        elif self.before is not None:
-            past = self.before.value.on(part.rows)
-            for _, shard in shards:
-                shard.label_by_scores(past)
-            del past
+        label(settings, part, shards, self.before)
         params = self.scores.value.on(part.rows)
         return count_step(part, rules, shards, params, hard=self.hard, delta=self.delta, likelihood=self.likelihood)
 
@@ -181,30 +199,54 @@ class Decision:
     settings: Broadcast
     by: DecidedBy
     scores: Broadcast = None  # None where votes decide
+    hard: bool = False  # whether scores count the labels they decide, instead of probabilities
+    honest: Broadcast = None  # `Judged`, where confidence is honest; None where it is the model's own
+
+    @property
+    def is_hard(self) -> bool:
+        """Whether labels are counted."""
+        return self.hard or self.by != "scores"
+
+    @property
+    def source(self) -> Broadcast:
+        """What labels follow from: a table, or "votes"."""
+        return "votes" if self.scores is None else self.scores
 
     def __call__(self, part: Part) -> PartCounts:
         """Return the counts of a part's labels; for EM, of each row the expected right votes and the agreeing votes instead."""
+        return self.counted(part)[0]
+
+    def counted(self, part: Part) -> tuple[PartCounts, NDArray[np.int32]]:
+        """Return the counts of a part, and its labels, [tasks]."""
         settings: FitSettings = self.settings.value
         rules, shards = settings.shards(part, DECISION_CELLS // max(len(settings.labels), 1))
-        tally, agreeing = rules.empty(hard=self.by != "scores"), np.zeros(len(part.rows), np.int64)
-        ends = np.zeros(len(TaskSums._fields))
+        tally, agreeing = rules.empty(hard=self.is_hard), np.zeros(len(part.rows), np.int64)
+        ends, labels = np.zeros(len(TaskSums._fields)), [np.zeros(0, np.int32)]
         for piece, shard, sure, tie, likelihood in self._decided(settings, part, shards, tally):
             ends += TaskSums(log_likelihood=likelihood, ties=int(tie.sum()), confidence=float(sure.sum()))
+            labels.append(shard.labels)
+            if self.is_hard:
+                continue
             ptr = part.task_ptr[piece.start : piece.stop + 1]
             votes = part.row[ptr[0] : ptr[-1]]
-            own = rules.row_label[votes] == np.repeat(shard.labels, np.diff(ptr))
+            own = rules.row_label[votes] == np.repeat(labels[-1], np.diff(ptr))
             agreeing += np.bincount(votes[own], minlength=len(agreeing))
-        if self.by != "scores":
-            return part_counts(part, tally, TaskSums(*ends))
-        right = from_coarse(tally[0][np.arange(len(agreeing)), rules.row_label], settings.units.unit)
-        return part_counts(part, (np.stack([right, agreeing], axis=1), tally[1]), TaskSums(*ends))
+        if not self.is_hard:
+            right = from_coarse(tally[0][np.arange(len(agreeing)), rules.row_label], settings.units.unit)
+            tally = np.stack([right, agreeing], axis=1), tally[1]
+        return part_counts(part, tally, TaskSums(*ends)), np.concatenate(labels)
+
+    def ends(self, part: Part) -> PartCounts:
+        """Return the sums over a part's tasks alone."""
+        counted, k = self(part), len(self.settings.value.labels)
+        return PartCounts.nothing(k)._replace(sums=counted.sums)
 
     def labels(self, part: Part, ids: bytes) -> Iterator[pl.DataFrame]:
         """Yield task, label, confidence, votes, tie (and gold) of a part's tasks; those without votes come last."""
         settings: FitSettings = self.settings.value
         rules, shards = settings.shards(part, DECISION_CELLS // max(len(settings.labels), 1))
         tasks, gold, length = ids_of(ids), part.gold >= 0, np.diff(part.task_ptr)
-        for piece, shard, sure, tie, _ in self._decided(settings, part, shards, rules.empty(hard=self.by != "scores")):
+        for piece, shard, sure, tie, _ in self._decided(settings, part, shards, rules.empty(hard=self.is_hard)):
             found = {"label": column(settings.labels, shard.labels), "confidence": sure, "votes": length[piece], "tie": tie}
             yield pl.DataFrame({"task": tasks[piece], **found, **({"gold": gold[piece]} if settings.with_gold else {})})
         columns = [
@@ -221,10 +263,15 @@ class Decision:
         """Yield task and a column per label of a part's tasks."""
         settings: FitSettings = self.settings.value
         params = None if self.scores is None else self.scores.value.on(part.rows)
-        tasks = ids_of(ids)
-        for piece, shard in settings.shards(part, DECISION_CELLS // max(len(settings.labels), 1))[1]:
+        judged = None if self.honest is None else self.honest.value.on(part.rows)
+        tasks, shards = ids_of(ids), settings.shards(part, DECISION_CELLS // max(len(settings.labels), 1))[1]
+        if judged is not None:
+            label(settings, part, shards, self.source)
+        for piece, shard in shards:
             out = np.empty((shard.n_tasks, len(names)))
-            if params is None:
+            if judged is not None:
+                shard.honest_probabilities(judged[:2], judged.rule, out)
+            elif params is None:
                 shard.shares(settings.tie_weights, out)
             elif self.by == "weights":
                 shard.weight_shares(params, out)
@@ -237,6 +284,7 @@ class Decision:
     ) -> Iterator[tuple[slice, Shard, NDArray[np.float64], NDArray[np.bool_], float]]:
         """Yield (tasks, their shard, confidence, tie, log-likelihood), shard by shard, counting into the tally."""
         params = None if self.scores is None else self.scores.value.on(part.rows)
+        judged = None if self.honest is None else self.honest.value.on(part.rows)
         for piece, shard in shards:
             sure, tie, likelihood = np.empty(shard.n_tasks), np.empty(shard.n_tasks, np.bool_), float("nan")
             if params is None:
@@ -245,7 +293,78 @@ class Decision:
                 shard.weighted_majority(params, tally, sure, tie)
             else:
                 likelihood = shard.finish(params, tally, sure, tie).log_likelihood
+            if judged is not None:
+                shard.honest(judged[:2], judged.rule, sure, tie)
             yield piece, shard, sure, tie, likelihood
+
+
+@dataclass(frozen=True)
+class CountGold:
+    """Counts the votes on gold tasks under the labels that were given."""
+
+    settings: Broadcast
+
+    def __call__(self, part: Part) -> PartCounts:
+        """Return the counts of a part."""
+        return count_gold(self.settings.value, part)
+
+
+def count_gold(settings: FitSettings, part: Part) -> PartCounts:
+    """Return the counts of the votes on a part's gold tasks."""
+    rules, shards = settings.shards(part)
+    tally = rules.empty(hard=True)
+    for _, shard in shards:
+        shard.count_gold(tally)
+    return part_counts(part, tally, TaskSums())
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Sums over pairs of votes on one task; the labels follow from `source`, as in `label`."""
+
+    settings: Broadcast
+    source: Broadcast
+    values: Broadcast  # [quantities, 2, rows]
+
+    def __call__(self, part: Part) -> PartCounts:
+        """Return the sums of a part."""
+        settings: FitSettings = self.settings.value
+        _, shards = settings.shards(part)
+        label(settings, part, shards, self.source)
+        values = np.ascontiguousarray(self.values.value[:, :, part.rows])
+        sums = pair_sums(shards, values)
+        return PartCounts.nothing(len(settings.labels))._replace(sums=sums)
+
+
+def pair_sums(shards: Shards, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return sums over pairs of votes on one task of shards that have their labels, [quantities + 2]."""
+    sums: NDArray[np.float64] = sum((shard.pair_sums(values) for _, shard in shards), np.zeros(len(values) + 2))
+    return sums
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Sums by row of the honest probability of every vote's answer, and of its task's label being wrong."""
+
+    settings: Broadcast
+    source: Broadcast  # of the labels, as in `label`
+    honest: Broadcast
+
+    def __call__(self, part: Part) -> PartCounts:
+        """Return the sums of a part's rows, [rows, 2], in units of ANSWER_UNIT."""
+        settings: FitSettings = self.settings.value
+        _, shards = settings.shards(part)
+        label(settings, part, shards, self.source)
+        judged, sums = self.honest.value.on(part.rows), np.zeros((2, len(part.rows)), np.int64)
+        for _, shard in shards:
+            shard.honest_answers(judged[:2], judged.rule, *sums)
+        return part_counts(part, (sums.T, np.zeros(len(settings.labels), np.int64)), TaskSums())
+
+
+def gold_tasks(votes: int, data: bytes) -> int:
+    """Return how many gold tasks of a part have at least so many votes."""
+    part = Part.unpack(data)
+    return int(((part.gold >= 0) & (np.diff(part.task_ptr) >= votes)).sum())
 
 
 def run(work: Callable[[Part], PartCounts], parts: Iterator[bytes]) -> Iterator[PartCounts]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NoReturn, cast
 
@@ -12,10 +12,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from quorate.data.fit import Outcome
-from quorate.engines.base import Checkpoint
+from quorate.engines.base import Checkpoint, HonestFunction, PassSums
 from quorate.errors import InputError, OptionError, QuorateError, shown
 from quorate.io.frames import Frame
 from quorate.io.ids import label_columns
+from quorate.kernels.reference import HonestRule
 from quorate.results.knowledge import Learned
 from quorate.results.result import Result
 from quorate.spark import session as spark
@@ -54,6 +55,7 @@ class RemoteSession:
 
     _votes: Any
     _settings: FitSettings
+    _ended: Any  # how the fit decided tasks; None before its end
 
     def identify(self, settings: Mapping[str, Any]) -> None:
         """Do nothing: a fit on Spark is not resumed."""
@@ -68,7 +70,37 @@ class RemoteSession:
         """Raise: the labels of all tasks are never on the driver."""
         raise OptionError(NO_START)
 
-    recount = labels_to_start
+    def recount(self, labels: NDArray[np.int32]) -> PassSums:
+        """Count the labels that the fit decided, which are on the executors, and return their sums; no others can be given."""
+        if self._ended is None or len(labels):
+            raise OptionError(NO_START)
+        return self._recount()
+
+    def _recount(self) -> PassSums:
+        """Return the sums of the labels that the fit decided."""
+        raise NotImplementedError
+
+    def honest(self, function: HonestFunction, rule: HonestRule, tie: NDArray[np.bool_]) -> NoReturn:
+        """Raise: the confidence of all tasks is never on the driver; `honest_outcome` has it computed where the tasks are."""
+        raise TypeError(REMOTE_TASKS)
+
+    def honest_outcome(self, outcome: RemoteOutcome, function: HonestFunction, rule: HonestRule) -> RemoteOutcome:
+        """Return the outcome with honest confidence; frames of labels and probabilities are honest from now on."""
+        self._ended = self._judged(function, rule)
+        sums = self._ends(self._ended)
+        return replace(outcome, ties=int(sums.ties), confidence_sum=sums.confidence)
+
+    def honest_probabilities(self, function: HonestFunction, rule: HonestRule) -> spark.Frame:
+        """Return a Spark frame of task and a column per label: the honest probabilities."""
+        return self._probabilities(self._judged(function, rule))
+
+    def _judged(self, function: HonestFunction, rule: HonestRule) -> Any:
+        """Return how the fit decided tasks, with honest confidence instead of its own."""
+        raise NotImplementedError
+
+    def _ends(self, ended: Any) -> TaskSums:
+        """Return the sums over all tasks of a way to decide them."""
+        raise NotImplementedError
 
     def posterior(self) -> NoReturn:
         """Raise: the probabilities of all tasks are never on the driver."""
@@ -84,20 +116,23 @@ class RemoteSession:
     def labels(self) -> spark.Frame:
         """Return a Spark frame of task, label, confidence, votes, tie, as the fit decided."""
         schema = f"{self._task_column}, label {SQL_KIND[self._votes.labels.kind]}, confidence double, votes bigint, tie boolean"
-        return self._by_task(None, schema + (", gold boolean" if self._settings.with_gold else ""))
+        return self._by_task(self._ended, None, schema + (", gold boolean" if self._settings.with_gold else ""))
 
     def probabilities(self) -> spark.Frame:
         """Return a Spark frame of task and a column per label, as the fit decided."""
+        return self._probabilities(self._ended)
+
+    def _probabilities(self, ended: Any) -> spark.Frame:
         names = label_columns(self._votes.labels.texts(), "task")
-        return self._by_task(names, ", ".join([self._task_column, *(f"{spark.quoted(name)} double" for name in names)]))
+        return self._by_task(ended, names, ", ".join([self._task_column, *(f"{spark.quoted(name)} double" for name in names)]))
 
     @property
     def _task_column(self) -> str:
         votes = self._votes
         return f"task {SQL_KIND[votes.task_kind if isinstance(votes, SparkVotes) else votes.tasks.kind]}"
 
-    def _by_task(self, names: list[str] | None, schema: str) -> spark.Frame:
-        """Return a Spark frame with this schema: probabilities in columns of these names, or the labels."""
+    def _by_task(self, ended: Any, names: list[str] | None, schema: str) -> spark.Frame:
+        """Return a Spark frame with this schema, of tasks decided so: probabilities in columns of these names, or the labels."""
         raise NotImplementedError
 
 
