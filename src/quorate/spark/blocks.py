@@ -7,10 +7,10 @@ only, in the order of the request. A part's own rows are sorted by block, so wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import polars as pl
@@ -20,13 +20,26 @@ from quorate.data.counts import Others
 from quorate.data.exact import from_coarse
 from quorate.data.vocabulary import Vocabulary
 from quorate.data.votes import Gold, Panel, Votes
-from quorate.engines.base import Recipe, WorkerBlock
+from quorate.engines.base import HonestFunction, Recipe, WorkerBlock
 from quorate.engines.session import DecidedBy
 from quorate.engines.shard import hashes
 from quorate.io.answers import gold_codes
 from quorate.io.ids import column, matched, sort_order, vocabulary
 from quorate.kernels.cpu import fastest
-from quorate.spark.executor import Decision, FitSettings, PartCounts, Scores, Shards, TaskSums, count_majority, count_step
+from quorate.kernels.reference import HonestRule
+from quorate.spark.executor import (
+    Decision,
+    FitSettings,
+    Judged,
+    PartCounts,
+    Scores,
+    Shards,
+    TaskSums,
+    count_gold,
+    count_majority,
+    count_step,
+    pair_sums,
+)
 from quorate.spark.layout import LINE, SCHEMA, Packing, Part, line
 from quorate.spark.session import ipc
 
@@ -117,7 +130,7 @@ class TableMessage(NamedTuple):
     """From a block to a part: the requested lines of the table."""
 
     block: int
-    table: Floats  # [requested rows, K]
+    table: Floats  # [requested rows, K], or other figures of these rows
 
 
 class CountMessage(NamedTuple):
@@ -137,7 +150,21 @@ class TotalsMessage(NamedTuple):
     sums: NDArray[np.float64]  # [TaskSums]
 
 
-ToBlock = CountMessage | TotalsMessage
+class OtherCounts(NamedTuple):
+    """From another state of the same block: counts that are added to its own, with weights."""
+
+    counts: NDArray[Any]  # [rows, K]
+    weight: float
+    own: float  # the weight of the block's own counts
+
+
+class OtherTable(NamedTuple):
+    """From another state of the same block: its table."""
+
+    table: Floats  # [rows, K]
+
+
+ToBlock = CountMessage | TotalsMessage | OtherCounts | OtherTable
 
 
 class BlockSummary(NamedTuple):
@@ -187,7 +214,8 @@ class Receive:
         if self.delta and before is not None:
             counts += before.counts
         # In the order of the parts, so that a sum computed again after a loss is the same to the last bit.
-        ordered = sorted(messages, key=lambda message: message.part)
+        sent = [one for one in messages if isinstance(one, CountMessage | TotalsMessage)]
+        ordered = sorted(sent, key=lambda message: message.part)
         for one in ordered:
             if isinstance(one, CountMessage):
                 counts[block.routes[one.part][one.indices]] += one.lines
@@ -218,8 +246,71 @@ class Tabulate:
     def __call__(self, number: int, block: BlockPanel, before: BlockState | None, messages: list[ToBlock]) -> BlockState:
         """Return the state with another table."""
         assert before is not None
-        lines = self.recipe.on(block.worker_block())(before.counts, self.shared)
+        lines = self.recipe.on(block.worker_block())(seen(before, messages), self.shared)
         return before._replace(table=lines.table, summary=before.summary._replace(penalty=lines.penalty))
+
+
+class AtBlock(Protocol):
+    """What happens at a block."""
+
+    def __call__(self, number: int, block: BlockPanel, before: BlockState | None, messages: list[ToBlock]) -> BlockState:
+        """Return its next state."""
+        ...
+
+
+def seen(state: BlockState, messages: Iterable[ToBlock]) -> Any:
+    """Return the counts of a block, together with others that were sent to it, [rows, K]."""
+    counts = state.counts
+    for one in messages:
+        if isinstance(one, OtherCounts):
+            counts = one.weight * one.counts + one.own * counts
+    return counts
+
+
+class Recall:
+    """Takes counts that were sent for its own; labels stay as they are."""
+
+    def __call__(self, number: int, block: BlockPanel, before: BlockState | None, messages: list[ToBlock]) -> BlockState:
+        """Return the next state."""
+        assert before is not None
+        return before._replace(counts=seen(before, messages))
+
+
+class Blend:
+    """Takes the mean of its table and the one that was sent."""
+
+    def __call__(self, number: int, block: BlockPanel, before: BlockState | None, messages: list[ToBlock]) -> BlockState:
+        """Return the next state."""
+        assert before is not None
+        (other,) = (one.table for one in messages if isinstance(one, OtherTable))
+        return before._replace(table=(other + before.table) / 2.0)
+
+
+@dataclass(frozen=True)
+class PairValues:
+    """Puts what a function says of a block's rows and counts, [quantities, 2, rows], in the place of the table."""
+
+    function: Callable[[WorkerBlock, Any], Floats]
+
+    def __call__(self, number: int, block: BlockPanel, before: BlockState | None, messages: list[ToBlock]) -> BlockState:
+        """Return the state with [rows, quantities x 2] as its table."""
+        assert before is not None
+        values = self.function(block.worker_block(), seen(before, messages))
+        return before._replace(table=values.reshape(2 * len(values), block.n_rows).T)
+
+
+@dataclass(frozen=True)
+class HonestTable:
+    """Puts the lines of honest confidence beside the table that decided, which was sent, or alone where votes did."""
+
+    function: HonestFunction
+
+    def __call__(self, number: int, block: BlockPanel, before: BlockState | None, messages: list[ToBlock]) -> BlockState:
+        """Return a state that has nothing but the table: [rows, 2 K or 3 K]."""
+        assert before is not None
+        tables = [one.table for one in messages if isinstance(one, OtherTable)]
+        lines = self.function(block.worker_block(), before.counts)
+        return BlockState(before.counts[:0], np.hstack([*tables, *lines]), (), before.summary)
 
 
 def _vote_classification(counts: NDArray[Any], table: Floats) -> float:
@@ -277,9 +368,10 @@ class RoutedPart(NamedTuple):
         return replace(settings, row_label=part.rows.astype(np.int32)), part._replace(rows=rows)
 
     def join(self, messages: Iterable[TableMessage], labels: int) -> Floats:
-        """Return the table over the own rows, [own rows, K], from the messages of the blocks."""
-        table = np.zeros((int(self.slices[-1]), labels))
-        for block, lines in messages:
+        """Return the table over the own rows, [own rows, K] or as wide as the messages are, from the messages of the blocks."""
+        every = list(messages)
+        table = np.zeros((int(self.slices[-1]), every[0].table.shape[1] if every else labels))
+        for block, lines in every:
             table[self.slices[block] : self.slices[block + 1]] = lines
         return table
 
@@ -295,7 +387,7 @@ class PartInput(NamedTuple):
 
     settings: FitSettings
     part: Part
-    table: Floats | None  # [own rows, K]
+    table: Floats | None  # [own rows, K], or other figures of these rows
     labels: NDArray[Any] | None  # [tasks] after the last pass
 
 
@@ -327,12 +419,16 @@ class RoutedStep:
         """Return the counts of a part, and its labels, [tasks]."""
         assert given.table is not None
         rules, shards = given.settings.shards(given.part)
-        if given.labels is not None:
-            for tasks, shard in shards:
-                shard.take(given.labels[tasks].astype(np.int32))
+        _take_labels(given, shards)
         params = Scores(self.priors, given.table, self.uses_prior).whole()
         how = {"hard": self.hard, "delta": self.delta, "likelihood": self.likelihood}
         return count_step(given.part, rules, shards, params, **how), _labels(shards)
+
+
+def _take_labels(given: PartInput, shards: Shards) -> None:
+    if given.labels is not None:
+        for tasks, shard in shards:
+            shard.take(given.labels[tasks].astype(np.int32))
 
 
 def _labels(shards: Shards) -> NDArray[np.int32]:
@@ -346,16 +442,54 @@ class RoutedDecision:
     by: DecidedBy
     priors: Floats  # [K]
     uses_prior: bool
+    hard: bool = False  # whether scores count the labels they decide, instead of probabilities
+    rule: HonestRule | None = None  # of honest confidence, whose lines then come beside the table
+
+    @property
+    def is_hard(self) -> bool:
+        """Whether labels are counted."""
+        return self.hard or self.by != "scores"
 
     def on(self, given: PartInput) -> Decision:
         """Return the decision on the tasks of a part."""
-        by_votes = self.by == "votes" or given.table is None
-        scores = None if by_votes else LocalBroadcast(Scores(self.priors, np.asarray(given.table), self.uses_prior))
-        return Decision(LocalBroadcast(given.settings), self.by, scores)
+        table, k = given.table, len(self.priors)
+        scores = honest = None
+        if self.by != "votes" and table is not None:
+            scores = LocalBroadcast(Scores(self.priors, np.ascontiguousarray(table[:, :k]), self.uses_prior))
+        if self.rule is not None and table is not None:
+            lines, without = (np.ascontiguousarray(part) for part in (table[:, -2 * k : -k], table[:, -k:]))
+            honest = LocalBroadcast(Judged(lines, without, self.rule))
+        return Decision(LocalBroadcast(given.settings), self.by, scores, self.hard, honest)
 
-    def __call__(self, given: PartInput) -> tuple[PartCounts, None]:
-        """Return the counts of a part's labels; for EM, of each row the expected right votes and the agreeing votes instead."""
-        return self.on(given)(given.part), None
+    def __call__(self, given: PartInput) -> tuple[PartCounts, NDArray[np.int32] | None]:
+        """Return the counts of a part's labels, and these, [tasks].
+
+        For EM, unless it is hard, of each row the expected right votes and the agreeing votes instead, and no labels.
+        """
+        counted, labels = self.on(given).counted(given.part)
+        return counted, labels if self.is_hard else None
+
+
+def gold_of_part(given: PartInput) -> tuple[PartCounts, None]:
+    """Return the counts of the votes on a part's gold tasks."""
+    return count_gold(given.settings, given.part), None
+
+
+def pairs_of_part(settings: FitSettings, items: Items) -> Iterator[Floats]:
+    """Yield sums over pairs of votes on one task of a partition, [quantities + 2], if it has any votes."""
+    for _, _, given in part_inputs(settings, items):
+        if given.table is None or not len(given.table):
+            continue
+        _, shards = given.settings.shards(given.part)
+        _take_labels(given, shards)
+        values = np.ascontiguousarray(given.table.T).reshape(-1, 2, len(given.table))
+        yield pair_sums(shards, values)
+
+
+def ends_of_part(settings: FitSettings, decide: RoutedDecision, items: Items) -> Iterator[Floats]:
+    """Yield the sums over the tasks of a partition, [TaskSums]."""
+    for _, _, given in part_inputs(settings, items):
+        yield decide.on(given)(given.part).sums
 
 
 def from_part(settings: FitSettings, work: Any, items: Items) -> Iterator[tuple[int, ToBlock]]:
@@ -400,7 +534,7 @@ def from_block(items: Items) -> Iterator[tuple[int, Any]]:
             yield one.part, one.labels
 
 
-def at_block(receive: Receive | Tabulate, items: Items) -> Iterator[tuple[int, BlockState]]:
+def at_block(receive: AtBlock, items: Items) -> Iterator[tuple[int, BlockState]]:
     """Yield (block, its state after a pass) of a partition, if it has a block."""
     for number, block, before, messages in block_inputs(items):
         yield number, receive(number, block, before, messages)

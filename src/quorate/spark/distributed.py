@@ -18,27 +18,41 @@ from numpy.typing import NDArray
 from quorate.data.counts import Lines, Others, Parameters, Statistics
 from quorate.data.vocabulary import Vocabulary, text_of
 from quorate.data.votes import Panel
-from quorate.engines.base import Estimate, PassSums, Recipe, WorkerBlock
+from quorate.engines.base import Estimate, HonestFunction, PassSums, Recipe, WorkerBlock
 from quorate.engines.shard import Units, class_totals
+from quorate.errors import OptionError
 from quorate.kernels import reference
+from quorate.kernels.reference import HonestRule
 from quorate.spark import session as spark
 from quorate.spark.blocks import (
+    AtBlock,
+    Blend,
     BlockPanel,
     BlockState,
     BlockSummary,
+    HonestTable,
     NamedBlock,
+    OtherCounts,
+    OtherTable,
+    PairValues,
+    Recall,
     Receive,
     RoutedDecision,
+    RoutedPart,
     RoutedStart,
     RoutedStep,
     Tabulate,
     at_block,
     block_inputs,
     block_of,
+    ends_of_part,
     from_block,
     from_part,
+    gold_of_part,
+    pairs_of_part,
+    seen,
 )
-from quorate.spark.executor import FitSettings, TaskSums
+from quorate.spark.executor import FitSettings, TaskSums, gold_tasks
 from quorate.spark.layout import FIT_FAILED, Size
 from quorate.spark.result import DistributedResult, RemoteOutcome, RemoteSession
 from quorate.spark.routes import END, OWN, Routes, TaggedState, task_frames, worker_confusion, worker_frames
@@ -49,6 +63,7 @@ PASSES_PER_SWEEP = 8  # after so many, Java collects garbage: the messages of ea
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 Rdd = Any  # pyspark is optional, so its types are not named
+NO_ROWS = "the rows of this fit are on the executors, and this needs them here: use SparkEngine(rows='driver') where they fit"
 
 
 class PassState(NamedTuple):
@@ -107,8 +122,13 @@ class DistributedSession(RemoteSession):
         self._pass_state: PassState | None = None  # the last pass
         self._scored: DistributedTable | None = None  # the current table
         self._ended: tuple[RoutedDecision, Rdd] | None = None  # how the fit decided tasks, and the state with its table
+        self._decided: tuple[RoutedDecision, Rdd] | None = None  # the same without honest confidence
         self._end: Rdd = None  # (block, BlockState) with the right and the agreeing votes per row, or the counts of the labels
-        self._confusion_source: tuple[Recipe, Rdd] | None = None  # the recipe of confusions, and the state with its counts
+        # The recipe of confusions, and the state with its counts; None and the state with the table where no recipe made it.
+        self._confusion_source: tuple[Recipe | None, Rdd] | None = None
+        self._kept: PassState | None = None  # see `remember`
+        self._aside: DistributedTable | None = None  # see `set_aside`
+        self._on_gold: PassState | None = None  # the votes on gold tasks
         self._states: list[Rdd] = []  # that are stored
         self._passes = 0
 
@@ -136,30 +156,55 @@ class DistributedSession(RemoteSession):
         uses_prior = parameters(BlockPanel.empty(self._votes.labels)).uses_prior
         self._scored, self._pass_state = DistributedTable(state, priors, uses_prior), None  # there are no counts of these votes
 
-    def gather(self, function: Callable[[WorkerBlock, Any], T]) -> T:
-        """Return the sum of a function over all worker blocks and their counts."""
-        with plain_errors(FIT_FAILED):
-            items = self._routes.blocks.union(self._last_pass.state)
-            found: list[T] = items.mapPartitions(partial(_of_counts, function)).collect()
-        total: T = reduce(operator.add, found)
-        return total
+    def gather(self, function: Callable[[WorkerBlock, Any], T], *, gold: bool = True) -> T:
+        """Return the sum of a function over all worker blocks and their counts; without `gold`, those on other tasks alone."""
+        return self._gather([] if gold else self._less_gold(), function)
 
     def m_step(self, recipe: Recipe, priors: Floats) -> None:
         """Make the table of the counts of the last pass on the executors, unless that pass has already made it."""
-        shared, last, k = recipe.shared(priors, self.gather), self._last_pass, self._votes.n_labels
+        others = self._anchor(recipe.anchor)
+        shared, last, k = recipe.shared(priors, partial(self._gather, others)), self._last_pass, self._votes.n_labels
         state, penalty = last.state, last.summary.penalty
-        if shared is not None or self._made is not recipe:
+        if shared is not None or others or self._made is not recipe:
             with plain_errors(FIT_FAILED):
-                items = self._routes.blocks.union(state).mapPartitions(
-                    partial(at_block, Tabulate(recipe, shared)), preservesPartitioning=True
-                )
-                state = self._stored(items)
+                state = self._stored(self._at_blocks(Tabulate(recipe, shared), state, others))
                 penalty = reduce(BlockSummary.plus, state.map(_summary).collect()).penalty
         empty: Lines = recipe.on(BlockPanel.empty(self._votes.labels).worker_block())(np.zeros((0, k)), shared)
-        self._recipe = recipe if shared is None else None
+        self._recipe = recipe if shared is None and not others else None
         self._scored = DistributedTable(state, priors, empty.uses_prior, penalty, recipe, tuple(empty.columns))
         self._confusion_source = recipe, state
-        self._digests = not recipe.is_likelihood
+        self._digests = not recipe.is_likelihood and not recipe.is_bounded
+
+    def remember(self) -> None:
+        """Keep the counts of the last pass, to start from again, and as the anchor of M-steps."""
+        self._kept = self._last_pass
+
+    def recall(self) -> PassSums:
+        """Take the counts that were kept as those of the last pass, and return its sums; labels stay as they are."""
+        kept, last = self._kept, self._last_pass
+        assert kept is not None
+        if last is not kept:
+            with plain_errors(FIT_FAILED):
+                others = self._others(kept.state, partial(_counts, 1, 0))
+                self._pass_state = kept._replace(state=self._stored(self._at_blocks(Recall(), last.state, others)))
+        self._made = None
+        return PassSums(kept.class_counts)
+
+    def set_aside(self) -> None:
+        """Keep the current table and priors, to be averaged with others."""
+        self._aside = self._table
+
+    def blend(self) -> None:
+        """Take the mean of the table and log priors that were set aside and of the current ones."""
+        one, two = self._aside, self._table
+        assert one is not None
+        with plain_errors(FIT_FAILED):
+            state = self._stored(self._at_blocks(Blend(), two.state, self._others(one.state, _table)))
+            state.count()  # before the states it is made of are dropped
+        self._scored = DistributedTable(state, np.sqrt(one.priors * two.priors), two.uses_prior)
+        self._confusion_source = None, state
+        self._aside, self._kept = None, None
+        self._keep_only()
 
     def e_step(self, *, hard: bool, likelihood: bool = True) -> PassSums:
         """Return the sums of a pass: an E-step under the current table, and the recount."""
@@ -186,10 +231,34 @@ class DistributedSession(RemoteSession):
         """Return bytes that are equal if the counts of two passes are."""
         return b"".join(digest for _, digest in sorted(self._last_pass.summary.digests))
 
-    def finish(self) -> RemoteOutcome:
-        """Return the outcome of the E-step under the current table, summed over all tasks."""
+    def finish(self, *, hard: bool = False) -> RemoteOutcome:
+        """Return the outcome of the E-step under the current table, summed over all tasks; `hard` counts its labels."""
         scored = self._table
-        return _outcome(self._decide(RoutedDecision("scores", scored.priors, scored.uses_prior), scored.state, width=2))
+        decide = RoutedDecision("scores", scored.priors, scored.uses_prior, hard)
+        found = self._decide(decide, scored.state, width=self._votes.n_labels if hard else 2)
+        if hard:
+            self._pass_state = found
+        return _outcome(found)
+
+    def gold_tasks(self, *, votes: int) -> int:
+        """Return how many gold tasks have at least so many votes."""
+        if not self._settings.with_gold:
+            return 0
+        with plain_errors(FIT_FAILED):
+            return int(self._routes.parts.values().map(partial(_gold_tasks, votes)).sum())
+
+    def pair_sums(self, function: Callable[[WorkerBlock, Any], Floats]) -> Floats:
+        """Return sums over pairs of votes on one task (see `reference.pair_sums`), of what a function says of rows and counts."""
+        others = self._less_gold()
+        with plain_errors(FIT_FAILED):
+            state = self._at_blocks(PairValues(function), self._last_pass.state, others)
+            items = self._with_messages(self._routes.parts, state)
+            found: list[Floats] = items.mapPartitions(partial(pairs_of_part, self._settings)).collect()
+        return reduce(operator.add, found)
+
+    def honest_answers(self, function: HonestFunction, rule: HonestRule) -> Floats:
+        """Raise: sums by row would be here."""
+        raise OptionError(NO_ROWS)
 
     def majority(self) -> RemoteOutcome:
         """Return the outcome of majority vote, summed over all tasks."""
@@ -259,8 +328,9 @@ class DistributedSession(RemoteSession):
     _digests = False  # whether counts are compared with those of earlier passes
 
     def _decide(self, decide: RoutedDecision, state: Rdd, *, width: int) -> PassState:
-        found = self._pass(decide, Receive(None, decide.by != "scores", False, width), state)
-        self._ended, self._end = (decide, state), found.state
+        found = self._pass(decide, Receive(None, decide.is_hard, False, width), state)
+        self._ended = self._decided = decide, state
+        self._end = found.state
         return found
 
     def _pass(self, work: Any, receive: Receive, state: Rdd) -> PassState:
@@ -291,9 +361,62 @@ class DistributedSession(RemoteSession):
         sent = self._routes.blocks.union(state).mapPartitions(from_block)
         return parts.union(sent.partitionBy(parts.getNumPartitions(), partition_of))
 
-    def _by_task(self, names: list[str] | None, schema: str) -> Frame:
+    def _at_blocks(self, act: AtBlock, state: Rdd, others: list[Rdd]) -> Rdd:
+        """Return the state that blocks make of a state and of what others send to it."""
+        items = reduce(lambda one, other: one.union(other), others, self._routes.blocks.union(state))
+        return serialized_like(items.mapPartitions(partial(at_block, act), preservesPartitioning=True), self._routes.parts)
+
+    def _others(self, state: Rdd, message: Callable[[BlockState], OtherCounts | OtherTable]) -> list[Rdd]:
+        """Return what another state sends to the same blocks."""
+        return [serialized_like(state.mapValues(message), self._routes.parts)]
+
+    def _gather(self, others: list[Rdd], function: Callable[[WorkerBlock, Any], T]) -> T:
+        with plain_errors(FIT_FAILED):
+            items = reduce(lambda one, other: one.union(other), others, self._routes.blocks.union(self._last_pass.state))
+            found: list[T] = items.mapPartitions(partial(_of_counts, function)).collect()
+        total: T = reduce(operator.add, found)
+        return total
+
+    def _anchor(self, share: float) -> list[Rdd]:
+        """Return what adds a share of the counts that were kept to those of a pass."""
+        if not share:
+            return []
+        assert self._kept is not None
+        return self._others(self._kept.state, partial(_counts, share, 1.0 - share))
+
+    def _less_gold(self) -> list[Rdd]:
+        """Return what takes the votes on gold tasks from the counts of a pass."""
+        if not self._settings.with_gold:
+            return []
+        if self._on_gold is None:
+            self._on_gold = self._pass(gold_of_part, Receive(None, True, False, self._votes.n_labels), None)
+        return self._others(self._on_gold.state, partial(_counts, -1, 1))
+
+    def _recount(self) -> PassSums:
         assert self._ended is not None
         decide, state = self._ended
+        if not decide.is_hard:  # otherwise they were counted when they were decided
+            hard = replace(decide, hard=True)
+            self._pass_state = self._pass(hard, Receive(None, True, False, self._votes.n_labels), state)
+        return PassSums(self._last_pass.class_counts)
+
+    def _judged(self, function: HonestFunction, rule: HonestRule) -> tuple[RoutedDecision, Rdd]:
+        assert self._decided is not None
+        decide, state = self._decided
+        others = [] if state is None else self._others(state, _table)
+        with plain_errors(FIT_FAILED):
+            lines = self._stored(self._at_blocks(HonestTable(function), self._last_pass.state, others))
+        return replace(decide, rule=rule), lines
+
+    def _ends(self, ended: tuple[RoutedDecision, Rdd]) -> TaskSums:
+        decide, state = ended
+        with plain_errors(FIT_FAILED):
+            items = self._with_messages(self._routes.parts, state)
+            found = items.mapPartitions(partial(ends_of_part, self._settings, decide)).collect()
+        return TaskSums(*reduce(operator.add, found))
+
+    def _by_task(self, ended: tuple[RoutedDecision, Rdd], names: list[str] | None, schema: str) -> Frame:
+        decide, state = ended
         parts = self._routes.parts
         with plain_errors(FIT_FAILED):
             ids = self._routes.ids()
@@ -308,7 +431,8 @@ class DistributedSession(RemoteSession):
 
     def _keep_only(self) -> None:
         """Drop the stored states that are no longer used."""
-        used = [None if one is None else one.state for one in (self._pass_state, self._scored)]
+        states = (self._pass_state, self._scored, self._kept, self._aside, self._on_gold)
+        used = [None if one is None else one.state for one in states]
         for state in self._states:
             if all(state is not one for one in used):
                 spark.drop_stored(state)
@@ -330,6 +454,18 @@ def _summary(item: tuple[int, BlockState]) -> BlockSummary:
 
 
 def _of_counts(function: Callable[[WorkerBlock, NDArray[Any]], T], items: Iterable[tuple[int, Any]]) -> Iterator[T]:
-    for _, block, state, _ in block_inputs(items):
+    for _, block, state, others in block_inputs(items):
         assert state is not None
-        yield function(block.worker_block(), state.counts)
+        yield function(block.worker_block(), seen(state, others))
+
+
+def _counts(weight: float, own: float, state: BlockState) -> OtherCounts:
+    return OtherCounts(state.counts, weight, own)
+
+
+def _table(state: BlockState) -> OtherTable:
+    return OtherTable(state.table)
+
+
+def _gold_tasks(votes: int, part: RoutedPart) -> int:
+    return gold_tasks(votes, part.data)

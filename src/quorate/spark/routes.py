@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from quorate.data.counts import Others, Parameters
+from quorate.data.counts import Lines, Others, Parameters
 from quorate.data.vocabulary import Vocabulary
 from quorate.data.votes import Panel
 from quorate.engines.base import Recipe
@@ -93,12 +93,15 @@ def worker_frames(recipe: Recipe | None, names: tuple[str, ...], items: Items) -
         yield ipc(pl.DataFrame(columns))
 
 
-def worker_confusion(recipe: Recipe, worker: str, items: Items) -> list[NDArray[np.float64]]:
-    """Return pi_cl of the worker of this id, [K true, K given], if this block has it."""
+def worker_confusion(recipe: Recipe | None, worker: str, items: Items) -> list[NDArray[np.float64]]:
+    """Return pi_cl of the worker of this id, [K true, K given], if this block has it; without recipe, of the state's table."""
     for named, states in _blocks_with_states(items):
         code, block = _index_of(named.workers, worker), named.block
         if code is not None:
-            lines = recipe.on(block.worker_block())(states[END].counts, None)
+            if recipe is None:
+                lines = Lines(states[END].table, np.zeros((block.n_workers, block.n_labels)))
+            else:
+                lines = recipe.on(block.worker_block())(states[END].counts, None)
             return [Parameters.of(np.zeros(block.n_labels), lines).confusion(block, code)]
     return []
 
