@@ -1,125 +1,93 @@
-"""An engine that lives outside the package: counts and table are kept per block of three workers, as if each were elsewhere.
+"""An engine that lives outside the package: M-steps and sums see a block of three workers at a time, as if each were elsewhere.
 
-A registered name and this file are all there is to it: `register("toy", "toy_engine:make")`.
+A registered name and this file are all there is to it: `register("toy", "toy_engine:make")`. Its passes are the package's.
 """
 
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from types import SimpleNamespace
 
 import numpy as np
 
 from quorate.data.counts import Lines, Parameters, Statistics
-from quorate.data.fit import Outcome
 from quorate.data.votes import Panel
-from quorate.engines.base import Estimate, PassSums, WorkerBlock
-from quorate.engines.shard import hashes
+from quorate.engines.base import Estimate, WorkerBlock
+from quorate.engines.local import LocalEngine, MemoryStore
+from quorate.engines.session import LocalSession
+from quorate.io.answers import gold_codes
 from quorate.io.sources import as_votes
 from quorate.kernels import reference
 
 
 def make(threads):
-    return SimpleNamespace(name="toy", read=as_votes, load=Toy)
+    return SimpleNamespace(name="toy", read=as_votes, load=load)
 
 
-class Toy:
-    gold_given = 0
+def load(votes, *, seed, **known):
+    def store(rules, gold):
+        return MemoryStore(
+            LocalEngine(shard_votes=50), votes, seed, rules, None if gold is None else gold_codes(gold, votes.tasks)
+        )
 
-    def __init__(self, votes, *, seed, ties, gold=None, history=None):
-        self.votes, self.labels, self.seed = votes, np.zeros(votes.n_tasks, np.int32), seed
-        self.ids = reference.tie_keys(hashes(reference, votes.tasks), seed), hashes(reference, votes.labels)
-        self.cuts = [slice(a, min(a + 3, votes.n_workers)) for a in range(0, votes.n_workers, 3)] or [slice(0, 0)]
+    return Toy.over(votes, store, reference, 1, **{"gold": None, "history": None, **known})
+
+
+class Toy(LocalSession):
+    glad = None  # which has passes of its own
+
+    def __init__(self, store, rules, *, history, **known):
+        super().__init__(store, rules, history=history, **known)
+        starts = range(0, self.votes.n_workers, 3)
+        self.cuts = [slice(start, min(start + 3, self.votes.n_workers)) for start in starts] or [slice(0, 0)]
         self.blocks = [self.block(cut, history) for cut in self.cuts]
 
     def block(self, cut, history):
         v, rows = self.votes, self.rows(cut)
         ptr, per_row = v.worker_ptr[cut.start : cut.stop + 1] - v.worker_ptr[cut.start], v.votes_per_row()[rows]
-        here = Panel(
-            worker_ptr=ptr, row_label=v.row_label[rows], workers=v.workers.take(np.arange(v.n_workers)[cut]), labels=v.labels
-        )
+        workers = v.workers.take(np.arange(v.n_workers)[cut])
+        here = Panel(worker_ptr=ptr, row_label=v.row_label[rows], workers=workers, labels=v.labels)
         return WorkerBlock(here, lambda: per_row, None if history is None else history(here), reference.confusion_table)
 
     def rows(self, cut):
         return slice(self.votes.worker_ptr[cut.start], self.votes.worker_ptr[cut.stop])
 
-    def identify(self, settings): ...
-    def checkpoint(self, point): ...
-    def restore(self): ...
-    def gold(self): ...
+    def each(self, function, counts):
+        return [function(block, counts[self.rows(cut)]) for block, cut in zip(self.blocks, self.cuts, strict=True)]
 
-    def count(self, function, *arrays, hard, **given):  # a pass over all votes; what it counts goes to the blocks
-        kind, shape = (np.int64 if hard else np.float64), (self.votes.n_rows, self.votes.n_labels)
-        counts, self.classes = np.zeros(shape, kind), np.zeros(shape[1], kind)
-        into = {"labels": self.labels, "counts": counts, "class_counts": self.classes}
-        given |= {"hard": hard} if function is reference.em_pass else {"soft": not hard, "tie_weights": None}
-        rests = {} if hard else {"rest": np.zeros_like(counts), "class_rest": np.zeros_like(self.classes)}
-        sums = function(self.votes.task_ptr, self.votes.row, *arrays, *self.ids, **into, **rests, **given)
-        for soft, rest in zip((counts, self.classes), rests.values(), strict=False):
-            reference.restore_counts(soft, rest)
-        self.counts = [counts[self.rows(cut)] for cut in self.cuts]
-        return sums
+    def gather(self, function, *, gold=True):
+        return reduce(add, self.each(function, self._counted[0] if gold else self._open_counts()))
 
-    def start(self, *, hard):
-        self.count(reference.majority, self.votes.row_label, hard=hard)
-        return PassSums(self.classes)
-
-    def gather(self, function):
-        return reduce(add, [function(*one) for one in zip(self.blocks, self.counts, strict=True)])
-
-    def make(self, recipe, shared):
-        return [recipe.on(block)(counts, shared) for block, counts in zip(self.blocks, self.counts, strict=True)]
+    def lines(self, recipe, counts, shared):
+        made = self.each(lambda block, some: recipe.on(block)(some, shared), counts)
+        whole = {name: np.concatenate([getattr(one, name) for one in made]) for name in ("table", "worker_totals")}
+        columns = {name: np.concatenate([one.columns[name] for one in made]) for name in made[0].columns}
+        penalty = sum(one.penalty for one in made)
+        return Lines(**whole, prior=made[0].prior, penalty=penalty, uses_prior=made[0].uses_prior, columns=columns)
 
     def m_step(self, recipe, priors):
-        self.lines, self.priors = self.make(recipe, recipe.shared(priors, self.gather)), priors
-
-    def joined(self, lines, priors):
-        whole = {name: np.concatenate([getattr(one, name) for one in lines]) for name in ("table", "worker_totals")}
-        return Parameters.of(priors, Lines(**whole, prior=lines[0].prior, uses_prior=lines[0].uses_prior))
-
-    def adopt(self, parameters, priors):
-        self.lines, self.priors = [parameters(block.panel) for block in self.blocks], priors
-
-    def e_step(self, *, hard, likelihood=True, **out):
-        p = self.joined(self.lines, self.priors)
-        sums = self.count(reference.em_pass, p.table, p.log_prior, hard=hard, by_prior=False, **out)
-        return PassSums(self.classes, *sums, penalty=sum(one.penalty for one in self.lines))
-
-    def fingerprint(self):
-        return b"".join(counts.tobytes() for counts in self.counts)
-
-    def finish(self):
-        self.shares, decided = np.zeros((self.votes.n_tasks, self.votes.n_labels)), self.decided()
-        kept = self.counts, self.classes
-        found = self.e_step(hard=False, posterior=self.shares, **decided)
-        outcome = self.outcome(decided, found.log_likelihood)
-        self.counts, self.classes = kept
-        return outcome
-
-    def majority(self):
-        self.shares, decided = np.zeros((self.votes.n_tasks, self.votes.n_labels)), self.decided()
-        self.count(reference.majority, self.votes.row_label, hard=True, posterior=self.shares, **decided)
-        return self.outcome(decided, float("nan"))
-
-    def weighted_majority(self):
-        decided, v = self.decided(), self.votes
-        self.e_step(hard=True, **decided)
-        self.shares = reference.weight_shares(v.task_ptr, v.row, v.row_label, self.joined(self.lines, self.priors).table)
-        return self.outcome({**decided, "confidence": self.shares[np.arange(v.n_tasks), self.labels]}, float("nan"))
-
-    def decided(self):
-        return {"confidence": np.zeros(self.votes.n_tasks), "tie": np.zeros(self.votes.n_tasks, np.bool_)}
-
-    def outcome(self, decided, likelihood):
-        right = np.concatenate(self.counts)[np.arange(self.votes.n_rows), self.votes.row_label].astype(float)
-        return Outcome(self.labels.copy(), decided["confidence"], decided["tie"], right, likelihood)
-
-    def posterior(self):
-        return self.shares
+        counts = self._anchored(recipe.anchor) if recipe.anchor else self._counted[0]
+        shared = recipe.shared(priors, lambda function: reduce(add, self.each(function, counts)))
+        self._lines = self.lines(recipe, counts, shared)
+        self._params = Parameters.of(priors, self._lines)
 
     def estimate(self, shown=None):
-        own = getattr(self, "lines", None) or [Lines(None, None)]
-        lines, priors = own, getattr(self, "priors", None)
-        if shown is not None:
-            lines, priors = self.make(shown, None), shown.class_priors(self.classes).priors
-        columns = {name: np.concatenate([one.columns[name] for one in own]) for name in own[0].columns}
-        return Estimate(self.joined(lines, priors), Statistics(np.concatenate(self.counts), self.classes), columns)
+        if shown is None:
+            return super().estimate()
+        counts, classes = self._counted
+        params = Parameters.of(shown.class_priors(classes).priors, self.lines(shown, counts, None))
+        return Estimate(params, Statistics(counts, classes), {} if self._lines is None else self._lines.columns)
+
+    def joined(self, function, axis, _, counts):  # what a function says of rows, block by block
+        return np.concatenate(self.each(function, counts), axis=axis)
+
+    def pair_sums(self, function):
+        return super().pair_sums(partial(self.joined, function, 2))
+
+    def honest(self, function, *rule_and_tie):
+        return super().honest(partial(self.joined, function, 1), *rule_and_tie)
+
+    def honest_probabilities(self, function, rule):
+        return super().honest_probabilities(partial(self.joined, function, 1), rule)
+
+    def honest_answers(self, function, rule):
+        return super().honest_answers(partial(self.joined, function, 1), rule)

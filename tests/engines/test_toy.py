@@ -58,3 +58,18 @@ def test_a_recipe_with_rounds(toy, engine):
     assert np.array_equal(here.labels, there.labels)
     assert np.allclose(posterior, expected, atol=1e-9)
     assert here.log_likelihood != pytest.approx(qr.aggregate(votes, model="ds").log_likelihood)
+
+
+@pytest.mark.parametrize("model", ["auto", "fds", "iwmv", "mv"])
+@pytest.mark.parametrize("known", [0, 12])
+def test_honest_confidence(toy, model, known):
+    crowd = qr.simulate(tasks=80, workers=10, labels=3, skill=0.4, seed=4)
+    gold = dict(crowd.truth.head(known).iter_rows()) or None
+    near, far = (MODELS[model]().fit(crowd.votes, engine=name, gold=gold, confidence="honest") for name in ("cpu", toy))
+    assert far.labels_frame().drop("confidence").equals(near.labels_frame().drop("confidence"))
+    for ask in (
+        lambda fit: fit.fit.outcome.confidence,
+        lambda fit: fit.fit.honest.probabilities(fit.session),
+        lambda fit: fit.session.honest_answers(fit.fit.honest.lines, fit.fit.honest.rule),
+    ):
+        assert np.allclose(ask(far), ask(near), rtol=0, atol=1e-9)

@@ -1,6 +1,6 @@
 """What executors compute, without Spark: however tasks fall into parts, their sums are those of all votes together."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,9 @@ from quorate.engines.shard import Units, class_totals
 from quorate.io.answers import gold_codes, read_gold
 from quorate.kernels import reference
 from quorate.models.confusion import ConfusionRecipe
+from quorate.results.honest import _judge, measure
 from quorate.spark import executor as spark_pass
-from quorate.spark.executor import Decision, FitSettings, Scores, Start, Step, TaskSums, run
+from quorate.spark.executor import Answers, CountGold, Decision, FitSettings, Judged, Pairs, Scores, Start, Step, TaskSums, run
 from quorate.spark.layout import CHANGED, LINE, Packing, Part, lines
 from strategies import crowds
 
@@ -117,6 +118,8 @@ def _compare(parts):
     np.testing.assert_allclose(told[:, 0], outcome.right, atol=1e-11)
     session.recount(outcome.labels)
     assert np.array_equal(told[:, 1], counts_of(session)[np.arange(votes.n_rows), votes.row_label])
+    assert np.array_equal(parts.dense(parts.sum(replace(decision, hard=True)), np.int64)[0], counts_of(session))
+    _judge_honestly(parts, decision, outcome)
 
     decision = Decision(parts.settings, "votes")
     outcome = session.majority()
@@ -131,6 +134,30 @@ def _compare(parts):
     outcome = session.weighted_majority()
     _decide(parts, decision, outcome, session.posterior())
     assert np.array_equal(parts.dense(parts.sum(decision), np.int64)[0], counts_of(session))
+
+
+def _judge_honestly(parts, decision, outcome):
+    """Pairs of votes, votes on gold, and honest figures under the labels of a decision are the session's."""
+    votes, session = parts.votes, parts.session
+    open_counts = session.gather(lambda _, counts: counts.copy(), gold=False)
+    gold = parts.dense(parts.sum(CountGold(parts.settings)), np.int64)[0]
+    assert np.array_equal(counts_of(session) - gold, open_counts)
+    values = np.random.default_rng(0).normal(size=(2, 2, votes.n_rows))
+    pairs = parts.sum(Pairs(parts.settings, decision.source, Broadcast(values))).sums
+    np.testing.assert_allclose(pairs, session.pair_sums(lambda *_: values), atol=1e-9)
+
+    dependence = measure(session)
+    classes = session.recount(outcome.labels).class_counts
+    found = _judge(session, dependence, votes.given_labels() | (classes > 0), classes.astype(np.float64))
+    ask = found.lines, found.rule
+    judged = Broadcast(Judged(*session.gather(found.lines), found.rule))
+    confidence, tie = session.honest(*ask, outcome.tie)
+    honestly = replace(outcome, confidence=confidence, tie=tie)
+    _decide(parts, replace(decision, honest=judged), honestly, session.honest_probabilities(*ask))
+    answers = np.zeros((votes.n_rows, 2), np.int64)
+    counted = parts.sum(Answers(parts.settings, decision.source, judged))
+    answers[counted.rows] = counted.lines
+    np.testing.assert_allclose(answers.T * reference.ANSWER_UNIT, session.honest_answers(*ask), atol=1e-9)
 
 
 def _decide(parts, decision, outcome, posterior):

@@ -1,0 +1,113 @@
+"""The careful model and honest confidence on Spark: what the engine of this process says, wherever rows are."""
+
+from contextlib import nullcontext
+
+import numpy as np
+import polars as pl
+import pytest
+
+import quorate as qr
+from quorate.errors import OptionError
+from quorate.models.base import MODELS
+from quorate.spark.engine import SparkEngine
+from quorate.spark.session import gather
+from same_fit import assert_same, fit
+
+ENGINES = {
+    "driver": SparkEngine(partitions=3),
+    "executors": SparkEngine(partitions=2, rows="executors", blocks=3),
+}
+CROWD = qr.simulate(tasks=200, workers=20, labels=4, votes_per_task=5, skill=0.4, seed=6)
+GOLD = dict(CROWD.truth.head(25).iter_rows()) | {"unknown": "l1"}
+
+where = pytest.mark.parametrize("rows", ENGINES)
+
+
+def honest(votes, model, engine, **known):
+    return MODELS[model](**known.pop("options", {})).fit(votes, engine=engine, confidence="honest", **known)
+
+
+def assert_honest(far, near):
+    """Labels and ties equal, confidence and probabilities to 1e-6."""
+    ours, theirs = (r.labels_frame().sort("task") for r in (far, near))
+    assert ours.drop("confidence").equals(theirs.drop("confidence"))
+    confidence = ours["confidence"].to_numpy()
+    assert np.allclose(confidence, theirs["confidence"].to_numpy(), rtol=0, atol=1e-6)
+    rule = near.fit.honest
+    shares = np.concatenate(list(map(np.atleast_2d, rule.probabilities(near.session))))
+    expected = near.labels_frame().select("task").with_columns(pl.DataFrame(shares)).sort("task").drop("task").to_numpy()
+    for frame in (far.probabilities_frame(), gather(far.fit.honest.probabilities(far.session))):
+        found = frame.sort("task").drop("task").to_numpy()
+        assert np.allclose(found, expected, rtol=0, atol=1e-6)
+        assert np.allclose(found.max(axis=1), confidence)
+    assert far.ties == near.ties
+    assert np.isclose(far.expected_errors, near.expected_errors, rtol=1e-6)
+    assert far.fit.honest.dependence.shared_error == pytest.approx(rule.dependence.shared_error, rel=1e-9)
+
+
+@where
+@pytest.mark.parametrize("gold", [None, GOLD], ids=["alone", "gold"])
+def test_auto_with_honest_confidence(spark, frame_of, rows, gold):
+    near = honest(CROWD.votes, "auto", "cpu", gold=gold)
+    far = honest(frame_of(CROWD.votes), "auto", ENGINES[rows], gold=gold)
+    assert near.fit.facts["chose"] == far.fit.facts["chose"] == "careful"
+    assert_honest(far, near)
+    far.release()
+
+
+@where
+def test_auto_with_its_own_confidence(spark, frame_of, rows):
+    far, near = fit(frame_of(CROWD.votes), "auto", engine=ENGINES[rows]), fit(CROWD.votes, "auto")
+    assert_same(far, near)
+    assert np.allclose(far.confusion_matrix("w3"), near.confusion_matrix("w3"), atol=1e-9)
+    far.release()
+
+
+@where
+@pytest.mark.parametrize("known", [False, True], ids=["alone", "gold"])
+def test_real_votes(spark, data_dir, rows, known):
+    path = data_dir / "labelme"
+    gold = pl.read_csv(path / "truth.csv", infer_schema=False).head(40) if known else None
+    near = honest(path / "votes.csv", "auto", "cpu", gold=gold)
+    far = honest(str(path / "votes.csv"), "auto", ENGINES[rows], gold=gold)
+    assert_honest(far, near)
+    far.release()
+
+
+@where
+@pytest.mark.parametrize("model", ["mv", "ds", "iwmv"])  # decided by votes, scores and weights
+def test_honest_confidence_of_other_models(spark, frame_of, rows, model):
+    known = {"options": {} if model == "mv" else {"max_iter": 2}, "gold": GOLD}
+    with pytest.warns() if model != "mv" else nullcontext():
+        near = honest(CROWD.votes, model, "cpu", **known)
+        far = honest(frame_of(CROWD.votes), model, ENGINES[rows], **known)
+    assert_honest(far, near)
+    rule = near.fit.honest
+    if rows == "driver":
+        ours, theirs = (r.session.honest_answers(rule.lines, rule.rule) for r in (far, near))
+        assert np.allclose(ours, theirs, rtol=0, atol=1e-6)
+    else:
+        with pytest.raises(OptionError, match="use SparkEngine.rows='driver'. where they fit"):
+            far.session.honest_answers(rule.lines, rule.rule)
+    far.release()
+
+
+@where
+def test_votes_that_say_nothing_of_skill_are_left_to_the_majority(spark, frame_of, rows):
+    rng = np.random.default_rng(3)
+    error = np.where(rng.random(80) < 0.3, 0.45, 0.02)  # tasks are hard or easy, and workers all alike
+    votes = [(f"t{t}", f"w{w}", "no" if (t % 2 == 0) ^ (rng.random() < error[t]) else "yes") for t in range(80) for w in range(7)]
+    near, far = honest(votes, "auto", "cpu"), honest(frame_of(votes), "auto", ENGINES[rows])
+    assert near.fit.facts["chose"] == "majority"
+    assert near.fit.facts["why"] == far.fit.facts["why"]
+    assert_honest(far, near)
+    far.release()
+
+
+@where
+def test_no_other_labels_are_recounted(spark, frame_of, rows):
+    votes = frame_of(CROWD.votes)
+    session = ENGINES[rows].load(ENGINES[rows].read(votes), seed=0, ties="hash")
+    for labels in (np.zeros(3, np.int32), np.zeros(0, np.int32)):
+        with pytest.raises(OptionError, match="takes no labels to start with"):
+            session.recount(labels)
