@@ -133,13 +133,13 @@ def honest_fit(fit: Fit, session: Session, dependence: Dependence, exists: NDArr
     """Return a fit whose confidence is honest; `exists` says which labels there are, [K]."""
     sums = session.recount(fit.outcome.labels)
     found = _judge(session, dependence, exists, np.asarray(sums.class_counts, np.float64))
-    elsewhere = getattr(session, "honest_outcome", None)  # of sessions whose tasks are not in this process
-    if elsewhere is not None:
-        return replace(fit, outcome=elsewhere(fit.outcome, found.lines, found.rule), honest=found)
-    confidence, tie = session.honest(found.lines, found.rule, fit.outcome.tie)
-    outcome = replace(fit.outcome, confidence=confidence, tie=tie)
     facts = {**facts_of(dependence), **fit.facts, "holds": found.rule.holds}
     shown = HonestProbabilities(found, session, fit.outcome.labels)
+    elsewhere = getattr(session, "honest_outcome", None)  # of sessions whose tasks are not in this process
+    if elsewhere is not None:
+        return replace(fit, outcome=elsewhere(fit.outcome, found.lines, found.rule), honest=shown, facts=facts)
+    confidence, tie = session.honest(found.lines, found.rule, fit.outcome.tie)
+    outcome = replace(fit.outcome, confidence=confidence, tie=tie)
     return replace(fit, outcome=outcome, shown=shown, honest=shown, facts=facts)
 
 
