@@ -69,7 +69,7 @@ def test_honest_confidence(toy, model, known):
     assert far.labels_frame().drop("confidence").equals(near.labels_frame().drop("confidence"))
     for ask in (
         lambda fit: fit.fit.outcome.confidence,
-        lambda fit: fit.fit.honest.probabilities(fit.session),
-        lambda fit: fit.session.honest_answers(fit.fit.honest.lines, fit.fit.honest.rule),
+        lambda fit: fit.fit.honest(),
+        lambda fit: fit.session.honest_answers(fit.fit.honest.honest.lines, fit.fit.honest.honest.rule),
     ):
         assert np.allclose(ask(far), ask(near), rtol=0, atol=1e-9)

@@ -33,16 +33,15 @@ def assert_honest(far, near):
     assert ours.drop("confidence").equals(theirs.drop("confidence"))
     confidence = ours["confidence"].to_numpy()
     assert np.allclose(confidence, theirs["confidence"].to_numpy(), rtol=0, atol=1e-6)
-    rule = near.fit.honest
-    shares = np.concatenate(list(map(np.atleast_2d, rule.probabilities(near.session))))
-    expected = near.labels_frame().select("task").with_columns(pl.DataFrame(shares)).sort("task").drop("task").to_numpy()
-    for frame in (far.probabilities_frame(), gather(far.fit.honest.probabilities(far.session))):
+    expected = near.probabilities_frame().sort("task").drop("task").to_numpy()
+    for frame in (far.probabilities_frame(), gather(far.fit.honest())):
         found = frame.sort("task").drop("task").to_numpy()
         assert np.allclose(found, expected, rtol=0, atol=1e-6)
         assert np.allclose(found.max(axis=1), confidence)
     assert far.ties == near.ties
     assert np.isclose(far.expected_errors, near.expected_errors, rtol=1e-6)
-    assert far.fit.honest.dependence.shared_error == pytest.approx(rule.dependence.shared_error, rel=1e-9)
+    assert far.facts["shared_error"] == pytest.approx(near.facts["shared_error"], rel=1e-9)
+    assert far.facts["holds"] == pytest.approx(near.facts["holds"], rel=1e-9)
 
 
 @where
