@@ -38,6 +38,7 @@ CONTRACT = [
     ("the_smallest_inputs_work", "mv"),
     ("the_smallest_inputs_work", "fds"),
     ("the_smallest_inputs_work", "ds"),
+    ("the_smallest_inputs_work", "auto"),
     ("abstentions_are_no_label", "fds"),
     ("ids_are_their_text", "fds"),
     ("many_labels_work", "fds"),
