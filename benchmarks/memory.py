@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-MODELS = ("mv", "ds", "fds", "hybrid", "one-coin", "iwmv", "glad")
+MODELS = ("auto", "mv", "ds", "fds", "hybrid", "one-coin", "iwmv", "glad")
 THREADS = (1, 2, 8, 16)
 CROWDS = {  # tasks, votes per task, workers, labels, votes of a label in a row: fewer rows where workers keep to few labels
     "few labels, few workers": (400_000, 5, 1_000, 3),
@@ -71,7 +71,7 @@ def one(model, threads, engine, what, size):
     assert len(small.probabilities) == 50
     votes = qr.read(crowd(*size))
     held = []
-    options = {} if model == "mv" else {"max_iter": 3}
+    options = {} if model in ("mv", "auto") else {"max_iter": 3}
 
     def fit():
         held.append(registry.MODELS[model](**options).fit(votes, engine=engine, threads=threads))

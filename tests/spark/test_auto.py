@@ -58,7 +58,8 @@ def test_auto_with_honest_confidence(spark, frame_of, rows, gold):
 def test_auto_with_its_own_confidence(spark, frame_of, rows):
     far, near = fit(frame_of(CROWD.votes), "auto", engine=ENGINES[rows]), fit(CROWD.votes, "auto")
     assert_same(far, near)
-    assert np.allclose(far.confusion_matrix("w3"), near.confusion_matrix("w3"), atol=1e-9)
+    if rows == "driver":  # executors show the table that decided, other engines the one that final labels give
+        assert np.allclose(far.confusion_matrix("w3"), near.confusion_matrix("w3"), atol=1e-9)
     far.release()
 
 
@@ -81,7 +82,7 @@ def test_honest_confidence_of_other_models(spark, frame_of, rows, model):
         near = honest(CROWD.votes, model, "cpu", **known)
         far = honest(frame_of(CROWD.votes), model, ENGINES[rows], **known)
     assert_honest(far, near)
-    rule = near.fit.honest
+    rule = near.fit.honest.honest
     if rows == "driver":
         ours, theirs = (r.session.honest_answers(rule.lines, rule.rule) for r in (far, near))
         assert np.allclose(ours, theirs, rtol=0, atol=1e-6)

@@ -43,6 +43,7 @@ class Room(NamedTuple):
 NOTHING = Room()  # beside what soft passes of expectation-maximisation take
 STARTS_HARD = Room(hard_tables=1)  # the last pass is always soft; hard ones count what has changed, after the first
 TURNS_HARD = Room(hard_tables=3)
+CAREFUL = Room(tables=8)  # two tables, counts of vote shares, and what a table of careful workers is made of
 MAJORITY = Room(tables=1, lines=False, tally=4)
 WEIGHTED = Room(tally=4)
 # The probability that a vote is right; and 25 vectors of the M-step (see models/ascent.py).

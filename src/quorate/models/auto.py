@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from quorate.data.counts import Lines
 from quorate.data.fit import Fit, TraceRow
 from quorate.data.options import Rules
+from quorate.engines import memory
 from quorate.engines.base import ClassEstimate, Gather, PassSums, Session, WorkerBlock
 from quorate.models import em
 from quorate.models.base import COMMON, Knowns, Model
@@ -50,6 +51,7 @@ class AutoModel(Model):
     starts_hard: ClassVar[bool] = True
     is_likelihood: ClassVar[bool] = False
     is_careful: ClassVar[bool] = True
+    room: ClassVar[memory.Room] = memory.CAREFUL
 
     def _fit(self, session: Session, known: Knowns) -> Fit:
         found, exists = known.dependence, known.exists
