@@ -44,7 +44,7 @@ $(READY): $(BASE)
 	@touch $(READY)
 
 test: lint  ## lint, types, layers, tests, doctests, coverage
-	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term
 
 lint: $(READY)  ## style, types and layers
 	$(BIN)/ruff check .
