@@ -99,8 +99,13 @@ class HonestProbabilities:
 
     def __call__(self) -> Pieces:
         """Return the probabilities of all labels, [tasks, K]."""
-        self.session.recount(self.labels)
+        self._count()
         return self.session.honest_probabilities(self.lines or self.honest.lines, self.honest.rule)
+
+    def _count(self) -> None:
+        """Make the labels the current ones, as they may not be after unpickling; sessions elsewhere keep theirs."""
+        if not hasattr(self.session, "honest_outcome"):
+            self.session.recount(self.labels)
 
     def worker_accuracy(self, panel: Panel, votes: NDArray[np.int64]) -> tuple[Floats, Floats]:
         """Return the mean of every worker's accuracy, and the strength of the beta law around it, [workers] each.
@@ -108,7 +113,7 @@ class HonestProbabilities:
         The mean is the honest probability of the worker's own answers. The law is as wide as a binomial one, and as the doubt
         about labels that workers share. `votes` says how many each has, [workers].
         """
-        self.session.recount(self.labels)
+        self._count()
         answers, doubts = self.session.honest_answers(self.lines or self.honest.lines, self.honest.rule)
         mean = np.clip(panel.by_worker(answers) / votes, 0.01, 0.99)
         doubt = panel.by_worker(doubts) / votes
