@@ -64,10 +64,9 @@ def test_auto_with_its_own_confidence(spark, frame_of, rows):
 
 
 @where
-@pytest.mark.parametrize("known", [False, True], ids=["alone", "gold"])
-def test_real_votes(spark, data_dir, rows, known):
+def test_real_votes(spark, data_dir, rows):
     path = data_dir / "labelme"
-    gold = pl.read_csv(path / "truth.csv", infer_schema=False).head(40) if known else None
+    gold = pl.read_csv(path / "truth.csv", infer_schema=False).head(40)
     near = honest(path / "votes.csv", "auto", "cpu", gold=gold)
     far = honest(str(path / "votes.csv"), "auto", ENGINES[rows], gold=gold)
     assert_honest(far, near)
