@@ -76,7 +76,7 @@ class Result:
 
     @cached_property
     def labels(self) -> Frame:
-        """Task, label, confidence (posterior probability of the label), votes, tie, and what else the model tells of a task.
+        """Task, label, confidence (probability that the label is right), votes, tie, and what else the model tells of a task.
 
         Tasks with nothing but abstentions come last, without label.
         """
