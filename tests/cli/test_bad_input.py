@@ -33,7 +33,7 @@ def cases(folder, votes):
         ("ragged line", ["ragged.csv"], "cannot read ragged.csv"),
         ("broken json", ["broken.jsonl"], "cannot read broken.jsonl"),
         ("unknown suffix", ["votes.xyz"], "the suffix '.xyz' names no known format; known are .csv"),
-        ("negative smoothing", ["votes.csv", "--smoothing", "-1"], "smoothing is -1.0: give a number of at least 0"),
+        ("negative smoothing", ["votes.csv", "--model", "fds", "--smoothing", "-1"], "smoothing is -1.0: give a number of at least 0"),
         ("zero threads", ["votes.csv", "--threads", "0"], "threads is 0: give a whole number of at least 1"),
         ("unknown model", ["votes.csv", "--model", "fsd"], "unknown model 'fsd': did you mean 'fds'?"),
         ("unknown engine", ["votes.csv", "--engine", "cpuu"], "unknown engine 'cpuu'"),

@@ -51,13 +51,13 @@ def crowd(tmp_path, monkeypatch):
     votes.filter(pl.col("worker") != "[/x]").write_parquet("some.parquet")
     few = [(NASTY[t], NASTY[w], NASTY[(t * w) % 3]) for t in range(5) for w in range(8)]
     pl.DataFrame(few, schema=["task", "worker", "label"], orient="row").write_parquet("few.parquet")
-    qr.aggregate("some.parquet", smoothing=0.1).save("model.quorate")
+    qr.aggregate("some.parquet", model="fds", smoothing=0.1).save("model.quorate")
     return votes
 
 
 COMMANDS = [
-    (0, ["aggregate", "votes.parquet", "--smoothing", "0.1", "--truth", "truth.parquet"]),
-    (0, ["aggregate", "votes.parquet", "--json", "--smoothing", "0.1", "--quiet"]),
+    (0, ["aggregate", "votes.parquet", "--model", "fds", "--smoothing", "0.1", "--truth", "truth.parquet"]),
+    (0, ["aggregate", "votes.parquet", "--json", "--model", "fds", "--smoothing", "0.1", "--quiet"]),
     (0, ["aggregate", "votes.parquet", "-o", f"{NAME}.out.csv", "--workers", "workers.csv", "--probabilities", "p.csv", "--quiet"]),
     (1, ["aggregate", "votes.parquet", "--labels", ",".join(NASTY[:4]), "--quiet"]),
     (1, ["aggregate", f"no {NAME}.csv"]),
@@ -110,7 +110,7 @@ def test_in_a_pipe(crowd, quorate):
     assert sorted(pl.read_csv(f"{NAME}.out.csv", infer_schema=False, glob=False)["task"].fill_null("")) == sorted(NASTY), (
         "data stay as they are"
     )
-    _, out, _ = quorate("aggregate", "votes.parquet", "--smoothing", 0.1, "--quiet")
+    _, out, _ = quorate("aggregate", "votes.parquet", "--model", "fds", "--smoothing", 0.1, "--quiet")
     assert sorted(pl.read_csv(out.encode(), infer_schema=False)["task"].fill_null("")) == sorted(NASTY)
     _, out, _ = quorate(*COMMANDS[1][1])
     assert sorted(row["task"] for row in json.loads(out)["result"]) == sorted(NASTY), "JSON says the same, escaped"
@@ -164,7 +164,7 @@ def test_warnings_and_log_lines_are_text_too(quorate, crowd, monkeypatch):
     monkeypatch.setattr(local, "as_votes", telling)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        code, _, err = quorate("aggregate", "votes.parquet", "--quiet", "-o", "l.csv", "--smoothing", 0.1)
+        code, _, err = quorate("aggregate", "votes.parquet", "--quiet", "-o", "l.csv", "--model", "fds", "--smoothing", 0.1)
     assert code == 0
     harmless(err)
     assert err.splitlines() == [f"quorate: warning: of a library: {visible(NAME)}", f"quorate: odd: {visible(NAME)}"]

@@ -7,7 +7,7 @@ import pytest
 import quorate as qr
 
 CROWD = qr.simulate(tasks=150, workers=12, labels=3, votes_per_task=4, seed=6)
-RESULT = qr.aggregate(CROWD.votes, model="ds")
+RESULT = qr.aggregate(CROWD.votes, model="ds", confidence="posterior")
 
 
 def test_it_is_frozen():

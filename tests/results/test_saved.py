@@ -45,16 +45,19 @@ def test_predicting_the_same_votes_gives_the_same_labels(model, beliefs):
         options = {"smoothing": 0.2, "strength": 3.0}
     elif beliefs == "history":
         options = {"history": qr.aggregate(qr.simulate(tasks=100, workers=20, labels=3, seed=3).votes)}
-    result = qr.aggregate(CROWD.votes, model=model, **options)
+    plain = {"model": model, "confidence": "posterior"}
+    result = qr.aggregate(CROWD.votes, **plain, **options)
     if options:
-        assert not result.probabilities.equals(qr.aggregate(CROWD.votes, model=model).probabilities), "nothing is believed"
+        assert not result.probabilities.equals(qr.aggregate(CROWD.votes, **plain).probabilities), "nothing is believed"
     again = result.predict(CROWD.votes)
     assert again.labels.equals(result.labels)
     assert again.unknown_workers == []
+    honest = qr.aggregate(CROWD.votes, model=model, confidence="honest", **options).predict(CROWD.votes)
+    assert honest.labels["label"].equals(result.labels["label"]), "confidence decides no label"
 
 
 def test_unknown_workers_are_like_the_population():
-    result = qr.aggregate(CROWD.votes, model="ds")
+    result = qr.aggregate(CROWD.votes, model="ds", confidence="posterior")
     found = result.predict([("n", "stranger", "l1"), ("n", "w1", "l1")])
     assert found.unknown_workers == ["stranger"]
     assert found.workers.sort("worker")["known"].to_list() == [False, True]
@@ -139,8 +142,8 @@ def test_warm_start_after_new_votes(data_dir, name):
     saved, likelihood = [], []
     for seed in range(3):
         shuffled = votes.sample(fraction=1.0, shuffle=True, seed=seed)
-        before = qr.aggregate(shuffled.head(int(0.99 * len(votes))))
-        cold, warm = qr.aggregate(shuffled), qr.aggregate(shuffled, warm_start=before)
+        before = qr.aggregate(shuffled.head(int(0.99 * len(votes))), model="fds")
+        cold, warm = (qr.aggregate(shuffled, model="fds", warm_start=known) for known in (None, before))
         saved.append(warm.iterations / cold.iterations)
         likelihood.append((warm.log_likelihood - cold.log_likelihood) / abs(cold.log_likelihood))
     assert np.median(saved) <= 0.34
@@ -156,7 +159,7 @@ def test_warm_start_lets_new_votes_speak():
 
 
 def test_bad_files(tmp_path):
-    result = qr.aggregate(CROWD.votes)
+    result = qr.aggregate(CROWD.votes, model="fds")
     path = tmp_path / "model"
     result.save(path)
     data = bytearray(path.read_bytes())
@@ -207,7 +210,7 @@ def test_merged_ids_stay_integers_where_they_can():
 def test_one_coin_of_a_history_with_more_labels_predicts_what_it_fitted():
     rows = [("w1", "l0", "l0", 3), ("z", "l1", "l1", 1), ("z", "l2", "l2", 1), ("z", "only before", "only before", 5)]
     history = pl.DataFrame(rows, schema=["worker", "true", "given", "count"], orient="row")
-    result = qr.aggregate(CROWD.votes, model="one-coin", history=history)
+    result = qr.aggregate(CROWD.votes, model="one-coin", history=history, confidence="posterior")
     assert result.predict(CROWD.votes).probabilities.equals(result.probabilities)
 
 

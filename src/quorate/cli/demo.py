@@ -64,10 +64,11 @@ def _run(folder: Path, seed: int) -> None:
         began = time.perf_counter()
         results[name] = qr.aggregate(folder / "votes.csv", model=model(), labels=LABELS)
         seconds = time.perf_counter() - began
-        accuracy = qr.evaluate(results[name], folder / "truth.csv").accuracy
-        rows.append((name, model.title, f"{accuracy:.1%}", results[name].iterations, f"{seconds * 1000:.0f}"))
+        found = qr.evaluate(results[name], folder / "truth.csv")
+        wrong = f"{found.calibration.errors} ({found.expected_errors:.0f})"
+        rows.append((name, model.title, f"{found.accuracy:.1%}", wrong, results[name].iterations, f"{seconds * 1000:.0f}"))
     out.heading("every model on the same votes")
-    out.print(console.table(["model", "", "accuracy", "iterations", "ms"], rows, left=2))
+    out.print(console.table(["model", "", "accuracy", "wrong (expected)", "iterations", "ms"], rows, left=2))
     out.print()
     out.say("What Fast Dawid-Skene learned about three of the workers, without ever seeing the truth:")
     for worker, about in TELLING.items():

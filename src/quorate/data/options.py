@@ -27,7 +27,7 @@ Strength: TypeAlias = float | Literal["auto"]
 class Defaults(NamedTuple):
     """What is done where nothing is said: the fields of models, `aggregate` and the command line take it from here."""
 
-    model: ModelName = "fds"
+    model: ModelName = "auto"
     engine: EngineName = "auto"
     duplicates: Duplicates = "all"
     seed: int = 0
@@ -38,7 +38,7 @@ class Defaults(NamedTuple):
     strength: Strength = 0.0
     stop: Stop = "priors"
     switch: float = 0.005
-    confidence: Confidence = "posterior"
+    confidence: Confidence = "honest"
 
 
 DEFAULTS: Final = Defaults()

@@ -62,10 +62,11 @@ class AutoModel(Model):
         session.remember()
         begin, options = partial(_begin, session, known.options), replace(known.options, likelihood=False, warm=None)
         trace: tuple[TraceRow, ...] = ()
+        before = known.options.warm.iterations if known.options.warm else 0
         for kind in KINDS:
             recipe = CarefulRecipe(self, kind=kind, dependence=found, exists=exists, classes=known.classes)
             ended = em.iterate(session, recipe, begin, options)
-            trace += tuple(replace(row, iteration=row.iteration + len(trace)) for row in ended.trace)
+            trace += tuple(replace(row, iteration=before + len(trace) + row.iteration) for row in ended.trace)
             if kind == "A":
                 session.set_aside()
         session.blend()

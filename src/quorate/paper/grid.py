@@ -105,12 +105,15 @@ class Plan:
 
 
 def fit(votes: Votes, model: str, seed: int = 0, **options: Any) -> Result:
-    """Return the result of a registered model; one that runs out of iterations (as the paper's DS does) is taken as it is."""
+    """Return the result of a registered model; one that runs out of iterations (as the paper's DS does) is taken as it is.
+
+    Its confidence is the model's own posterior: the paper has no other, and what is timed here is the paper's method.
+    """
     if "seed" in MODELS[model].options():
         options["seed"] = seed
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)
-        result: Result = aggregate(votes, cast(ModelName, model), **options)
+        result: Result = aggregate(votes, cast(ModelName, model), confidence="posterior", **options)
     return result
 
 

@@ -52,7 +52,7 @@ def _average(folder: Path, model: str) -> Figures:
             path = Path(aside) / "votes.csv"  # an empty cell is a vote for no option: read as any file of votes is
             some.write_csv(path)
             began = time.perf_counter()
-            result = aggregate(path, cast(ModelName, model), seed=trial, multi=True)
+            result = aggregate(path, cast(ModelName, model), seed=trial, multi=True, confidence="posterior")
             found["seconds"].append(time.perf_counter() - began)
             evaluation = evaluate(result, folder / "truth.csv", multi=True)
         found["accuracy"].append(evaluation.option_accuracy)

@@ -12,7 +12,7 @@ def covered(seeds, model="fds", weights=None, **setting):
     inside, width, priors = [], [], []
     for seed in seeds:
         crowd = qr.simulate(seed=seed, label_weights=weights, **setting)
-        result = qr.aggregate(crowd.votes, model=model)
+        result = qr.aggregate(crowd.votes, model=model, confidence="posterior")
         both = result.workers.join(crowd.workers.select("worker", true="accuracy"), on="worker")
         inside += ((both["accuracy_low"] <= both["true"]) & (both["true"] <= both["accuracy_high"])).to_list()
         width += (both["accuracy_high"] - both["accuracy_low"]).to_list()
@@ -51,7 +51,8 @@ def test_accuracies_of_em_do_not():
     inside = []
     for seed in range(100, 108):
         crowd = qr.simulate(seed=seed, **CROWDS[0])
-        both = qr.aggregate(crowd.votes, model="ds").workers.join(crowd.workers.select("worker", true="accuracy"), on="worker")
+        workers = qr.aggregate(crowd.votes, model="ds", confidence="posterior").workers
+        both = workers.join(crowd.workers.select("worker", true="accuracy"), on="worker")
         a, n = both["accuracy"].to_numpy(), both["votes"].to_numpy()
         inside.append((np.abs(a - both["true"].to_numpy()) < 1.645 * np.sqrt(a * (1 - a) / n)).mean())
     assert np.mean(inside) < 0.7
@@ -66,11 +67,11 @@ def test_more_votes_make_narrower_intervals():
 def test_nothing_is_known_of_those_whose_tasks_are_theirs_alone():
     crowd = qr.simulate(tasks=200, workers=10, labels=2, votes_per_task=4, seed=1)
     alone = [(f"own {n}", "hermit", "l0") for n in range(200)]
-    workers = qr.aggregate([*crowd.votes.rows(), *alone]).workers
+    workers = qr.aggregate([*crowd.votes.rows(), *alone], confidence="posterior").workers
     low, high = workers.filter(worker="hermit").select("accuracy_low", "accuracy_high").row(0)
     assert high - low > 0.2
     assert workers.filter(worker="hermit")["verdict"].item() == "sleeper"
-    lonely = qr.aggregate(alone).workers
+    lonely = qr.aggregate(alone, confidence="posterior").workers
     assert lonely["accuracy_low"].item() < 0.05
     assert lonely["accuracy_high"].item() > 0.95
 

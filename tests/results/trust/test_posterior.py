@@ -30,7 +30,7 @@ def test_it_is_as_sure_as_it_is_right_where_em_is_not():
     sure, settled, right, em_right = [], [], [], []
     for seed in range(8):
         crowd = qr.simulate(tasks=200, workers=100, labels=3, votes_per_task=3, seed=seed)  # six votes a worker
-        result = qr.aggregate(crowd.votes, model="ds")
+        result = qr.aggregate(crowd.votes, model="ds", confidence="posterior")
         truth = dict(crowd.truth.iter_rows())
         codes = result.votes.labels.codes([truth[t] for t in result.votes.tasks.ids()])
         posterior = settle(Ballots.of(result.votes), of_labels(result.fit.outcome.labels, 3))

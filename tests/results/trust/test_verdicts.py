@@ -145,7 +145,8 @@ def test_the_smallest_inputs_work(model):
     for rows in ([("t", "w", "x")], [("t", "w", "x"), ("u", "w", "y")], [(t, w, "x") for t in "tu" for w in "abc"]):
         assert set(qr.aggregate(rows, model=model).workers["verdict"]) == {"sleeper"}
     crowd = qr.simulate(tasks=300, workers=10, labels=150, votes_per_task=4, skill=0.8, seed=13)
-    assert qr.aggregate(crowd.votes, model=model).workers["accuracy_low"].min() > 0.6
+    posterior = qr.aggregate(crowd.votes, model=model, confidence="posterior")
+    assert posterior.workers["accuracy_low"].min() > 0.6
 
 
 def test_order_and_names_do_not_matter():
@@ -174,7 +175,7 @@ def test_labels_do_not_pay(monkeypatch):
 def test_what_is_too_large_to_look_at_is_said(monkeypatch, caplog):
     monkeypatch.setattr("quorate.results.trust.copies.MAX_NUMBERS", 3)
     with caplog.at_level(logging.WARNING, "quorate.results.trust.copies"):
-        result = qr.aggregate([("t", "a", "x"), ("t", "b", "y"), ("u", "b", "y")])
+        result = qr.aggregate([("t", "a", "x"), ("t", "b", "y"), ("u", "b", "y")], confidence="posterior")
         workers = result.workers
     assert "2 tasks and 2 rows x 2 labels are too many" in caplog.text
     assert workers["verdict"].to_list() == ["sleeper"] * 2
@@ -185,7 +186,7 @@ def test_what_is_too_large_to_look_at_is_said(monkeypatch, caplog):
 def test_what_would_not_fit_in_memory_is_refused_with_the_estimate(monkeypatch, caplog):
     monkeypatch.setattr("quorate.results.trust.copies.available", lambda: 100_000)
     with caplog.at_level(logging.WARNING, "quorate.results.trust.copies"):
-        workers = qr.aggregate(qr.simulate(tasks=500, workers=10, labels=50, seed=1).votes).workers
+        workers = qr.aggregate(qr.simulate(tasks=500, workers=10, labels=50, seed=1).votes, confidence="posterior").workers
     assert "no intervals, verdicts and copies: they need about" in caplog.text
     assert "but 0.1 MiB are free: merge rare labels, drop workers with few votes" in caplog.text
     assert workers["accuracy_low"].is_nan().all()

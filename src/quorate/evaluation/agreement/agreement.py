@@ -174,7 +174,7 @@ def _reference(
 
 def _fitted(votes: Votes, model: str, seed: int, gold: Source | None = None) -> Integers:
     """Return the labels of a fit, [tasks]."""
-    fitted = make(model, {"seed": 0}, {"seed": seed}).fit(votes, trace="light", gold=gold)
+    fitted = make(model, {"seed": 0}, {"seed": seed}).fit(votes, trace="light", gold=gold, confidence="posterior")
     return fitted.fit.outcome.labels.astype(np.int64)
 
 
