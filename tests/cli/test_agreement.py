@@ -21,7 +21,7 @@ def test_figures_as_a_table(quorate, votes_csv):
     assert "120 votes on 40 tasks by 6 workers, 3 labels; 40 tasks have two votes or more" in out
     for title, value in found.figures.select("title", "value").rows():
         assert re.search(rf"{title} +{value:.4g} ", out), title
-    assert "errors against the labels of fds" in out
+    assert "errors against majority vote" in out
     assert "AC2" not in out
     assert "copy each other" not in out
 

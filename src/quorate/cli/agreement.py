@@ -23,10 +23,10 @@ def command(
         ),
     ],
     level: Annotated[str, typer.Option(help="Scale of labels: nominal, ordinal (in order) or interval (numbers).")] = "nominal",
-    truth: Annotated[Path | None, typer.Option(help="Known labels, to measure errors against; else those of --model.")] = None,
+    truth: Annotated[Path | None, typer.Option(help="Known labels, to measure errors against; else majority vote.")] = None,
     truth_task: Annotated[str | None, typer.Option(help="Column of the task in the truth.")] = None,
     truth_label: Annotated[str | None, typer.Option(help="Column of the label in the truth.")] = None,
-    model: Annotated[str, typer.Option(help="The model whose labels replace the truth if none is given.")] = "fds",
+    model: Annotated[str, typer.Option(help="The model whose labels show common wrong answers without truth.")] = "fds",
     pairs: Annotated[Path | None, typer.Option(help="Write all pairs of workers that share a task here.")] = None,
     matrix: Annotated[Path | None, typer.Option(help="Write the agreement matrix of all workers here.")] = None,
     resamples: Annotated[int, typer.Option(help="Resamples of the tasks for each interval; 0 for none.")] = 1000,
@@ -107,7 +107,7 @@ def _errors(found: Agreement) -> None:
     """Print what the errors say."""
     from quorate.cli import console
 
-    against = "the truth" if found.reference == "truth" else f"the labels of {found.reference}"
+    against = "the truth" if found.errors_against == "truth" else "majority vote"
     rows = [
         ("correlation of errors", found.error_correlation, _range(found.error_correlation.low, found.error_correlation.high)),
         ("votes per task", found.votes_per_task, ""),

@@ -50,7 +50,7 @@ class Dependence:
     @property
     def effective_votes(self) -> float:
         """How many independent votes those on a task amount to."""
-        return self.votes_per_task / self.inflation
+        return float(effective_votes(self.votes_per_task, self.shared_error))
 
     @property
     def trust_in_skill(self) -> float:
@@ -234,6 +234,25 @@ def _rule(
     return HonestRule(log_prior, exists / n_labels, shared_error, holds), np.ascontiguousarray(mean_worker.T)
 
 
+def effective_votes(votes_per_task: Floats | float, correlation: Floats | float) -> Floats:
+    """Return n / (1 + (n - 1) r), how many independent votes those of a task amount to (Kish); r below 0 counts as 0.
+
+    >>> effective_votes(9.0, np.array([-0.1, 0.0, 0.5, 1.0])).tolist()
+    [9.0, 9.0, 1.8, 1.0]
+    """
+    out: Floats = votes_per_task / (1.0 + (votes_per_task - 1.0) * np.maximum(correlation, 0.0))
+    return out
+
+
+def own_rates(right: Floats, votes: Floats, mean: float) -> Floats:
+    """Return how often each worker is right, [workers], with five votes of the mean worker lent: what errors are measured beyond.
+
+    `right` and `votes` count each worker's right votes and all votes, [workers]; `mean` is the share of right ones among all.
+    """
+    out: Floats = np.clip((right + LENT * mean) / (votes + LENT), 0.02, 0.98)
+    return out
+
+
 def population(pooled: Floats, accuracy: float, floor: float = 1e-6) -> Floats:
     """Return the confusion of the mean worker, [K true, K given], 80% symmetrised: errors go where errors go.
 
@@ -299,8 +318,7 @@ def _spread_of_hits(mean: float, block: WorkerBlock, counts: Any) -> Floats:
 def _errors(mean: float, block: WorkerBlock, counts: Any) -> Floats:
     """Return what a vote errs beyond its worker's own rate, and the standard deviation of that, [2, 2, rows]."""
     right, votes = right_votes(block, counts)
-    rate = np.clip((right + LENT * mean) / (votes + LENT), 0.02, 0.98)
-    rate = np.repeat(rate, np.diff(block.panel.worker_ptr))
+    rate = np.repeat(own_rates(right, votes, mean), np.diff(block.panel.worker_ptr))
     deviation = np.sqrt(rate * (1.0 - rate))
     return np.array([[-rate, 1.0 - rate], [deviation, deviation]])
 

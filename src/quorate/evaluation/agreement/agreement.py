@@ -55,6 +55,7 @@ from quorate.evaluation.truth import read_truth
 from quorate.io.ids import column
 from quorate.io.sources import Source, as_votes
 from quorate.models.base import make
+from quorate.results.honest import effective_votes, own_rates
 from quorate.results.result import Result
 from quorate.results.trust.copies import NOBODY, Copies, find_copies
 
@@ -90,8 +91,10 @@ def agreement(
     - `level`: the kind of labels: names ("nominal"), an order ("ordinal": that of `labels`, of numbers, or of the alphabet) or
       numbers ("interval").
     - `truth`: known labels that errors are measured against, as for `qr.evaluate`; its columns are named by `truth_task` and
-      `truth_label` where their usual names do not tell. Without it errors are measured against the labels of `model`.
-    - `model`: the model that finds these labels; None measures no errors, and looks for no copies.
+      `truth_label` where their usual names do not tell. Without it errors are measured against majority vote, so that
+      `effective_votes` is that of `result.facts`.
+    - `model`: the model whose labels show common wrong answers and copies without truth; None measures no errors, and looks
+      for no copies.
     - `pairs`: False leaves out pairs of workers and copies; so do crowds with too many pairs.
     - `resamples`: bootstraps over tasks, of which intervals hold the middle `confidence`; 0 draws none.
     - `seed`: what they are drawn from.
@@ -102,7 +105,7 @@ def agreement(
     >>> import quorate as qr
     >>> a = qr.agreement(qr.simulate(tasks=400, workers=9, votes_per_task=9, seed=1).votes)
     >>> round(a.alpha, 3), round(a.effective_votes, 1), a.rings
-    (0.35, 8.1, ())
+    (0.35, 8.8, ())
     """
     options.check({"level": level, "resamples": resamples, "confidence": confidence, "seed": seed}, RULES)
     votes = as_votes(source, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates)
@@ -114,7 +117,7 @@ def agreement(
     reference = _reference(votes, truth, model, seed, truth_task, truth_label)
     vote_pairs = VotePairs(votes)
     seen = _look(vote_pairs, reference, model, seed) if pairs else Panel(reference, "pairs=False leaves them out")
-    errors = measure_errors(votes, seen.reference, bootstrap)
+    errors = measure_errors(votes, _compared_with(votes, reference, seed), bootstrap)
     out = Agreement(
         level=level,
         votes=len(votes),
@@ -170,6 +173,13 @@ def _reference(
     if not (labels >= 0).any():
         raise InputError(f"the truth has none of the {votes.n_tasks} tasks of the votes: are these their ids?")
     return Reference(labels, "truth")
+
+
+def _compared_with(votes: Votes, reference: Reference | None, seed: int) -> Integers | None:
+    """Return the labels that errors are measured against, [tasks]: the truth or, as in `result.facts`, majority vote."""
+    if reference is None:
+        return None
+    return reference.labels if reference.source == "truth" else _fitted(votes, "mv", seed)
 
 
 def _fitted(votes: Votes, model: str, seed: int, gold: Source | None = None) -> Integers:
@@ -252,75 +262,76 @@ def _pair_figures(vote_pairs: VotePairs, seen: Panel, bootstrap: Bootstrap) -> d
 
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """Errors against a reference."""
+    """Errors against the truth, or against majority vote."""
 
-    votes_per_task: float  # mean, over tasks whose label is known
+    votes_per_task: float  # on the task of a vote, in the mean over votes
     correlation: Estimate  # of the errors of two votes on the same task
     effective_votes: Estimate  # number of independent votes that the votes of a task amount to
 
 
-def measure_errors(votes: Votes, reference: Reference | None, bootstrap: Bootstrap) -> Errors:
-    """Return the mean correlation of errors and the effective votes.
+def measure_errors(votes: Votes, labels: Integers | None, bootstrap: Bootstrap) -> Errors:
+    """Return the correlation of errors and the effective votes, as `result.facts` has them, with intervals.
 
-    Let x be 1 for a wrong vote and 0 for a right one, less its mean over the worker's votes. The correlation is the mean of
-    x x' divided by that of (x^2 + x'^2) / 2, over all pairs of votes on the same task. So pairs of workers have the weight
-    of their shared tasks, and none needs many of them. The mean error of n votes with correlation r varies like that of
-    n / (1 + (n - 1) r) independent votes (Kish). The workers' means are held fixed in the resamples.
+    `labels` are what votes are compared with, [tasks] codes: K for a label that nobody gave, -1 for one that is not known.
+    Let x be 1 for a right vote and 0 for a wrong one, less its worker's rate q (see `own_rates`). The correlation is the sum
+    of x x' over all pairs of votes on the same task, divided by that of the square root of q (1 - q) q' (1 - q'). Tasks are
+    resampled; the workers' rates are held fixed.
     """
-    if reference is None:
-        return Errors(float(np.diff(votes.task_ptr).mean()), Estimate(np.nan), Estimate(np.nan))
-    known, rng = reference.labels >= 0, bootstrap.rng(3)
-    n = float(np.diff(votes.task_ptr)[known].mean())
-    rate = _error_rates(votes, reference)
-    units = by_task(votes.n_tasks, 2, rng)
-    sums = {"products": np.zeros(len(units)), "squares": np.zeros(len(units))}
+    if labels is None:
+        return Errors(_votes_per_task(np.diff(votes.task_ptr)), Estimate(np.nan), Estimate(np.nan))
+    rng = bootstrap.rng(3)
+    rate = _right_rates(votes, labels)
+    deviation = np.sqrt(rate * (1.0 - rate))
+    units = by_task(votes.n_tasks, 4, rng)
+    sums = {name: np.zeros(len(units)) for name in ("together", "apart", "votes", "pairs")}
     row_worker = votes.row_worker()
     for start in range(0, votes.n_tasks, CHUNK_TASKS):
-        task, row, wrong = _chunk(votes, reference, start)
-        x, unit = wrong - rate[row_worker[row]], units.unit[start : start + CHUNK_TASKS]
-        votes_in, squares = sum_by(task, np.ones(len(x)), len(unit)), sum_by(task, x**2, len(unit))
-        sums["products"] += sum_by(unit, sum_by(task, x, len(unit)) ** 2 - squares, len(units))
-        sums["squares"] += sum_by(unit, np.maximum(votes_in - 1, 0) * squares, len(units))
-    of_sums = {"correlation": _correlation, "effective": lambda sums: effective(n, _correlation(sums))}
-    found = estimates(of_sums, sums, units, bootstrap, rng)
-    return Errors(n, found["correlation"], found["effective"])
+        task, row, right = _chunk(votes, labels, start)
+        unit, worker = units.unit[start : start + CHUNK_TASKS], row_worker[row]
+        for name, x in (("together", right - rate[worker]), ("apart", deviation[worker]), ("pairs", np.ones(len(row)))):
+            of_task = sum_by(task, x, len(unit)) ** 2 - sum_by(task, x**2, len(unit))
+            sums[name] += sum_by(unit, of_task, len(units))
+        sums["votes"] += sum_by(unit, sum_by(task, np.ones(len(row)), len(unit)), len(units))
+    found = estimates({"correlation": _correlation, "effective": _effective}, sums, units, bootstrap, rng)
+    effective = found["effective"]
+    least = min(1.0, float(effective))  # a resample may have a correlation above 1
+    effective = Estimate(effective, float(np.maximum(effective.low, least)), effective.high)  # NaN stays
+    return Errors(_votes_per_task(np.diff(votes.task_ptr)[labels >= 0]), found["correlation"], effective)
 
 
-def effective(n: float, correlation: Floats) -> Floats:
-    """Return n / (1 + (n - 1) r), with r at least 0: a panel is never worth more than its votes.
-
-    >>> effective(9.0, np.array([0.0, 0.5, 1.0])).tolist()
-    [9.0, 1.8, 1.0]
-    """
-    out: Floats = n / (1 + (n - 1) * np.maximum(correlation, 0.0))
-    return out
+def _votes_per_task(sizes: Integers) -> float:
+    """Return how many votes the task of a vote has, in the mean over votes, from the votes of each task, [tasks]."""
+    return 1.0 + float((sizes * (sizes - 1)).sum() / sizes.sum())
 
 
 def _correlation(sums: Sums) -> Floats:
-    return ratio(sums["products"], sums["squares"])
+    return ratio(sums["together"], sums["apart"])
 
 
-def _error_rates(votes: Votes, reference: Reference) -> Floats:
-    """Return the share of wrong votes of each worker, [workers]; 0 without a vote on a task whose label is known."""
-    wrong, seen = np.zeros(votes.n_rows), np.zeros(votes.n_rows)
+def _effective(sums: Sums) -> Floats:
+    return effective_votes(1.0 + ratio(sums["pairs"], sums["votes"]), _correlation(sums))
+
+
+def _right_rates(votes: Votes, labels: Integers) -> Floats:
+    """Return how often each worker is right, [workers]; the mean worker's rate without a vote on a task whose label is known."""
+    right, seen = np.zeros(votes.n_rows), np.zeros(votes.n_rows)
     for start in range(0, votes.n_tasks, CHUNK_TASKS):
-        _, row, wrongs = _chunk(votes, reference, start)
-        wrong += np.bincount(row, wrongs, minlength=votes.n_rows)
+        _, row, rights = _chunk(votes, labels, start)
+        right += np.bincount(row, rights, minlength=votes.n_rows)
         seen += np.bincount(row, minlength=votes.n_rows)
     starts = votes.worker_ptr[:-1]
-    totals = np.add.reduceat(seen, starts)
-    return np.divide(np.add.reduceat(wrong, starts), totals, out=np.zeros(len(starts)), where=totals > 0)
+    return own_rates(np.add.reduceat(right, starts), np.add.reduceat(seen, starts), right.sum() / seen.sum())
 
 
-def _chunk(votes: Votes, reference: Reference, start: int) -> tuple[Integers, NDArray[np.uint32], Floats]:
-    """Return task (counted from `start`), row and wrongness of the votes of some tasks whose label is known."""
+def _chunk(votes: Votes, labels: Integers, start: int) -> tuple[Integers, NDArray[np.uint32], Floats]:
+    """Return task (counted from `start`), row and rightness of the votes of some tasks whose label is known."""
     ptr = votes.task_ptr[start : start + CHUNK_TASKS + 1]
     task = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
-    label = reference.labels[start : start + CHUNK_TASKS][task]
+    label = labels[start : start + CHUNK_TASKS][task]
     row = votes.row[ptr[0] : ptr[-1]]
     if (label < 0).any():
         task, row, label = task[label >= 0], row[label >= 0], label[label >= 0]
-    return task, row, (votes.row_label[row] != label).astype(np.float64)
+    return task, row, (votes.row_label[row] == label).astype(np.float64)
 
 
 def _copied_votes(found: Agreement) -> str:

@@ -61,10 +61,10 @@ class Agreement:
     ac1: Estimate
     ac2_linear: Estimate = field(default=Estimate(np.nan))
     ac2_quadratic: Estimate = field(default=Estimate(np.nan))
-    reference: str | None  # what errors are measured against: truth, or the name of a model
-    votes_per_task: float
+    reference: str | None  # what common wrong answers are counted against: truth, or the name of a model
+    votes_per_task: float  # on the task of a vote, in the mean over votes
     error_correlation: Estimate
-    effective_votes: Estimate
+    effective_votes: Estimate  # without truth that of `result.facts`
     resamples: int
     confidence: float
     pair_figures: PairFigures | None
@@ -110,6 +110,11 @@ class Agreement:
         """Workers who copy each other, the largest ring first: those whom `result.workers` calls copies."""
         members = [np.flatnonzero(self.ring == r) for r in np.unique(self.ring[self.ring >= 0])]
         return tuple(tuple(self.workers[int(w)] for w in m) for m in sorted(members, key=lambda m: (-len(m), m[0])))
+
+    @property
+    def errors_against(self) -> str | None:
+        """What `error_correlation` and `effective_votes` are measured against: "truth", "majority vote", or nothing."""
+        return self.reference if self.reference in (None, "truth") else "majority vote"
 
     def estimates(self) -> dict[str, Estimate]:
         """Return every coefficient that these labels allow, by name."""
@@ -186,6 +191,7 @@ class Agreement:
             "pairs": None if self.pair_figures is None else len(self.pair_figures),
             "without_pairs": self.without_pairs,
             "reference": self.reference,
+            "errors_against": self.errors_against,
             "votes_per_task": or_none(self.votes_per_task),
             "error_correlation": self.error_correlation.summary(),
             "effective_votes": self.effective_votes.summary(),
