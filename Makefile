@@ -58,7 +58,7 @@ docs: $(READY)  ## run every example of README and docs, and check their links
 bench: $(READY)  ## speed, as ratios in one run
 	$(BIN)/python benchmarks/run.py
 
-trust: $(READY)  ## every model judged by truth, from the sets in QUORATE_DATA: labels, confidence, wrong labels expected
+trust: $(READY)  ## every model judged by truth, from the sets in QUORATE_DATA: labels, confidence, workers (3 minutes)
 	$(BIN)/python benchmarks/trust.py
 
 reproduce: $(READY)  ## the paper's tables and figures beside ours, from the sets in QUORATE_DATA (else ./data)
