@@ -35,7 +35,8 @@ place = resolve("disk", memory=memory)
 votes = place.read(source)
 encoded = tick()
 after = []
-result = qr.aggregate(votes, engine=place, trace="light", tol=0, max_iter=7, progress=lambda _: after.append(tick()))
+paper = {"model": "fds", "confidence": "posterior", "trace": "light", "tol": 0, "max_iter": 7}
+result = qr.aggregate(votes, engine=place, progress=lambda _: after.append(tick()), **paper)
 fitted = tick()
 write_batches(result.label_batches(), output)
 written = tick()

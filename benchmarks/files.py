@@ -4,7 +4,7 @@ import sys
 
 from measure import process, processes, python
 
-QUORATE = [sys.executable, "-m", "quorate", "aggregate"]
+QUORATE = [sys.executable, "-m", "quorate", "aggregate", "--model", "fds", "--confidence", "posterior"]
 SIMULATE = [sys.executable, "-m", "quorate", "simulate"]
 MAKE = """
 import sys, polars as pl, quorate as qr

@@ -77,7 +77,7 @@ def glad(folder):
     known, times = qr.read(votes), []
     for _ in range(5):
         began = time.perf_counter()
-        result = qr.aggregate(known, model="glad", threads=2)
+        result = qr.aggregate(known, model="glad", threads=2, confidence="posterior")
         times.append((time.perf_counter() - began) / result.iterations)
     ability = np.array([peer["ability"][w] for w in known.workers.ids()])
     log_ease = np.array([peer["log_ease"][t] for t in known.tasks.ids()])
@@ -102,7 +102,7 @@ def dawid_skene(folder):
     yield "crowd-kit: one iteration on 1 million votes, seconds", peer["iteration"], ""
     votes = qr.read(crowd.votes)
     session = resolve("cpu", 2).load(votes, seed=0, ties="hash")
-    params = qr.aggregate(votes, model="fds").fit.params
+    params = qr.aggregate(votes, model="fds", confidence="posterior").fit.params
     session.adopt(lambda _: params, params.priors)
     ours = interleaved(
         {
@@ -120,6 +120,6 @@ def dawid_skene(folder):
         times = []
         for _ in range(5):
             began = time.perf_counter()
-            qr.aggregate(frame, model=model, max_iter=10, tol=0.0).labels  # noqa: B018
+            qr.aggregate(frame, model=model, max_iter=10, tol=0.0, confidence="posterior").labels  # noqa: B018
             times.append(time.perf_counter() - began)
         yield f"pandas to labels, 10 iterations: crowd-kit / our {model}", peer["ten"] / sorted(times)[2], bar

@@ -40,7 +40,7 @@ class Case:
 
     def __init__(self, folder, name, model):
         truth = pl.read_csv(folder / name / "truth.csv", infer_schema=False)
-        result = qr.aggregate(folder / name / "votes.csv", **MODELS[model])
+        result = qr.aggregate(folder / name / "votes.csv", **MODELS[model], confidence="posterior")
         self.evaluation = qr.evaluate(result, truth)
         labels = result.labels_frame().select("task", chosen="label")
         both = (
@@ -94,9 +94,10 @@ def run(data, out):
     write_aside(out / "README.md", lambda aside: aside.write_text(text))
 
 
-HEAD = """# What confidence is worth on real votes
+HEAD = """# What posteriors are worth on real votes
 
-Made by `python benchmarks/reliability.py` from all votes of every set, on the tasks that have truth.
+Made by `python benchmarks/reliability.py` from all votes of every set, on the tasks that have truth, with
+`confidence="posterior"`. [Can you trust it](../can-you-trust-it.md) has honest confidence.
 [Confidence](../confidence.md) says what the figures mean.
 
 ![Reliability curves](curves.svg)

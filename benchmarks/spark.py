@@ -43,8 +43,8 @@ def run(folder, votes=VOTES):
     for model in ("fds", "ds"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ours = qr.aggregate(known, model=model, max_iter=6)
-            theirs = qr.aggregate(near, model=model, max_iter=6)
+            ours = qr.aggregate(known, model=model, max_iter=6, confidence="posterior")
+            theirs = qr.aggregate(near, model=model, max_iter=6, confidence="posterior")
         both = [r.labels_frame().select("task", "label", "tie").sort("task") for r in (ours, theirs)]
         differ = both[0].join(both[1], on=["task", "label", "tie"], how="anti").height + abs(len(both[0]) - len(both[1]))
         yield f"{model}, {millions}: labels that are not those of one process", differ, "0"
@@ -56,7 +56,7 @@ def run(folder, votes=VOTES):
         ours.release()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            wide = qr.aggregate(known, model=model, max_iter=6, engine=SparkEngine(rows="executors"))
+            wide = qr.aggregate(known, model=model, max_iter=6, confidence="posterior", engine=SparkEngine(rows="executors"))
         found = wide.labels_frame().select("task", "label", "tie").sort("task")
         differ = found.join(both[1], on=["task", "label", "tie"], how="anti").height + abs(len(found) - len(both[1]))
         yield f"{model}, {millions}: labels that are not those of one process, rows on the executors", differ, "0"
@@ -64,7 +64,7 @@ def run(folder, votes=VOTES):
         yield f"{model}, {millions}: a pass with rows on the executors / with rows on the driver", apart / far, ""
         wide.release()
     began = time.perf_counter()
-    ours = qr.aggregate(known, model="mv")
+    ours = qr.aggregate(known, model="mv", confidence="posterior")
     packed = time.perf_counter() - began
     yield f"{millions}: reading workers and labels with Spark / reading all here", seconds["spark"] / seconds["here"], ""
     yield f"{millions}: laying them out on executors and majority vote, seconds", packed, ""
