@@ -249,8 +249,8 @@ def page(seeds):
     yield from ("# Intervals and verdicts, measured", "")
     yield from (
         f"Made by `python benchmarks/coverage.py`: {seeds} seeds a setting, workers of mean skill 0.75, spread 0.13, unless",
-        "said otherwise. [Workers](../workers.md) says what the columns mean. In these simulated crowds errors are independent; in",
-        "real ones they are not: [can you trust it](../can-you-trust-it.md).",
+        "said otherwise. [Workers](../workers.md) says what the columns mean. In these simulated crowds errors are independent;",
+        "in real ones they are not: [can you trust it](../can-you-trust-it.md).",
         "",
         "## Honest intervals: share of workers whose 90% interval holds the truth",
         "",
