@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         OptionError,
         QuorateError,
         RepairedStream,
+        UnknownWorkers,
     )
     from quorate.evaluation.agreement.agreement import agreement
     from quorate.evaluation.agreement.figures import Agreement
@@ -57,6 +58,7 @@ _HOMES = {
     "OptionError": "errors",
     "QuorateError": "errors",
     "RepairedStream": "errors",
+    "UnknownWorkers": "errors",
     "Evaluation": "evaluation.truth",
     "evaluate": "evaluation.truth",
     "FittedModel": "results.saved",
@@ -112,6 +114,7 @@ __all__ = [
     "SetEvaluation",
     "Simulation",
     "SparkStream",
+    "UnknownWorkers",
     "Vocabulary",
     "Votes",
     "aggregate",

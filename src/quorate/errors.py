@@ -60,6 +60,10 @@ class MissingLabels(OneLine, UserWarning):
     """Votes without a label were dropped as abstentions."""
 
 
+class UnknownWorkers(OneLine, UserWarning):
+    """Some of the workers that an option names have no votes."""
+
+
 class RepairedStream(OneLine, UserWarning):
     """A saved stream was damaged, and what could not be used was dropped from it."""
 

@@ -144,6 +144,8 @@ class Online:
             raise InputError(f"cannot continue from {shown(result)}: give the result of a batch fit with one label per vote")
         if result.model not in STREAMED:
             raise InputError(f"a fit of {result.model!r} cannot continue as a stream: use one of {listed(STREAMED)}")
+        if result.grouping is not None:
+            raise InputError("a fit with groups cannot continue as a stream, where workers vote one by one: fit without groups")
         votes = result.votes
         rule = duplicates or ("all" if votes.duplicates == "all" else "last")
         seed = result.settings["seed"]

@@ -10,13 +10,16 @@ from typing import Final
 from quorate.errors import InputError, listed, shown
 
 TRUE_LABEL: Final = "label truth gold answer trueanswer truelabel goldlabel groundtruth target class category"
+WORKER: Final = "worker annotator rater user judge labeler labeller participant coder reviewer voter grader assessor"
 # Names are compared in lower case without spaces, dots, dashes, underscores and a trailing "id".
 USUAL: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
         role: frozenset(names.split())
         for role, names in {
             "task": "task question item unit example instance object document sample subject hit datapoint",
-            "worker": "worker annotator rater user judge labeler labeller participant coder reviewer voter grader assessor",
+            "worker": WORKER,
+            "excluded worker": WORKER,
+            "group": "group team family ring cluster",
             "label": "label answer choice vote annotation response rating judgment judgement category class option",
             "truth": TRUE_LABEL,
             "gold label": TRUE_LABEL,
@@ -30,8 +33,8 @@ USUAL: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
 LAST_RESORT: Final[Mapping[str, frozenset[str]]] = MappingProxyType({"task": frozenset({"", "key", "index"})})
 # Taken where a column has exactly this name, and not missed where none has.
 OPTIONAL: Final = frozenset({"confidence", "gold"})
-# Roles of tables whose columns no option names (gold, histories).
-BY_NAME: Final = frozenset({"gold label", "true", "given", "count"})
+# Roles of tables whose columns no option names (gold, histories, groups, workers left out).
+BY_NAME: Final = frozenset({"gold label", "true", "given", "count", "group", "excluded worker"})
 REST: Final = "*"  # as a role: every column that serves no other, under its own name
 
 
@@ -70,7 +73,7 @@ def _usual(role: str, free: Sequence[str], columns: Sequence[str], where: str, b
             raise InputError(
                 f"{where}: the {role} could be any of {listed(candidates)}; {remedy} (the columns are: {listed(columns)})"
             )
-    remedy = f"call its column {role.removeprefix('gold ')!r}" if by_name else f"say which with {_option(role)}"
+    remedy = f"call its column {role.rpartition(' ')[2]!r}" if by_name else f"say which with {_option(role)}"
     raise InputError(f"{where}: no column looks like the {role}; {remedy} (the columns are: {listed(columns)})")
 
 

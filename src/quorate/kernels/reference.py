@@ -372,6 +372,7 @@ def honest_pass(
     probabilities: Floats | None = None,  # OUT [tasks, K]
     answers: NDArray[np.int64] | None = None,  # OUT [rows] added to: probability of the votes' own label, see ANSWER_UNIT
     doubts: NDArray[np.int64] | None = None,  # OUT [rows] added to: probability that the label of the vote's task is wrong
+    unraised: Floats | None = None,  # OUT [tasks, K] probabilities before the last step; of this kernel alone
 ) -> None:
     """Write the honest probabilities of the labels of every task.
 
@@ -396,6 +397,8 @@ def honest_pass(
     weight /= weight.sum(axis=1, keepdims=True)
     shown = np.bincount(task * k + given, minlength=tasks * k).reshape(tasks, k)
     before = (1.0 - VOTE_SHARE) * weight + VOTE_SHARE * (shown + rule.uniform) / (size + 1)[:, None]
+    if unraised is not None:
+        unraised[:] = before
     picked = np.arange(tasks), labels
     best = before.max(axis=1, initial=0.0)
     total = before.sum(axis=1) - before[picked] + best

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast, overload
 
 from quorate.data.options import DEFAULTS, Confidence, Duplicates, EngineName, ModelName, Stop, Strength, Ties, TraceDetail
 from quorate.data.votes import Votes
@@ -12,10 +14,13 @@ from quorate.engines.base import Engine
 from quorate.engines.registry import home_of, resolve
 from quorate.errors import InputError, OptionError
 from quorate.io.answers import read_answers
+from quorate.io.exclude import read_workers, require_in_memory, without_workers
+from quorate.io.groups import ANSWERS_LIKE, group_votes, read_groups
 from quorate.io.sources import Source
 from quorate.models.base import Model, make
 from quorate.models.em import Progress
-from quorate.results.known import HasLearned, Priors, as_knowledge, as_learned
+from quorate.results.knowledge import Learned
+from quorate.results.known import HasLearned, Priors, as_knowledge, opened, require_same_voters
 from quorate.results.result import Result
 
 if TYPE_CHECKING:
@@ -53,6 +58,8 @@ class Options(TypedDict, total=False):
     warm_start: HasLearned | str | os.PathLike[str] | None
     calibrate: Source | bool
     confidence: Confidence
+    groups: Source | None
+    exclude: Source | None
     progress: Progress | None
 
 
@@ -106,6 +113,8 @@ def aggregate(
     warm_start: HasLearned | str | os.PathLike[str] | None = None,
     calibrate: Source | bool = False,
     confidence: Confidence = DEFAULTS.confidence,
+    groups: Source | None = None,
+    exclude: Source | None = None,
     progress: Progress | None = None,
 ) -> Result | MultiResult:
     """Return the label of every task with its confidence, and what every worker can be trusted with.
@@ -146,6 +155,15 @@ def aggregate(
     - `calibrate`: True fits a temperature on the gold, so that confidence is as high as labels are right; or give
       labels for that alone.
 
+    Who votes (votes in memory):
+
+    - `groups`: workers who err together and so vote as one, as copies of one model do: a dict worker -> group, a frame or
+      file with the columns worker and group, or "answers_like" for those whose answers are alike beyond chance in a first
+      fit. A group votes once per task, by the plurality of its members' votes; where they tie, it abstains. Other workers
+      vote alone. `result.groups` tells of groups, `result.workers` of their members.
+    - `exclude`: workers whose votes are left out: a list or set of ids, a frame or file with a column worker, or a text
+      file with one id per line.
+
     Tasks with several correct options:
 
     - `multi`: True takes votes that are sets of options (lists, JSON lists, or text joined by `|`) and returns a
@@ -182,7 +200,7 @@ def aggregate(
     if multi:
         from quorate.io.sets import SetVotes, read_sets
 
-        not_here = {**known, "calibrate": None if calibrate is False else calibrate}
+        not_here = {**known, "calibrate": None if calibrate is False else calibrate, "groups": groups, "exclude": exclude}
         given_too = [name for name, value in not_here.items() if value is not None]
         if given_too:
             raise OptionError(f"{given_too[0]} works only for tasks with one label: leave it out with multi=True")
@@ -194,21 +212,69 @@ def aggregate(
         return fit_sets(sets, chosen, per_option=per_option, gold=gold, **watch)
     if per_option:
         raise OptionError("per_option works only with multi=True")
+    if exclude is not None:
+        require_in_memory("exclude", place, "leave the votes of these workers out of the source")
+    if groups is not None:
+        require_in_memory("groups", place, "give the votes of the groups as votes of workers")
     votes = place.read(given_votes, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates)
-    if home_of(votes) is not None and calibrate is not False and calibrate is not None:
+    is_calibrated = not (calibrate is False or calibrate is None)
+    if home_of(votes) is not None and is_calibrated:
         raise OptionError("calibrate looks at tasks one by one, which votes on Spark do not allow: leave it out")
-    if calibrate is False or calibrate is None:
-        return chosen.fit(votes, gold=gold, **known, **watch)
-    if calibrate is True and gold is None:
+    facts: dict[str, object] = {}
+    if exclude is not None:
+        keep = labels is not None or isinstance(source, Votes)
+        votes, *left_out = without_workers(votes, read_workers(exclude), keep_labels=keep)
+        facts |= dict(zip(("excluded_workers", "excluded_votes"), left_out, strict=True))
+    if is_calibrated and calibrate is True and gold is None:
         raise InputError("calibrate=True fits a temperature on gold: give gold=…, or known labels as calibrate=…")
+    return _fitted(votes, chosen, groups, calibrate if is_calibrated else None, gold, known, watch, facts)
+
+
+def _fitted(
+    votes: Votes,
+    model: Model,
+    groups: Source | None,
+    calibrate: Source | bool | None,
+    gold: Source | None,
+    known: dict[str, Any],
+    watch: dict[str, Any],
+    facts: dict[str, object],
+) -> Result:
+    """Return the fit of votes of one label each: of groups where there are some, calibrated where asked, with more facts."""
+    known |= {what: opened(known[what], what) for what in ("history", "warm_start")}
+    if calibrate is not None or groups is not None:
+        # What is used several times is read once: a file need not be read again, and an iterator could not be.
+        gold = None if gold is None else read_answers(gold, "gold")[0]
+        if known["history"] is not None and not isinstance(known["history"], Learned):
+            known["history"] = as_knowledge(known["history"])
+
+    def fit(some: Votes, some_gold: Source | None) -> Result:
+        return model.fit(some, gold=some_gold, **known, **watch)
+
+    result, grouping, mapping = None, None, dict[str, str]()
+    if isinstance(groups, str) and groups == ANSWERS_LIKE:
+        from quorate.results.groups import answering_alike
+
+        result = fit(votes, gold)  # it stays where it shows no groups
+        mapping = answering_alike(result)
+    elif groups is not None:
+        mapping = read_groups(groups)
+    for what in ("history", "warm_start"):
+        require_same_voters(known[what], mapping, what)
+    if mapping:
+        grouping, result = group_votes(votes, mapping), None
+        votes = grouping.votes
+    if groups is not None:
+        sizes = (0, 0) if grouping is None else (len(grouping.groups), grouping.ties_within)
+        facts |= dict(zip(("groups", "ties_within"), sizes, strict=True))
+    result = fit(votes, gold) if result is None else result
+    if facts:
+        result = replace(result, fit=replace(result.fit, facts={**result.fit.facts, **facts}), grouping=grouping)
+    if calibrate is None:
+        return result
     from quorate.results.calibrate import calibrated
 
-    # What is fitted several times is read once: a file need not be read again, and an iterator could not be.
-    gold = None if gold is None else read_answers(gold, "gold")[0]
-    known["history"] = None if history is None else as_knowledge(history)
-    known["warm_start"] = None if warm_start is None else as_learned(warm_start, "warm_start")
-    result = chosen.fit(votes, gold=gold, **known, **watch)
-    return calibrated(result, calibrate, gold, lambda other: chosen.fit(votes, gold=other, **known, **watch))
+    return calibrated(result, calibrate, cast(Any, gold), partial(fit, votes))
 
 
 def fit_sets(

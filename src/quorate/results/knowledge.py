@@ -18,7 +18,7 @@ from quorate.data.fit import Fit
 from quorate.data.options import Choice, Rules
 from quorate.data.vocabulary import Vocabulary
 from quorate.data.votes import Panel
-from quorate.errors import InputError, listed
+from quorate.errors import InputError, listed, shown
 from quorate.io.ids import column, matched, sort_order, vocabulary
 from quorate.kernels import reference
 from quorate.results.careful import careful_priors, known_confusion, known_lines
@@ -48,6 +48,7 @@ class Learned:
     iterations: int = 0
     temperature: float = 1.0
     facts: Mapping[str, object] = field(default_factory=dict)  # tasks, votes, log-likelihood: for people
+    groups: Mapping[str, str] = field(default_factory=dict)  # worker to the group that votes for it; see quorate.io.groups
 
     def __post_init__(self) -> None:
         known, k = self.knowledge, self.knowledge.n_labels
@@ -282,7 +283,22 @@ def merged(first: Learned, second: Learned) -> Learned:
         iterations=max(first.iterations, second.iterations),
         temperature=1.0,  # how sure the merged model may be is not known
         facts=numbers,
+        groups=_merged_groups(first, second),
     )
+
+
+def _merged_groups(first: Learned, second: Learned) -> dict[str, str]:
+    """Return the groups of both; a worker who votes in a group of one, and alone or elsewhere in the other, is an error."""
+    for one, other in ((first, second), (second, first)):
+        alone = set(other.knowledge.workers.texts()) if one.groups else set()
+        for worker, group in one.groups.items():
+            there = other.groups.get(worker, worker if worker in alone else group)
+            if there != group:
+                raise InputError(
+                    f"worker {shown(worker)} votes in group {shown(group)} of one model, but not of the other: merge models "
+                    "that were fitted with the same groups"
+                )
+    return {**first.groups, **second.groups}
 
 
 def _merged_priors(first: Learned, second: Learned, every: Knowledge) -> Floats:

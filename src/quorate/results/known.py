@@ -49,6 +49,32 @@ def as_learned(source: object, what: str) -> Learned:
     raise InputError(f"{what} is {shown(source)}: give a result, a loaded model, or the path of a saved one")
 
 
+def opened(source: Any, what: str) -> Any:
+    """Return a fit (a result, a loaded model, a saved file) as what it has learned, and anything else as it is."""
+    is_file = isinstance(source, str | os.PathLike) and container.is_container(Path(source))
+    return as_learned(source, what) if is_file or isinstance(source, HasLearned) else source
+
+
+def require_same_voters(source: Any, groups: Mapping[str, str], what: str) -> None:
+    """Raise where a history or warm start is about other voters: about members where groups vote, or the other way round.
+
+    `source` is as `opened` returns it, `groups` has worker to group, as texts.
+    """
+    theirs = source.groups if isinstance(source, Learned) else {}
+    for worker, group in theirs.items():
+        if groups.get(worker) != group:
+            raise OptionError(
+                f"the {what} was fitted with worker {shown(worker)} in group {shown(group)}: give the same groups to this fit"
+            )
+    known = () if not groups or source is None else as_knowledge(source).workers.texts()
+    for worker in known:
+        if groups.get(worker, worker) != worker:
+            raise OptionError(
+                f"the {what} knows worker {shown(worker)}, who votes in group {shown(groups[worker])}: a group needs that of a "
+                "fit with groups"
+            )
+
+
 def as_knowledge(source: Source | Knowledge | Learned | HasLearned) -> Knowledge:
     """Return a history: as it is, of a fit, of a saved model, or a table with the columns worker, true, given and count."""
     if isinstance(source, Knowledge):

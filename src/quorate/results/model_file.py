@@ -25,6 +25,7 @@ from quorate.results.temperature import COLDEST, HOTTEST
 
 KIND: Final = "model"
 VERSION: Final = 1
+GROUPED: Final = 2  # the version of files with groups: a reader that knows none would take their members for strangers
 Floats = NDArray[np.float64]
 CLOSE: Final = 1e-6  # probabilities may be this far beyond what they should be
 # What a file of version 1 holds; docs/saved-models.md tells what each part is.
@@ -86,12 +87,14 @@ def save(path: Path, learned: Learned) -> None:
         "temperature": learned.temperature,
         "facts": dict(learned.facts),
     }
-    container.save(path, KIND, VERSION, meta, arrays)
+    if learned.groups:
+        meta["groups"] = dict(learned.groups)
+    container.save(path, KIND, GROUPED if learned.groups else VERSION, meta, arrays)
 
 
 def load(path: Path) -> Learned:
     """Return what was saved; a damaged, forged or foreign file is an error."""
-    meta, arrays = container.load(path, KIND, VERSION, META, ARRAYS)
+    meta, arrays = container.load(path, KIND, GROUPED, META, ARRAYS)
     knowledge = _checked_knowledge(path, meta, arrays)
     _check_parameters(Bounds(path), meta, arrays)
     return Learned(
@@ -107,6 +110,7 @@ def load(path: Path) -> Learned:
         iterations=meta["iterations"],
         temperature=float(meta["temperature"]),
         facts=meta["facts"],
+        groups=_checked_groups(path, meta.get("groups", {})),
     )
 
 
@@ -141,6 +145,16 @@ def _checked_knowledge(path: Path, meta: dict[str, Any], arrays: dict[str, NDArr
         counts=arrays["counts"],
         class_counts=arrays["class_counts"],
     )
+
+
+def _checked_groups(path: Path, groups: object) -> dict[str, str]:
+    """Return the groups of a file: worker to group, as texts."""
+    bounds = Bounds(path)
+    if not isinstance(groups, dict):
+        bounds.fail(f"its groups are {shown(groups)}, not an object")
+    for worker, group in groups.items():
+        bounds.need(isinstance(group, str), f"its groups put worker {shown(worker)} into {shown(group)}, which is not text")
+    return groups
 
 
 def _check_parameters(bounds: Bounds, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:

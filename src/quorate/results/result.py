@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from quorate.data.counts import Knowledge
 from quorate.data.fit import Fit, TraceRow
 from quorate.data.options import DEFAULTS, Duplicates, EngineName
+from quorate.data.vocabulary import text_of
 from quorate.data.votes import Votes, piece
 from quorate.engines.base import Engine, Session
 from quorate.engines.memory import require_probabilities
@@ -23,7 +24,9 @@ from quorate.engines.registry import resolve
 from quorate.errors import NOT_PICKLED, InputError, QuorateError, shown
 from quorate.io import frames
 from quorate.io.encode import over_labels
+from quorate.io.exclude import require_in_memory
 from quorate.io.frames import Frame
+from quorate.io.groups import Grouping, group_votes
 from quorate.io.ids import column, label_columns, numbers
 from quorate.io.sources import Source
 from quorate.io.write import check_files
@@ -59,6 +62,7 @@ class Result:
     history: Knowledge | None = None  # what was known of the workers beforehand
     gold_given: int = 0  # gold tasks, with votes or without
     used: Learned | None = None  # the model that predicted this, where it was not fitted
+    grouping: Grouping | None = None  # who votes in which group, where workers vote in groups; `votes` are those that counted
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields: frames are made again when asked for."""
@@ -72,13 +76,17 @@ class Result:
     def __repr__(self) -> str:
         v = self.votes
         passes = f", {self.iterations} iterations" if self.iterations else ""
-        return f"Result({self.model}: {v.n_tasks} tasks, {v.n_workers} workers, {v.n_labels} labels from {len(v)} votes{passes})"
+        workers = f"{v.n_workers} workers"
+        if self.grouping is not None:
+            workers = self.grouping.described()
+        return f"Result({self.model}: {v.n_tasks} tasks, {workers}, {v.n_labels} labels from {len(v)} votes{passes})"
 
     @cached_property
     def labels(self) -> Frame:
         """Task, label, confidence (probability that the label is right), votes, tie, and what else the model tells of a task.
 
-        Tasks with nothing but abstentions come last, without label.
+        `votes` are those that counted: a group of workers counts once. Tasks with nothing but abstentions come last, without
+        label.
         """
         return self._native(self.labels_frame())
 
@@ -112,6 +120,16 @@ class Result:
         (glad: ability).
         """
         return self._native(self.workers_frame())
+
+    @cached_property
+    def groups(self) -> Frame:
+        """Group, members, votes (one per task), ties_within (tasks on which members tied), accuracy, its interval, agreement.
+
+        An empty frame where workers vote alone. `workers` tells of the members one by one, and names the group of each.
+        """
+        from quorate.results.groups import groups_frame
+
+        return self._native(groups_frame(self))
 
     @cached_property
     def priors(self) -> Frame:
@@ -181,6 +199,9 @@ class Result:
         """Return pi_cl of one `worker`, [K true, K given]; zeros where the worker never met the true label."""
         code = int(self.votes.workers.codes([worker])[0])
         if code < 0:
+            group = None if self.grouping is None else self.grouping.mapping.get(text_of(worker))
+            if group is not None:
+                raise InputError(f"worker {shown(worker)} votes in group {shown(group)}: ask for the confusion of the group")
             raise InputError(f"worker {shown(worker)} has no votes here; there are {self.votes.n_workers} workers")
         known = self.learned() if self.scoring == "careful" else self.used
         if known is not None:
@@ -225,9 +246,10 @@ class Result:
             "log_likelihood": None if np.isnan(self.log_likelihood) else self.log_likelihood,
             **self.fit.facts,
         }
-        return learned_from(
+        found = learned_from(
             v, self.fit, model=self.model, settings=self.settings, scoring=self.scoring, history=self.history, facts=facts
         )
+        return found if self.grouping is None else replace(found, groups=self.grouping.mapping)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what was learned (not the votes, nor the labels of tasks) to one file at `path`, for `quorate.load`."""
@@ -312,6 +334,10 @@ class Result:
 
     def workers_frame(self, *, trust: bool = True) -> pl.DataFrame:
         """Return `workers` as a polars frame, whatever the caller's kind; without `trust` what costs no pass alone."""
+        if self.grouping is not None:
+            from quorate.results.groups import members_frame
+
+            return members_frame(self, trust=trust)
         votes = self._by_worker(self.votes.votes_per_row())
         return pl.DataFrame(
             {
@@ -388,10 +414,15 @@ def _joined(frames: Iterator[pl.DataFrame]) -> pl.DataFrame:
 
 
 def predicted(learned: Learned, votes: Votes, engine: str | Engine = "auto", threads: int | None = None) -> Result:
-    """Return the labels of votes under a model that was learned on others."""
+    """Return the labels of votes under a model that was learned on others; votes of members of its groups count as theirs."""
+    place, grouping = resolve(engine, threads), None
+    if learned.groups:
+        require_in_memory("a model with groups", place, "group the votes first")
+        grouping = group_votes(votes, learned.groups, strict=False)
+        votes = grouping.votes
     votes = over_labels(votes, learned.knowledge.labels, "model")
     given = learned.settings
-    session = resolve(engine, threads).load(votes, seed=cast(int, given["seed"]), ties=cast(str, given["ties"]))
+    session = place.load(votes, seed=cast(int, given["seed"]), ties=cast(str, given["ties"]))
     params, worker = transfer(learned, votes)
     session.adopt(lambda _: params, learned.priors)
     if learned.scoring == "heads":
@@ -405,4 +436,4 @@ def predicted(learned: Learned, votes: Votes, engine: str | Engine = "auto", thr
     if "holds" in learned.facts and hasattr(session, "honest"):  # it was fitted with honest confidence
         fit = predicted_fit(fit, session, learned.knowledge, worker, learned.facts)
     fit = tempered_fit(fit, session, learned.temperature)
-    return Result(votes, fit, session, learned.model, given, learned.scoring, used=learned)
+    return Result(votes, fit, session, learned.model, given, learned.scoring, used=learned, grouping=grouping)

@@ -12,6 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from quorate.data.options import DEFAULTS, Duplicates, EngineName
+from quorate.data.vocabulary import text_of
 from quorate.data.votes import Votes
 from quorate.engines.base import Engine
 from quorate.engines.registry import resolve
@@ -80,6 +81,13 @@ class FittedModel:
         """Label and prior, p_c."""
         return pl.DataFrame({"label": column(self.content.knowledge.labels), "prior": self.content.priors})
 
+    @property
+    def groups(self) -> pl.DataFrame:
+        """Worker and group, of the workers who vote in groups; `predict` lets each group vote once per task."""
+        pairs = self.content.groups
+        schema = {"worker": pl.String, "group": pl.String}
+        return pl.DataFrame({"worker": list(pairs), "group": list(pairs.values())}, schema=schema)
+
     def confusion(self, worker: object = None) -> pl.DataFrame:
         """Return pi_cl of one `worker`, or of the population: a row per true label, a column per given label."""
         labels = self.content.knowledge.labels
@@ -93,6 +101,9 @@ class FittedModel:
             return self.content.confusion(-1)
         code = int(self.content.knowledge.workers.codes([worker])[0])
         if code < 0:
+            group = self.content.groups.get(text_of(worker))
+            if group is not None:
+                raise InputError(f"worker {shown(worker)} votes in group {shown(group)}: ask for the confusion of the group")
             raise InputError(f"worker {shown(worker)} is not known; there are {self.content.knowledge.n_workers} workers")
         return self.content.confusion(code)
 

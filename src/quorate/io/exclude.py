@@ -1,0 +1,144 @@
+"""Workers left out: their votes are dropped before anything else looks at them."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from quorate.data.vocabulary import Vocabulary
+from quorate.data.votes import Votes
+from quorate.errors import InputError, OptionError, UnknownWorkers, listed
+from quorate.io.answers import text_column
+from quorate.io.dictionary import Coded
+from quorate.io.encode import votes_of
+from quorate.io.frames import kind_of
+from quorate.io.ids import column, matched, require_present, series_of, vocabulary
+from quorate.io.sources import Source, read_frame
+
+ROLE: Final = "excluded worker"
+LISTS: Final = ("", ".txt")  # suffixes of files with one id per line
+SOME: Final = 5  # workers named as examples
+
+
+class Remaining(NamedTuple):
+    """Votes without those of some workers, and how many were left out."""
+
+    votes: Votes
+    workers_out: int
+    votes_out: int
+
+
+def read_workers(source: Source) -> list[str]:
+    """Return ids of workers as texts: of a list or set, of a frame or a table file with a column worker, or of lines of text.
+
+    Files without suffix, or with .txt, have one id per line.
+
+    >>> read_workers(["ann", "bob", "ann"]), read_workers({"annotator": [7]})
+    (['ann', 'bob'], ['7'])
+    """
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        ids = _lines(path) if path.suffix.lower() in LISTS else _column(source)
+    elif isinstance(source, Mapping) or kind_of(source) is not None or not isinstance(source, Iterable):
+        ids = _column(source)
+    else:
+        ids = text_column(series_of(list(source), "worker"), "worker")
+        require_present(ids, "worker", why=" of exclude")
+    return ids.unique(maintain_order=True).to_list()
+
+
+def without_workers(votes: Votes, workers: list[str], *, keep_labels: bool) -> Remaining:
+    """Return the votes of all other workers; tasks that lose every vote are unvoted.
+
+    `keep_labels` says that labels which nobody else gave stay, as declared ones do. Workers without votes are warned of;
+    it is an error where none of them has any.
+    """
+    votes = held(votes)
+    named = vocabulary(pl.Series(workers, dtype=pl.String))
+    if len(named):
+        require_known(named, votes.workers, "exclude")
+    out = matched(votes.workers, named) >= 0
+    stays = ~out[votes.row_worker()][votes.row]
+    row = votes.row[stays]
+    label, labels = votes.row_label[row], votes.labels
+    if not keep_labels:
+        seen = np.bincount(label, minlength=len(labels)) > 0
+        label, labels = (np.cumsum(seen) - 1)[label], labels.take(np.flatnonzero(seen))
+    codes: dict[str, NDArray[np.uint32]] = {
+        "task": np.repeat(np.arange(votes.n_tasks, dtype=np.uint32), np.diff(votes.task_ptr))[stays],
+        "worker": votes.row_worker()[row].astype(np.uint32),
+        "label": label.astype(np.uint32),
+    }
+    coded = Coded(codes, {"task": votes.tasks, "worker": votes.workers, "label": labels})
+    left = votes_of(coded, labels, abstentions=votes.abstentions, frame_kind=votes.frame_kind)
+    left = replace(left, unvoted=concatenated(votes.unvoted, left.unvoted), duplicates=votes.duplicates)
+    return Remaining(left, int(out.sum()), int(len(stays) - stays.sum()))
+
+
+def held(votes: Votes) -> Votes:
+    """Return votes as arrays in memory; encoded votes, which are opened where memory suffices, are read."""
+    if type(votes) is Votes:
+        return votes
+    ids = {name: getattr(votes, name) for name in ("tasks", "unvoted")}
+    return Votes(
+        task_ptr=votes.task_ptr,
+        row=votes.row,
+        worker_ptr=votes.worker_ptr,
+        row_label=votes.row_label,
+        workers=votes.workers,
+        labels=votes.labels,
+        abstentions=votes.abstentions,
+        frame_kind=votes.frame_kind,
+        duplicates=votes.duplicates,
+        **{name: Vocabulary(one.kind, one.values, one.offsets) for name, one in ids.items()},
+    )
+
+
+def require_in_memory(option: str, engine: Any, instead: str) -> None:
+    """Raise where an option that looks at all votes meets an engine that does not hold them in memory."""
+    if engine.name in ("disk", "spark"):
+        raise OptionError(f"{option} needs the votes in memory, not on engine {engine.name!r}: use engine='cpu', or {instead}")
+
+
+def require_known(given: Vocabulary, workers: Vocabulary, option: str) -> None:
+    """Warn of ids that no worker has; raise where none of them has one."""
+    strangers = np.flatnonzero(matched(given, workers) < 0)
+    if not len(strangers):
+        return
+    some = listed(given.take(strangers).ids())
+    if len(strangers) == len(given):
+        there = listed(workers.take(np.arange(min(len(workers), SOME))).ids())
+        raise InputError(f"{option} names no worker with votes ({some}); there are {len(workers)} workers, the first: {there}")
+    message = f"{option} names {len(strangers)} of {len(given)} workers who have no votes here: {some}"
+    warnings.warn(message, UnknownWorkers, stacklevel=4)
+
+
+def concatenated(first: Vocabulary, second: Vocabulary) -> Vocabulary:
+    """Return the ids of two vocabularies of one kind, one behind the other."""
+    if not len(first) or not len(second):
+        return second if not len(first) else first
+    return vocabulary(pl.concat([column(first), column(second)], rechunk=True))
+
+
+def _column(source: Any) -> pl.Series:
+    frame, _ = read_frame(source, {ROLE: None})
+    ids = text_column(frame[ROLE], "worker")
+    require_present(ids, "worker", why=" of exclude")
+    return ids
+
+
+def _lines(path: Path) -> pl.Series:
+    try:
+        lines = path.read_text("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot read {path}: {why}; exclude takes a list of workers, or a file") from error
+    return pl.Series([line.strip() for line in lines if line.strip()], dtype=pl.String)
