@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from quorate.evaluation.truth import Evaluation
     from quorate.results.result import Result
 
+IN_SENTENCES = ("chose", "why", "shared_error", "votes_per_task", "effective_votes")  # facts that people read as sentences
+FEW_EFFECTIVE = 2 / 3  # of the votes on a task: what shared error leaves below this is said, with what to do
+
 
 def own(option: str) -> str:
     """Return the default of a setting of models, for the help: the model knows it, the command line leaves it out."""
@@ -51,6 +54,13 @@ def command(
     confidence: Annotated[
         str, typer.Option(help="posterior (the model's own), or honest: judged from other tasks and shared errors.")
     ] = DEFAULTS.confidence,
+    groups: Annotated[
+        str | None,
+        typer.Option(help="Who votes as one: a table worker, group; or answers_like, for workers who answer alike."),
+    ] = None,
+    exclude: Annotated[
+        str | None, typer.Option(help="Workers left out: a file (a table with a worker column, or an id per line), or w1,w2.")
+    ] = None,
     save: Annotated[Path | None, typer.Option(help="Save the fitted model here, for predict, history and warm start.")] = None,
     seed: Annotated[int | None, typer.Option(help="Decides ties.", show_default=own("seed"))] = None,
     engine: Annotated[str, typer.Option(help="auto, reference, cpu, disk (votes beyond memory) or spark.")] = DEFAULTS.engine,
@@ -92,7 +102,8 @@ def command(
     from quorate.engines.memory import NOTHING
     from quorate.engines.registry import resolve
     from quorate.errors import InputError, OptionError
-    from quorate.io.write import check_files, check_folder, write_frame
+    from quorate.io.groups import ANSWERS_LIKE
+    from quorate.io.write import check_files, check_folder
     from quorate.models.base import MODELS
 
     on_spark = engine == "spark"
@@ -102,6 +113,11 @@ def command(
         raise InputError("--save works only for tasks with one label: leave it out with --multi")
     frames = {"-o": output, "--workers": workers, "--probabilities": probabilities}
     inputs = {"the votes": votes, "the truth": truth, "the gold": gold, "the history": history, "the warm start": warm_start}
+    left_out = None if exclude is None else _excluded(exclude)
+    inputs |= {
+        "the groups": None if groups == ANSWERS_LIKE else groups,
+        "the excluded workers": left_out if isinstance(left_out, Path) else None,
+    }
     if on_spark:
         from quorate.cli import on_spark as far
 
@@ -133,6 +149,8 @@ def command(
             warm_start=warm_start,
             calibrate=calibrate,
             confidence=cast(Any, confidence),
+            groups=groups,
+            exclude=left_out,
             progress=progress,
             **_typed(
                 model=model,
@@ -152,12 +170,7 @@ def command(
         if on_spark:
             far.write(result, output, workers, probabilities)
         else:
-            if workers is not None:
-                write_frame(result.workers_frame(), Path(workers))
-            if probabilities is not None:
-                _write(result, "probabilities", Path(probabilities))
-            if output is not None:
-                _write(result, "labels", Path(output))
+            _write_all(result, output, workers, probabilities)
         if save is not None:
             result.save(save)
         facts = _facts(result, evaluation)
@@ -169,6 +182,18 @@ def command(
         far.show(result)
     elif output is None:
         _labels(result)
+
+
+def _write_all(result: Any, output: str | None, workers: str | None, probabilities: str | None) -> None:
+    """Write the files that were asked for."""
+    from quorate.io.write import write_frame
+
+    if workers is not None:
+        write_frame(result.workers_frame(), Path(workers))
+    if probabilities is not None:
+        _write(result, "probabilities", Path(probabilities))
+    if output is not None:
+        _write(result, "labels", Path(output))
 
 
 def _write(result: Any, what: str, path: Path) -> None:
@@ -204,6 +229,18 @@ def _prior_map(text: str) -> dict[str, float] | str:
     return priors
 
 
+def _excluded(text: str) -> Path | list[str]:
+    """Return workers as they were typed: a file where one has this name, else ids joined by commas."""
+    from quorate.errors import OptionError
+
+    if Path(text).exists():
+        return Path(text)
+    ids = [part.strip() for part in text.split(",")]
+    if not all(ids):
+        raise OptionError(f"exclude is {text!r}: give workers joined by commas, none of them empty, or a file")
+    return ids
+
+
 def _strength(text: str) -> float | str:
     try:
         return float(text)
@@ -212,7 +249,11 @@ def _strength(text: str) -> float | str:
 
 
 def _summary(facts: dict[str, object], evaluation: Evaluation | None) -> None:
-    out.facts([(name.replace("_", " "), value) for name, value in facts.items() if value is not None])
+    """Print the figures of a run, then what they mean where that takes a sentence."""
+    shown = {name: value for name, value in facts.items() if value is not None and name not in IN_SENTENCES}
+    out.facts([(name.replace("_", " "), value) for name, value in shown.items()])
+    for sentence in _sentences(facts):
+        out.say(sentence)
     if evaluation is not None and evaluation.calibration.tasks:
         from quorate.cli import console
 
@@ -221,18 +262,36 @@ def _summary(facts: dict[str, object], evaluation: Evaluation | None) -> None:
         talk.print(console.reliability(evaluation.calibration.bins))
 
 
+def _sentences(facts: dict[str, Any]) -> list[str]:
+    """Return what auto chose and why; and, where shared error is large, what the votes of a panel are worth and what to do."""
+    sentences = [] if facts.get("why") is None else [f"chose {facts['why']}"]
+    votes, effective = facts.get("votes_per_task"), facts.get("effective_votes")
+    if votes is None or effective is None or effective >= FEW_EFFECTIVE * votes:
+        return sentences
+    remedy = "ask judges who differ more"
+    if not facts.get("groups"):
+        remedy += ", or let those of one kind vote once (--groups FILE, or --groups answers_like)"
+    return [*sentences, f"workers err together: {votes:.2g} votes on a task count like {effective:.2g}; {remedy}"]
+
+
 def _facts(result: Result, evaluation: Evaluation | None) -> dict[str, object]:
     """Return the figures of a run, for people and for JSON alike."""
     if not hasattr(result, "fit"):  # several correct options
         return _set_facts(result, evaluation)
-    votes = result.votes
+    votes, grouping, measured = result.votes, result.grouping, result.facts
     return {
         "model": result.model,
+        **{name: measured.get(name) for name in IN_SENTENCES},
         "votes": len(votes),
+        "votes_cast": None if grouping is None else len(grouping.members),
         "tasks": votes.n_tasks,
-        "workers": votes.n_workers,
+        "workers": votes.n_workers if grouping is None else grouping.members.n_workers,
+        "groups": measured.get("groups"),
         "labels": votes.n_labels,
+        "excluded_workers": measured.get("excluded_workers"),
+        "excluded_votes": measured.get("excluded_votes"),
         "abstentions": votes.abstentions or None,
+        "ties_within_groups": measured.get("ties_within"),
         "tasks_without_votes": result.unvoted or None,
         "gold": result.gold_given - result.gold_without_votes if result.gold_given else None,
         "gold_without_votes": result.gold_without_votes or None,

@@ -92,6 +92,16 @@ def facts(rows: Sequence[tuple[str, object]]) -> None:
         print(f"{name:<{names}}  {value:>{figures}}", file=sys.stderr)  # noqa: T201
 
 
+def say(sentence: str) -> None:
+    """Print a sentence to stderr."""
+    if is_shown(sys.stderr):
+        from quorate.cli import console
+
+        console.talk().say(sentence)
+        return
+    print(visible(sentence), file=sys.stderr)  # noqa: T201
+
+
 def figure(value: object) -> str:
     """Return a cell as people read it: four digits, a dash for what is not known."""
     if value is None or (isinstance(value, float) and value != value):
