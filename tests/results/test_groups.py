@@ -1,6 +1,7 @@
 """Results of groups: the fit knows groups, members are judged one by one, what was learned knows who votes in which group."""
 
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -9,6 +10,7 @@ from polars.testing import assert_frame_equal
 
 import quorate as qr
 from oracle_auto import honest
+from quorate.io.exclude import require_in_memory
 from quorate.io.ids import frame_of
 
 COPIES = {"m1": "model", "m2": "model", "m3": "model"}
@@ -261,6 +263,20 @@ def test_where_it_cannot_work_one_line_says_so(panel, option, tmp_path):
         qr.aggregate(votes, model="fds", engine="disk", **given)
     with pytest.raises(qr.OptionError, match=f"{option} works only for tasks with one label"):
         qr.aggregate([("t", "a", ["x"])], model="fds", multi=True, **given)
+
+
+def test_predictions_of_groups_need_votes_in_memory(panel):
+    result = qr.aggregate(panel[0], model="fds", groups=COPIES)
+    with pytest.raises(qr.OptionError, match="a model with groups needs the votes in memory, not on engine 'disk'"):
+        result.predict(panel[0], engine="disk")
+
+
+@pytest.mark.parametrize("engine", ["disk", "spark"])
+def test_engines_that_hold_no_votes_in_memory_are_refused(engine):
+    with pytest.raises(
+        qr.OptionError, match=f"groups needs the votes in memory, not on engine '{engine}': use engine='cpu', or wait"
+    ):
+        require_in_memory("groups", SimpleNamespace(name=engine), "wait")
 
 
 def test_a_stream_does_not_continue_from_groups(panel):

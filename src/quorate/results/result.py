@@ -106,8 +106,9 @@ class Result:
         """What was measured of the votes and what was chosen, by name; see docs/models/auto.md.
 
         `shared_error` (how far workers err together), `skill_spread` (how far they differ), `effective_votes` (independent
-        votes per task that this leaves), `trust_in_skill`, and for "auto" `chose` and `why`. Empty where neither model nor
-        confidence asked for it.
+        votes per task that this leaves), `trust_in_skill`, and for "auto" `chose` and `why`; none of these where neither model
+        nor confidence asked for them. With groups `groups` and `ties_within` (votes that groups did not cast, as their members
+        tied), with workers left out `excluded_workers` and `excluded_votes`.
         """
         return dict(self.fit.facts)
 
