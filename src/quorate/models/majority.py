@@ -14,14 +14,17 @@ from quorate.models.confusion import ConfusionRecipe
 
 @dataclass(frozen=True, kw_only=True)
 class MajorityVote(Model):
-    """The most frequent label of each task; its confidence is its share of the votes.
+    """The most frequent label of each task; its posterior is its share of the votes.
 
     Workers' confusions are counted against the winners, so that they can be looked at all the same. `seed` and `ties`
     decide between labels with the same number of votes.
 
     >>> import quorate as qr
-    >>> qr.MajorityVote().fit([("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog")]).labels.row(0)
-    ('t1', 'cat', 0.6666666666666666, 3, False)
+    >>> result = qr.MajorityVote().fit([("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog")])
+    >>> result.posterior.rows()
+    [('t1', 0.6666666666666666, 0.3333333333333333)]
+    >>> result.labels.row(0)  # three votes on one task hardly tell whether their workers are any good
+    ('t1', 'cat', 0.525, 3, False)
     """
 
     name: ClassVar[str] = "mv"

@@ -50,7 +50,7 @@ class Result:
     >>> result
     Result(mv: 2 tasks, 3 workers, 2 labels from 4 votes)
     >>> result.labels.rows()
-    [(1, 'cat', 0.6666666666666666, 3, False), (2, 'dog', 1.0, 1, False)]
+    [(1, 'cat', 0.525, 3, False), (2, 'dog', 0.55, 1, False)]
     """
 
     votes: Votes

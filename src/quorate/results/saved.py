@@ -37,7 +37,7 @@ class FittedModel:
     >>> qr.aggregate(crowd.votes).save(path)
     >>> model = qr.load(path)
     >>> model
-    FittedModel(fds: 10 workers, 3 labels, learned from 1000 votes on 200 tasks)
+    FittedModel(auto: 10 workers, 3 labels, learned from 1000 votes on 200 tasks)
     >>> model.predict([("new", "w1", "l2"), ("new", "w2", "l2"), ("new", "w3", "l0")]).labels["label"].to_list()
     ['l2']
     """
@@ -149,7 +149,7 @@ def merge(first: Fitted, second: Fitted, *more: Fitted) -> FittedModel:
     >>> import quorate as qr
     >>> monday, tuesday = (qr.aggregate(qr.simulate(tasks=100, workers=8, seed=s).votes) for s in (1, 2))
     >>> qr.merge(monday, tuesday)
-    FittedModel(fds: 8 workers, 3 labels, learned from 1000 votes on 200 tasks)
+    FittedModel(auto: 8 workers, 3 labels, learned from 1000 votes on 200 tasks)
     """
     whole = as_learned(first, "the first model")
     for other in (second, *more):
