@@ -154,6 +154,21 @@ def test_a_label_that_nobody_names_is_no_label():
     assert more.probabilities["never"].max() == 0
 
 
+def test_the_reason_is_true_of_the_figures_beside_it():
+    seen = set()
+    rng = np.random.default_rng(1)
+    for spread in (0.0, 0.2, 0.4, 0.9):  # of skill, on tasks of which a third is hard for all
+        skill = np.clip(0.9 + spread * rng.uniform(-1, 1, 20), 0.5, 1.0)
+        right = rng.random((300, 20)) < np.where(np.arange(300)[:, None] % 3, skill, skill - 0.3)
+        facts = qr.aggregate([(t, w, "ab"[int(right[t, w])]) for t in range(300) for w in range(20)], model="auto").facts
+        rho, spread, why = facts["shared_error"], facts["skill_spread"], facts["why"]
+        assert ("differ in skill more than they err together" in why) == (facts["chose"] == "careful" and rho <= spread)
+        assert ("err together more than" in why) == (facts["chose"] == "majority")
+        assert ("as well" in why) == (facts["chose"] == "careful" and rho > spread)
+        seen.add(why.split(" (")[0])
+    assert len(seen) == 3
+
+
 def test_options_of_other_models_name_them():
     with pytest.raises(qr.OptionError, match="smoothing is 1.0, but model 'auto' takes only"):
         qr.aggregate([("t", "w", "a")], model="auto", smoothing=1.0)

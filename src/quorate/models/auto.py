@@ -72,14 +72,13 @@ class AutoModel(Model):
         session.blend()
         outcome = session.finish(hard=True)
         params, statistics, _ = session.estimate()
-        chose = f"careful fit: workers differ in skill more than they err together ({_figures(found)})"
         return Fit(
             replace(outcome, log_likelihood=float("nan")),
             replace(params, priors=ended.classes.shares),
             statistics,
             trace,
             True,
-            facts={**facts_of(found), "chose": "careful", "why": chose},
+            facts={**facts_of(found), "chose": "careful", "why": _careful_because(found)},
         )
 
     def _majority(self, session: Session, found: Dependence, reason: str) -> Fit:
@@ -106,6 +105,13 @@ def _majority_because(session: Session, found: Dependence, exists: NDArray[np.bo
     if found.agreement == 1.0:
         return "majority vote: workers agree throughout, so there is nothing to learn"
     return f"majority vote: workers err together more than they differ in skill ({_figures(found)})"
+
+
+def _careful_because(found: Dependence) -> str:
+    """Return why the careful fit is the answer, in one sentence."""
+    more = found.skill_spread >= found.shared_error
+    what = "workers differ in skill more than they err together" if more else "workers err together, but differ in skill as well"
+    return f"careful fit: {what} ({_figures(found)})"
 
 
 def _figures(found: Dependence) -> str:
