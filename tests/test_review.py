@@ -140,7 +140,7 @@ def test_streams_take_votes_and_leave_no_trace_of_failures():
 
 
 def test_numbers_of_numpy_are_numbers():
-    assert qr.aggregate(ROWS, seed=np.int64(3), tol=np.float32(1e-3)).converged
+    assert qr.aggregate(ROWS, model="fds", seed=np.int64(3), tol=np.float32(1e-3)).converged
     with pytest.raises(qr.InputError, match="too large"):
         qr.read([(2**53 + 1, "w", "x"), (1.0, "w", "y")])
 

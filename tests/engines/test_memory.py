@@ -73,9 +73,9 @@ def test_a_fit_that_does_not_fit_is_refused_before_it_begins(model, monkeypatch)
 def test_what_is_believed_of_workers_takes_room(monkeypatch):
     votes = crowd(workers=500, labels=20)
     monkeypatch.setattr(memory, "available", lambda: memory.estimate(votes, 1 << 18, 2) + 1)
-    assert len(qr.aggregate(votes, engine="reference").labels)
+    assert len(qr.aggregate(votes, model="fds", engine="reference").labels)
     with pytest.raises(qr.QuorateError, match="this fit needs about"):
-        qr.aggregate(votes, engine="reference", strength=5)
+        qr.aggregate(votes, model="fds", engine="reference", strength=5)
 
 
 def test_probabilities_that_do_not_fit_are_refused(monkeypatch):

@@ -116,7 +116,7 @@ def test_shares_that_do_not_sum_to_one(tmp_path):
 
 HEADERS = {
     "no JSON": (lambda h: b"{nope", "its header is not JSON"),
-    "half a character": (lambda h: json.dumps(h).replace("fds", "\\ud800").encode(), "its header is not JSON in UTF-8"),
+    "half a character": (lambda h: json.dumps(h).replace("auto", "\\ud800").encode(), "its header is not JSON in UTF-8"),
     "too deep": (lambda h: b"[" * 10**6, "its header is not JSON"),
     "no object": (lambda h: [1], "its header is not an object"),
     "no kind": (lambda h: h.pop("kind") and h, "its header has no 'kind'"),
@@ -130,7 +130,7 @@ HEADERS = {
     "kind of workers": (lambda h: {**h, "meta": {**h["meta"], "worker_kind": "float"}}, "its workers are of kind 'float'"),
     "numbers": (lambda h: {**h, "meta": {**h["meta"], "worker_kind": "integer"}}, r"worker_ids is of type \|u1, not <i8"),
     "seed": (lambda h: {**h, "meta": {**h["meta"], "settings": {"seed": "x", "ties": "hash"}}}, "seed is 'x'"),
-    "facts": (lambda h: {**h, "meta": {**h["meta"], "facts": {"votes": []}}}, r"its facts have votes \[\]"),
+    "facts": (lambda h: {**h, "meta": {**h["meta"], "facts": {**h["meta"]["facts"], "votes": []}}}, r"its facts have votes \[\]"),
     "temperature": (lambda h: {**h, "meta": {**h["meta"], "temperature": 0.0}}, "temperature is 0.0"),
     "an object": (lambda h: _entry(h, dtype="|O"), r"is of type '\|O'; known are"),
     "negative": (lambda h: _entry(h, shape=[-1]), r"has the shape \[-1\]"),

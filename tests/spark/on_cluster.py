@@ -60,7 +60,7 @@ def fit_and_kill(spark, frame, engine):
 
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
-    result = qr.aggregate(frame, engine=engine, max_iter=MOST, progress=lambda _: begun.set())
+    result = qr.aggregate(frame, model="fds", engine=engine, max_iter=MOST, progress=lambda _: begun.set())
     ended.set()
     killer.join(60)
     if "killed" not in told:
