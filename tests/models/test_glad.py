@@ -83,7 +83,7 @@ def test_gradient_is_that_of_finite_differences(engine, k, seed):
 
 def agree(source, rows, engine="auto"):
     expected = oracle.fit(rows, tol=1e-9)
-    result = qr.aggregate(source, model=qr.GLAD(tol=1e-8, max_iter=2000), engine=engine)
+    result = qr.aggregate(source, model=qr.GLAD(tol=1e-8, max_iter=2000), engine=engine, confidence="posterior")
     assert result.converged
     for row in result.probabilities.to_dicts():
         task = str(row.pop("task"))
@@ -178,7 +178,7 @@ CROWD = qr.simulate(tasks=150, workers=12, labels=3, votes_per_task=4, label_wei
 
 
 def test_the_result_tells_ability_and_difficulty():
-    result = qr.aggregate(CROWD.votes, model="glad")
+    result = qr.aggregate(CROWD.votes, model="glad", confidence="posterior")
     assert result.labels.columns == ["task", "label", "confidence", "votes", "tie", "difficulty"]
     assert result.workers.columns[:4] == ["worker", "votes", "accuracy", "agreement"]
     assert result.workers.columns[-1] == "ability"

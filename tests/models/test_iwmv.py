@@ -16,7 +16,7 @@ from strategies import crowds
 def fit(votes, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", qr.NotConverged)
-        return qr.aggregate(votes, model="iwmv", **options)
+        return qr.aggregate(votes, model="iwmv", confidence="posterior", **options)
 
 
 @given(crowds(max_tasks=10, max_votes=60), st.integers(0, 5))

@@ -46,7 +46,7 @@ def log(x):
 def compare(votes, source, class_priors):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", qr.NotConverged)
-        result = qr.OneCoin(max_iter=12, class_priors=class_priors).fit(source)
+        result = qr.OneCoin(max_iter=12, class_priors=class_priors).fit(source, confidence="posterior")
     posterior, skill, likelihood, shares = naive(votes, result.iterations, class_priors)
     found = dict(result.priors.select("label", "prior").iter_rows())
     assert {str(c): p for c, p in found.items()} == pytest.approx({str(c): p for c, p in shares.items()}, abs=1e-9)
@@ -79,7 +79,7 @@ ENGINES = ("reference", "cpu", "disk")
 
 
 def told(votes, class_priors, engine):
-    labels = qr.OneCoin(class_priors=class_priors).fit(votes, engine=engine).labels
+    labels = qr.OneCoin(class_priors=class_priors).fit(votes, engine=engine, confidence="posterior").labels
     return {t: (c, round(p, 9), tie) for t, c, p, tie in labels.select("task", "label", "confidence", "tie").iter_rows()}
 
 
@@ -106,7 +106,7 @@ def test_a_tie_between_the_prior_and_a_worker_is_one_on_every_engine(engine):
 
 def test_equal_priors_hold_in_whatever_follows_a_fit(tmp_path):
     crowd = qr.simulate(tasks=200, workers=12, labels=3, votes_per_task=4, skill=0.6, seed=2)
-    result = qr.aggregate(crowd.votes, model="one-coin")
+    result = qr.aggregate(crowd.votes, model="one-coin", confidence="posterior")
     assert result.settings["class_priors"] == "uniform"
     again = result.predict(crowd.votes)
     assert again.labels["label"].equals(result.labels["label"])
@@ -117,10 +117,10 @@ def test_equal_priors_hold_in_whatever_follows_a_fit(tmp_path):
     assert loaded.priors["prior"].to_list() == pytest.approx([1 / 3] * 3)
     merged = qr.merge(loaded, loaded)
     assert merged.priors["prior"].to_list() == loaded.priors["prior"].to_list()
-    warm = qr.aggregate(crowd.votes, model="one-coin", warm_start=loaded)
+    warm = qr.aggregate(crowd.votes, model="one-coin", warm_start=loaded, confidence="posterior")
     assert warm.labels["label"].equals(result.labels["label"])
     assert warm.iterations <= 2
-    given = qr.aggregate(crowd.votes, model="one-coin", priors="uniform")
+    given = qr.aggregate(crowd.votes, model="one-coin", priors="uniform", confidence="posterior")
     assert given.labels.equals(result.labels)
 
 

@@ -19,7 +19,7 @@ MODELS = ("ds", "fds", "hybrid")
 def fit(votes, model, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", qr.NotConverged)
-        return qr.aggregate(votes, model=model, **options)
+        return qr.aggregate(votes, model=model, confidence="posterior", **options)
 
 
 def as_dict(frame, value):
@@ -38,7 +38,7 @@ def narrow(scores_posterior):
 
 @given(crowds(), st.integers(0, 5))
 def test_majority(votes, seed):
-    result = qr.aggregate(votes, model="mv", seed=seed)
+    result = qr.aggregate(votes, model="mv", seed=seed, confidence="posterior")
     assert as_dict(result.labels, "label") == oracle.majority(votes, seed)
     shares = oracle.shares(votes)
     expected = {t: max(line.values()) for t, line in shares.items()}
