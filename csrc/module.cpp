@@ -24,6 +24,7 @@ static nb::dict constants() {
     all["LANES"] = nb::make_tuple(lanes_for(2), lanes_for(3), lanes_for(5), lanes_for(9), lanes_for(17));
     all["ONE"] = Online::ONE;
     all["TOGETHER"] = Online::TOGETHER;
+    all["RENEW_AFTER"] = kRenewAfter;
     return all;
 }
 

@@ -56,16 +56,51 @@ void learn_many(SharedOnline& s, nb::object frame, In<uint32_t, 1> labels, bool 
     s.learn_many(batches, labels.data(), labels.size(), task_numbers, worker_numbers);
 }
 
-nb::object predict(SharedOnline& s, std::string_view task, Out<double, 1> posterior) {
-    require(posterior.size() == size_t(s.state().labels()), "posterior has a place for every label");
+// Readers of one kind of confidence (0, 1, 2: as in measured.hpp) get False where a renewal is due before they can be told.
+Confidence confidence(int kind) {
+    require(kind >= 0 && kind <= 2, "kinds of confidence are 0, 1 and 2");
+    return Confidence(kind);
+}
+
+nb::object predict(SharedOnline& s, std::string_view task, Out<double, 1> probabilities, int kind) {
+    require(probabilities.size() == size_t(s.state().labels()), "probabilities has a place for every label");
+    const Confidence asked = confidence(kind);
+    constexpr int kUnknown = -1, kDue = -2;
     const auto [label, tie, votes] = briefly<Reading>(s.mutex, [&]() -> std::tuple<int, bool, int64_t> {
         const uint32_t place = s.find_task(task);
-        if (place == NONE) return {-1, false, 0};
+        if (place == NONE) return {kUnknown, false, 0};
+        if (s.state().due(asked) != Due::nothing) return {kDue, false, 0};
         Scratch scratch;
-        const auto d = s.state().predict(place, scratch, posterior.data());
-        return {d.label, d.tied, int64_t(s.state().votes(place).size())};
+        const Answer told = s.state().answer(place, asked, scratch, probabilities.data());
+        return {told.label, told.tied, int64_t(s.state().votes(place).size())};
     });
-    return label < 0 ? nb::none() : nb::object(nb::make_tuple(label, tie, votes));
+    if (label == kDue) return nb::bool_(false);
+    return label == kUnknown ? nb::none() : nb::object(nb::make_tuple(label, tie, votes));
+}
+
+// (sums over pairs of votes, or None; votes by given and true label, [k * k]; tasks by label, [k]; votes; changes)
+nb::tuple measure(SharedOnline& s, bool sums) {
+    const Measures m = at_length<Reading>(s.mutex, [&] { return s.state().measure(sums); });
+    const nb::object pairs = sums ? nb::object(nb::make_tuple(m.together, m.apart, m.skills, m.alike, m.pairs)) : nb::none();
+    return nb::make_tuple(pairs, nb::cast(m.given), nb::cast(m.tasks), m.votes, m.changes);
+}
+
+void install(SharedOnline& s, In<double, 2> lent, double lent_total, In<double, 1> log_prior, In<double, 1> uniform,
+             double shared_error, double holds, int64_t votes, uint64_t changes) {
+    const size_t k = size_t(s.state().labels());
+    require(lent.shape(0) == k && lent.shape(1) == k && log_prior.size() == k && uniform.size() == k, "a place for every label");
+    require(votes >= 0, "how many votes there were");
+    Measured m;
+    m.lent.resize(k * k);
+    for (size_t i = 0; i < k * k; ++i) m.lent[i] = lent.data()[i] * double(Online::ONE);
+    m.lent_total = lent_total * double(Online::ONE);
+    m.log_prior.assign(log_prior.data(), log_prior.data() + k);
+    m.uniform.assign(uniform.data(), uniform.data() + k);
+    m.shared_error = shared_error;
+    m.holds = holds;
+    m.votes = votes;
+    m.changes = changes;
+    briefly<Writing>(s.mutex, [&] { s.install(std::move(m)); });
 }
 
 bool confusion(SharedOnline& s, std::string_view worker, Out<double, 2> out) {
@@ -97,45 +132,55 @@ nb::dict snapshot(SharedOnline& s) {
     out["row_label"] = owned<uint32_t>(std::move(all.row_label));
     out["task_ptr"] = owned<int64_t>(std::move(all.task_ptr));
     out["row"] = owned<uint32_t>(std::move(all.row));
-    if (all.hard) out["shares"] = owned<int32_t>(std::move(all.winners));
-    else out["shares"] = nb::cast(owned<int64_t>(std::move(all.units))).attr("reshape")(-1, k);
+    const nb::object labels = nb::cast(owned<int32_t>(std::move(all.winners)));
+    out["shares"] = all.hard ? labels : nb::cast(owned<int64_t>(std::move(all.units))).attr("reshape")(-1, k);
+    out["labels"] = labels;
+    out["fitted"] = owned<uint8_t>(std::move(all.fitted));
     out["numbers"] = nb::make_tuple(task_numbers, worker_numbers);
     return out;
 }
 
-nb::tuple task_table(SharedOnline& s) {
-    bool numbers = false;
+nb::object task_table(SharedOnline& s, int kind) {
+    bool numbers = false, due = false;
+    const Confidence asked = confidence(kind);
     TaskTable all = at_length<Reading>(s.mutex, [&] {
         numbers = s.numbers(true);
-        return s.task_table();
+        due = s.state().due(asked) != Due::nothing;
+        return due ? TaskTable{} : s.task_table(asked);
     });
+    if (due) return nb::bool_(false);
     return nb::make_tuple(texts(std::move(all.tasks)), numbers, owned<int32_t>(std::move(all.label)),
                           owned<double>(std::move(all.confidence)), owned<bool>(std::move(all.tie)),
                           owned<int64_t>(std::move(all.votes)));
 }
 
-nb::tuple worker_table(SharedOnline& s) {
-    bool numbers = false;
+nb::object worker_table(SharedOnline& s, int kind) {
+    bool numbers = false, due = false;
+    const Confidence asked = confidence(kind);
     WorkerTable all = at_length<Reading>(s.mutex, [&] {
         numbers = s.numbers(false);
-        return s.worker_table();
+        due = s.state().due(asked) != Due::nothing;
+        return due ? WorkerTable{} : s.worker_table(asked);
     });
+    if (due) return nb::bool_(false);
     return nb::make_tuple(texts(std::move(all.workers)), numbers, owned<int64_t>(std::move(all.votes)),
                           owned<int64_t>(std::move(all.right)));
 }
 
-using Winners = std::optional<In<int32_t, 1>>;
+using Winners = In<int32_t, 1>;
 using Units = std::optional<In<int64_t, 2>>;
+using Fitted = std::optional<In<uint8_t, 1>>;
 
-Shares shares_of(const Winners& winners, const Units& units, size_t tasks, int k) {
-    require(winners.has_value() != units.has_value(), "give winners or units");
-    require(winners ? winners->size() == tasks : units->shape(0) == tasks && units->shape(1) == size_t(k), "a share for every task");
-    return {winners ? winners->data() : nullptr, units ? units->data() : nullptr};
+Shares shares_of(const Winners& winners, const Units& units, const Fitted& fitted, size_t tasks, int k) {
+    require(winners.size() == tasks, "a label for every task");
+    require(!units || (units->shape(0) == tasks && units->shape(1) == size_t(k)), "a share for every task");
+    require(!fitted || fitted->size() == tasks, "whether a fit gave every label");
+    return {winners.data(), units ? units->data() : nullptr, fitted ? fitted->data() : nullptr};
 }
 
 void restore(SharedOnline& s, In<int64_t, 1> task_offsets, In<uint8_t, 1> task_texts, In<int64_t, 1> worker_offsets,
              In<uint8_t, 1> worker_texts, In<uint32_t, 1> row_worker, In<uint32_t, 1> row_label, In<int64_t, 1> task_ptr,
-             In<uint32_t, 1> row, Winners winners, Units units, bool task_numbers, bool worker_numbers) {
+             In<uint32_t, 1> row, Winners winners, Units units, Fitted fitted, bool task_numbers, bool worker_numbers) {
     require(task_offsets.size() >= 1 && worker_offsets.size() >= 1, "offsets begin with 0");
     require(task_ptr.size() == task_offsets.size(), "votes for every task");
     require(row_worker.size() == row_label.size(), "a worker and a label for every row");
@@ -144,15 +189,15 @@ void restore(SharedOnline& s, In<int64_t, 1> task_offsets, In<uint8_t, 1> task_t
     };
     const Given given{ids(task_offsets, task_texts), ids(worker_offsets, worker_texts), row_worker.data(), row_label.data(),
                       row_worker.size(), task_ptr.data(), row.data(), row.size()};
-    const Shares shares = shares_of(winners, units, task_ptr.size() - 1, s.state().labels());
+    const Shares shares = shares_of(winners, units, fitted, task_ptr.size() - 1, s.state().labels());
     at_length<Writing>(s.mutex, [&] { s.restore(given, shares, task_numbers, worker_numbers); });
 }
 
-void adopt(SharedOnline& s, In<int64_t, 1> task_ptr, In<uint32_t, 1> row, Winners winners, Units units) {
+void adopt(SharedOnline& s, In<int64_t, 1> task_ptr, In<uint32_t, 1> row, Winners winners, Units units, Fitted fitted) {
     require(task_ptr.size() >= 1, "task_ptr begins with 0");
-    const Shares shares = shares_of(winners, units, task_ptr.size() - 1, s.state().labels());
+    const Shares shares = shares_of(winners, units, fitted, task_ptr.size() - 1, s.state().labels());
     at_length<Writing>(s.mutex, [&] {
-        s.adopt(task_ptr.data(), row.data(), task_ptr.size() - 1, row.size(), shares, shares.winners != nullptr);
+        s.adopt(task_ptr.data(), row.data(), task_ptr.size() - 1, row.size(), shares, shares.units == nullptr);
     });
 }
 
@@ -172,17 +217,30 @@ void bind_online(nb::module_& m) {
         .def("retract", [](SharedOnline& s, std::string_view task, std::string_view worker) {
             return briefly<Writing>(s.mutex, [&] { return s.retract(task, worker); });
         }, "task"_a, "worker"_a)
-        .def("predict", &predict, "task"_a, "posterior"_a.noconvert())
+        .def("predict", &predict, "task"_a, "probabilities"_a.noconvert(), "kind"_a)
+        .def("due", [](SharedOnline& s, int kind) {  // what must be renewed for such readers: 0 nothing, 1 labels, 2 all
+            const Confidence asked = confidence(kind);
+            return int(briefly<Reading>(s.mutex, [&] { return s.state().due(asked); }));
+        }, "kind"_a)
+        .def("measure", &measure, "sums"_a)
+        .def("measured", [](SharedOnline& s) {  // (shared_error, holds, votes, changes) of the last renewal
+            return briefly<Reading>(s.mutex, [&] {
+                const Measured& m = s.state().measured();
+                return std::make_tuple(m.shared_error, m.holds, m.votes, m.changes);
+            });
+        })
+        .def("install", &install, "lent"_a.noconvert(), "lent_total"_a, "log_prior"_a.noconvert(), "uniform"_a.noconvert(),
+             "shared_error"_a, "holds"_a, "votes"_a, "changes"_a)
         .def("confusion", &confusion, "worker"_a, "out"_a.noconvert())
         .def("snapshot", &snapshot)
-        .def("task_table", &task_table)
-        .def("worker_table", &worker_table)
+        .def("task_table", &task_table, "kind"_a)
+        .def("worker_table", &worker_table, "kind"_a)
         .def("restore", &restore, "task_offsets"_a.noconvert(), "task_texts"_a.noconvert(), "worker_offsets"_a.noconvert(),
              "worker_texts"_a.noconvert(), "row_worker"_a.noconvert(), "row_label"_a.noconvert(), "task_ptr"_a.noconvert(),
-             "row"_a.noconvert(), nb::kw_only(), "winners"_a.noconvert() = nb::none(), "units"_a.noconvert() = nb::none(),
-             "task_numbers"_a, "worker_numbers"_a)
-        .def("adopt", &adopt, "task_ptr"_a.noconvert(), "row"_a.noconvert(), nb::kw_only(), "winners"_a.noconvert() = nb::none(),
-             "units"_a.noconvert() = nb::none())
+             "row"_a.noconvert(), nb::kw_only(), "winners"_a.noconvert(), "units"_a.noconvert() = nb::none(),
+             "fitted"_a.noconvert() = nb::none(), "task_numbers"_a, "worker_numbers"_a)
+        .def("adopt", &adopt, "task_ptr"_a.noconvert(), "row"_a.noconvert(), nb::kw_only(), "winners"_a.noconvert(),
+             "units"_a.noconvert() = nb::none(), "fitted"_a.noconvert() = nb::none())
         .def("counts", [](SharedOnline& s) {  // (counts by row, [rows * k], and by class, [k]), in units
             std::vector<int64_t> rows, classes;
             at_length<Reading>(s.mutex, [&] {

@@ -1,9 +1,11 @@
 #include "shared.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 #include "../encode/column_encode.hpp"
+#include "../passes/honest.hpp"
 
 namespace quorate {
 namespace {
@@ -133,10 +135,9 @@ void SharedOnline::check_shares(const int64_t* task_ptr, size_t tasks, size_t vo
     const int k = state_.labels();
     for (size_t t = 0; t < tasks; ++t) {
         const bool has = task_ptr[t] < task_ptr[t + 1];
-        if (shares.winners) {
-            need(has ? shares.winners[t] >= 0 && shares.winners[t] < k : shares.winners[t] == -1, "a label for every task");
-            continue;
-        }
+        need(has ? shares.winners[t] >= 0 && shares.winners[t] < k : shares.winners[t] == -1, "a label for every task");
+        need(!shares.fitted || shares.fitted[t] <= (has ? 2 : 0), "whether a fit gave every label");
+        if (!shares.units) continue;
         int64_t left = has ? Online::ONE : 0;
         for (int c = 0; c < k; ++c) {
             const int64_t units = shares.units[t * size_t(k) + size_t(c)];
@@ -161,7 +162,7 @@ void SharedOnline::restore(const Given& given, Shares shares, bool task_numbers,
         need(state_.add_row(given.row_worker[r], given.row_label[r]) == r, "a (worker, label) pair has two rows");
     for (uint32_t t = 0; t < given.tasks.n; ++t)
         for (int64_t v = given.task_ptr[t]; v < given.task_ptr[t + 1]; ++v) state_.add_vote(t, given.row[v]);
-    state_.adopt(given.task_ptr, given.row, given.tasks.n, shares, shares.winners != nullptr);
+    state_.adopt(given.task_ptr, given.row, given.tasks.n, shares, shares.units == nullptr);
     change.done(task_numbers, worker_numbers);
     task_numbers_ = task_numbers;
     worker_numbers_ = worker_numbers;
@@ -186,37 +187,51 @@ Snapshot SharedOnline::snapshot() const {
     s.task_ptr[0] = 0;
     for (uint32_t t = 0; t < tasks; ++t) s.task_ptr[t + 1] = s.task_ptr[t] + state_.votes(t).size();
     s.row.resize(size_t(s.task_ptr[tasks]));
-    (s.hard ? s.winners.resize(tasks) : s.units.resize(tasks * k));
+    s.winners.resize(tasks);
+    s.fitted.resize(tasks);
+    if (!s.hard) s.units.resize(tasks * k);
     for (uint32_t t = 0; t < tasks; ++t) {
         std::copy(state_.votes(t).begin(), state_.votes(t).end(), s.row.data() + s.task_ptr[t]);
-        if (s.hard) s.winners[t] = state_.label(t);
-        else std::copy_n(state_.units(t), k, s.units.data() + t * k);
+        s.winners[t] = state_.label(t);
+        s.fitted[t] = state_.fitted(t);
+        if (!s.hard) std::copy_n(state_.units(t), k, s.units.data() + t * k);
     }
     return s;
 }
 
-TaskTable SharedOnline::task_table() const {
+TaskTable SharedOnline::task_table(Confidence kind) const {
     const size_t n = state_.tasks();
     TaskTable out{copy_of(tasks_), Growing<int32_t>(n), Growing<double>(n), Growing<bool>(n), Growing<int64_t>(n)};
-    std::vector<double> posterior(size_t(state_.labels()));
+    std::vector<double> probabilities(size_t(state_.labels()));
     Scratch scratch;
     for (uint32_t t = 0; t < n; ++t) {
-        const auto d = state_.predict(t, scratch, posterior.data());
+        const Answer told = state_.answer(t, kind, scratch, probabilities.data());
         out.votes[t] = state_.votes(t).size();
-        out.label[t] = out.votes[t] ? d.label : -1;
-        out.confidence[t] = posterior[size_t(d.label)];
-        out.tie[t] = d.tied && out.votes[t];
+        out.label[t] = out.votes[t] ? told.label : -1;
+        out.confidence[t] = probabilities[size_t(told.label)];
+        out.tie[t] = told.tied;
     }
     return out;
 }
 
-WorkerTable SharedOnline::worker_table() const {
+WorkerTable SharedOnline::worker_table(Confidence kind) const {
     const size_t n = workers_.size(), k = size_t(state_.labels());
     WorkerTable out{copy_of(workers_), Growing<int64_t>(n), Growing<int64_t>(n)};
     std::fill_n(out.votes.data(), n, 0);
     std::fill_n(out.right.data(), n, 0);
     for (uint32_t t = 0; t < state_.tasks(); ++t)
         for (const uint32_t row : state_.votes(t)) ++out.votes[state_.row_worker(row)];
+    if (kind != Confidence::posterior) {
+        std::vector<double> p(k);
+        Scratch scratch;
+        for (uint32_t t = 0; t < state_.tasks(); ++t) {
+            if (state_.votes(t).empty()) continue;
+            state_.honest(t, scratch, p.data());
+            for (const uint32_t row : state_.votes(t))
+                out.right[state_.row_worker(row)] += std::llrint(p[state_.row_label(row)] / kAnswerUnit);
+        }
+        return out;
+    }
     for (size_t r = 0; r < state_.rows(); ++r)
         out.right[state_.row_worker(r)] += state_.counts().rows[r * k + state_.row_label(r)];
     return out;

@@ -29,8 +29,9 @@ struct Snapshot {
     Growing<uint32_t> row_worker, row_label;  // [rows]
     Growing<int64_t> task_ptr;                // [tasks + 1]
     Growing<uint32_t> row;                    // [votes]
-    Growing<int32_t> winners;                 // hard: [tasks], -1: no votes
+    Growing<int32_t> winners;                 // [tasks], -1: no votes
     Growing<int64_t> units;                   // soft: [tasks, k]
+    Growing<uint8_t> fitted;                  // [tasks]
     bool hard;
 };
 
@@ -49,7 +50,7 @@ struct Given {
     size_t votes;
 };
 
-// What today's parameters say of every task.
+// What readers are told of every task.
 struct TaskTable {
     Texts tasks;
     Growing<int32_t> label;  // -1: no votes
@@ -60,7 +61,7 @@ struct TaskTable {
 
 struct WorkerTable {
     Texts workers;
-    Growing<int64_t> votes, right;  // right: the expected number of right ones, in units
+    Growing<int64_t> votes, right;  // right: the expected number of right ones, in units; honest: in units of their own
 };
 
 class SharedOnline {
@@ -78,8 +79,8 @@ public:
     uint32_t find_task(std::string_view id) const { return find(tasks_, id); }
     uint32_t find_worker(std::string_view id) const { return find(workers_, id); }  // of a worker who has a row
     Snapshot snapshot() const;
-    TaskTable task_table() const;
-    WorkerTable worker_table() const;
+    TaskTable task_table(Confidence kind) const;
+    WorkerTable worker_table(Confidence kind) const;
 
     // --- writers; numbers: whether the ids came as numbers, which is kept of the first ones
     void learn(std::string_view task, std::string_view worker, uint32_t label, bool task_numbers, bool worker_numbers);
@@ -90,6 +91,7 @@ public:
     void restore(const Given& given, Shares shares, bool task_numbers, bool worker_numbers);  // into an empty one
     // The shares of a fit of the votes that a snapshot had.
     void adopt(const int64_t* task_ptr, const uint32_t* row, size_t tasks, size_t votes, Shares shares, bool hard);
+    void install(Measured&& measured) noexcept { state_.install(std::move(measured)); }
 
 private:
     class Change;

@@ -40,7 +40,7 @@ Counts::Counts(int k, size_t rows, size_t workers)
 
 Online::Online(std::vector<uint64_t> label_hash, bool hard, double strength)
     : k_(int(label_hash.size())), hard_(hard), strength_(strength), label_hash_(std::move(label_hash)), counts_(k_),
-      start_(size_t(k_)) {
+      labelled_(k_), named_(size_t(k_), 0), start_(size_t(k_)) {
     if (!k_) throw std::invalid_argument("a stream has at least one label");
 }
 
@@ -52,12 +52,14 @@ void Online::add_task(uint64_t key) {
 uint32_t Online::add_row(uint32_t worker, uint32_t label) {
     if (workers() <= worker) {
         row_of_.resize((size_t(worker) + 1) * k_, -1);
+        if (!hard_) labelled_.workers.resize((size_t(worker) + 1) * k_, 0);
         counts_.workers.resize((size_t(worker) + 1) * k_, 0);
     }
     int32_t& row = row_of_[size_t(worker) * k_ + label];
     if (row < 0) {
         if (rows() >= size_t(std::numeric_limits<int32_t>::max())) throw std::length_error("too many (worker, label) pairs");
         counts_.rows.resize((rows() + 1) * k_, 0);
+        if (!hard_) labelled_.rows.resize((rows() + 1) * k_, 0);
         row_label_.push_back(label);
         row_worker_.push_back(worker);
         row = int32_t(rows() - 1);
@@ -82,6 +84,9 @@ void Online::rewind(const Mark& mark) noexcept {  // all become smaller: nothing
     counts_.rows.resize(mark.rows * size_t(k_));
     row_of_.resize(mark.workers * size_t(k_));
     counts_.workers.resize(mark.workers * size_t(k_));
+    if (hard_) return;
+    labelled_.rows.resize(mark.rows * size_t(k_));
+    labelled_.workers.resize(mark.workers * size_t(k_));
 }
 
 void Online::add(Counts& to, uint32_t row, int c, int64_t weight) const {
@@ -112,18 +117,19 @@ void Online::shift(Counts& to, uint32_t task, const int64_t* units) const {
 void Online::relabel(uint32_t task, int label) {
     int32_t& now = tasks_[task].label;
     if (now == label) return;
+    Counts& to = labelled();
     for (const uint32_t row : tasks_[task].votes) {
-        if (now >= 0) add(counts_, row, now, -ONE);
-        if (label >= 0) add(counts_, row, label, ONE);
+        if (now >= 0) add(to, row, now, -ONE);
+        if (label >= 0) add(to, row, label, ONE);
     }
-    if (now >= 0) counts_.classes[now] -= ONE;
-    if (label >= 0) counts_.classes[label] += ONE;
-    counts_.settled += (label >= 0) - (now >= 0);
+    if (now >= 0) to.classes[now] -= ONE;
+    if (label >= 0) to.classes[label] += ONE;
+    to.settled += (label >= 0) - (now >= 0);
     now = label;
 }
 
 void Online::adopt(const int64_t* task_ptr, const uint32_t* row, size_t tasks, Shares shares, bool hard) {
-    Counts counts(k_, rows(), workers());
+    Counts counts(k_, rows(), workers()), labelled(k_, hard ? 0 : rows(), hard ? 0 : workers());
     std::vector<int32_t> labels(this->tasks(), -1);
     std::vector<int64_t> posterior(hard ? 0 : this->tasks() * size_t(k_), 0);
     std::vector<uint32_t> changed;
@@ -135,14 +141,14 @@ void Online::adopt(const int64_t* task_ptr, const uint32_t* row, size_t tasks, S
             changed.push_back(t);
         } else if (mine.empty()) {
             continue;
-        } else if (hard) {
-            labels[t] = shares.winners[t];
-            for (const uint32_t r : mine) add(counts, r, labels[t], ONE);
-            counts.classes[labels[t]] += ONE;
-            ++counts.settled;
         } else {
+            Counts& to = hard ? counts : labelled;
+            labels[t] = shares.winners[t];
+            for (const uint32_t r : mine) add(to, r, labels[t], ONE);
+            to.classes[labels[t]] += ONE;
+            ++to.settled;
+            if (hard) continue;
             const int64_t* units = shares.units + size_t(t) * k_;
-            labels[t] = int32_t(std::max_element(units, units + k_) - units);
             std::copy_n(units, k_, posterior.data() + size_t(t) * k_);
             shift(counts, t, units);
             ++counts.settled;
@@ -151,9 +157,14 @@ void Online::adopt(const int64_t* task_ptr, const uint32_t* row, size_t tasks, S
     scratch_.fit(k_, longest);
     // Nothing fails from here on.
     std::swap(counts_, counts);
+    std::swap(labelled_, labelled);
     std::swap(posterior_, posterior);
     hard_ = hard;
-    for (uint32_t t = 0; t < this->tasks(); ++t) tasks_[t].label = labels[t];
+    changes_ += kFit;
+    for (uint32_t t = 0; t < this->tasks(); ++t) {
+        tasks_[t].label = labels[t];
+        tasks_[t].fitted = shares.fitted && labels[t] >= 0 ? shares.fitted[t] : 0;
+    }
     for (const uint32_t t : changed) settle(t);
 }
 
@@ -230,6 +241,7 @@ Decision Online::predict(uint32_t task, Scratch& scratch, double* posterior) con
 }
 
 void Online::settle(uint32_t task) {
+    tasks_[task].fitted = 0;
     if (hard_) settle_hard(task);
     else settle_soft(task);
 }
@@ -254,9 +266,8 @@ void Online::settle_hard(uint32_t task) {
 void Online::settle_soft(uint32_t task) {
     const Ballots& mine = tasks_[task].votes;
     int64_t* kept = posterior_.data() + size_t(task) * k_;
-    tasks_[task].label = -1;
     std::fill_n(kept, k_, 0);
-    if (mine.empty()) return;
+    if (mine.empty()) return relabel(task, -1);
     double* const ballots = scratch_.scores();
     std::fill_n(ballots, k_, 0.0);
     for (const uint32_t row : mine) ballots[row_label_[row]] += 1.0;
@@ -266,9 +277,9 @@ void Online::settle_soft(uint32_t task) {
     ++counts_.settled;
     const Decision d = predict(task, scratch_, scratch_.posterior());
     to_units(scratch_.posterior(), k_, kept);
-    tasks_[task].label = d.label;
     for (int c = 0; c < k_; ++c) start_[c] = kept[c] - start_[c];
     shift(counts_, task, start_.data());
+    relabel(task, d.label);
 }
 
 void Online::learn(uint32_t task, uint32_t row, bool replace) noexcept {
@@ -276,7 +287,9 @@ void Online::learn(uint32_t task, uint32_t row, bool replace) noexcept {
     --t.coming;
     take_out(task, row_worker_[row], replace);
     t.votes.push_back(row);
-    if (hard_ && t.label >= 0) add(counts_, row, t.label, ONE);
+    ++named_[row_label_[row]];
+    ++changes_;
+    if (t.label >= 0) add(labelled(), row, t.label, ONE);
     settle(task);
 }
 
@@ -287,6 +300,7 @@ int Online::retract(uint32_t task, uint32_t worker) {
     scratch_.fit(k_, mine.size());
     take_out(task, worker, true);
     settle(task);
+    changes_ += uint64_t(number);
     return int(number);
 }
 
@@ -302,9 +316,10 @@ void Online::take_out(uint32_t task, uint32_t worker, bool theirs) {
     if (!theirs) return;
     const int32_t now = tasks_[task].label;
     mine.remove_if([&](uint32_t row) {
-        const bool out = row_worker_[row] == worker;
-        if (out && hard_ && now >= 0) add(counts_, row, now, -ONE);
-        return out;
+        if (row_worker_[row] != worker) return false;
+        --named_[row_label_[row]];
+        if (now >= 0) add(labelled(), row, now, -ONE);
+        return true;
     });
 }
 

@@ -13,6 +13,7 @@
 
 #include "../passes/one_task.hpp"
 #include "ballots.hpp"
+#include "measured.hpp"
 
 namespace quorate {
 
@@ -41,10 +42,11 @@ struct Counts {
     explicit Counts(int k, size_t rows = 0, size_t workers = 0);
 };
 
-// The share of every task: labels (hard) or posteriors (soft), one of the two.
+// What is known of every task: its label, and for soft streams its posterior.
 struct Shares {
     const int32_t* winners = nullptr;  // IN [tasks], -1: no votes
-    const int64_t* units = nullptr;    // IN [tasks, k]
+    const int64_t* units = nullptr;    // IN [tasks, k], or none: hard
+    const uint8_t* fitted = nullptr;   // IN [tasks], or none: see Task::fitted
 };
 
 class Online {
@@ -81,10 +83,23 @@ public:
     // The E-step of one task under today's parameters: posterior OUT [k].
     baseline::Decision predict(uint32_t task, Scratch& scratch, double* posterior) const;
 
+    // What readers are told of a task, of one of these kinds: probabilities OUT [k].
+    Answer answer(uint32_t task, Confidence kind, Scratch& scratch, double* probabilities) const;
+    // Honest probabilities before the last step of the rule, of a task with votes: p OUT [k].
+    void honest(uint32_t task, Scratch& scratch, double* p) const;
+    // Whether such an answer must wait for a renewal of what was measured, and of how much of it.
+    Due due(Confidence kind) const;
+    Measures measure(bool sums) const;  // without the sums: counts alone, whatever the number of votes
+    void install(Measured&& measured) noexcept { measured_ = std::move(measured); }
+    const Measured& measured() const { return measured_; }
+
     // Puts the shares of a fit in the place of all shares; changes everything or, when it throws, nothing. task_ptr and
     // row are the votes that were fitted: a task whose votes are others by now is settled as after a vote.
     void adopt(const int64_t* task_ptr, const uint32_t* row, size_t tasks, Shares shares, bool hard);
-    void add_vote(uint32_t task, uint32_t row) { tasks_[task].votes.push_back(row); }  // without a share: `adopt` follows
+    void add_vote(uint32_t task, uint32_t row) {  // without a share: `adopt` follows
+        tasks_[task].votes.push_back(row);
+        ++named_[row_label_[row]];
+    }
 
     // What a vote will soon want: first the task, then the counts of those who voted on it.
     void fetch(uint32_t task) const {
@@ -102,14 +117,18 @@ public:
     uint32_t row_worker(size_t row) const { return row_worker_[row]; }
     uint32_t row_label(size_t row) const { return row_label_[row]; }
     int32_t label(uint32_t task) const { return tasks_[task].label; }
+    uint8_t fitted(uint32_t task) const { return tasks_[task].fitted; }
     const int64_t* units(uint32_t task) const { return posterior_.data() + size_t(task) * k_; }  // soft only, [k]
     const Counts& counts() const { return counts_; }
+    const Counts& labelled() const { return hard_ ? counts_ : labelled_; }  // the counts of the labels that tasks have
     double confusion(uint32_t worker, uint32_t given, int c) const;  // pi of today
 
 private:
     void add(Counts& to, uint32_t row, int c, int64_t weight) const;  // one vote's part, in units
     void shift(Counts& to, uint32_t task, const int64_t* units) const;  // IN [k] added for all votes of a task, and for the task
-    void relabel(uint32_t task, int label);                   // hard: the task's part moves to another label
+    Counts& labelled() { return hard_ ? counts_ : labelled_; }
+    void relabel(uint32_t task, int label);                   // the task's part in the counts of labels moves to another
+    int majority(uint32_t task, int64_t* shown) const;        // of a task with votes; shown: zeros [k], left so
     void take_out(uint32_t task, uint32_t worker, bool theirs);
     void settle(uint32_t task);                               // needs room in scratch_
     void settle_hard(uint32_t task);
@@ -126,12 +145,17 @@ private:
         uint64_t key;         // settles its ties
         int32_t label = -1;   // -1: no votes
         uint32_t coming = 0;  // votes that are expected
+        uint8_t fitted = 0;   // its label is that of the last fit, whatever today's parameters say: 1, of tied ones 2; else 0
     };
     std::vector<Task> tasks_;
     std::vector<int64_t> posterior_;             // [tasks, k] in units, soft only
     std::vector<uint32_t> row_worker_, row_label_;
     std::vector<int32_t> row_of_;                // [workers, k], -1: no such row yet
     Counts counts_;
+    Counts labelled_;                            // soft only: what the labels add up to
+    std::vector<int64_t> named_;                 // [k] votes by label
+    uint64_t changes_ = 0;                       // votes learned and taken back; a fit counts as very many
+    Measured measured_;
     Scratch scratch_;  // of the one who writes
     std::vector<int64_t> start_;  // [k] of the one who writes: what a task's counts change by
 };

@@ -46,15 +46,7 @@ void probabilities_of(const Labelled& v, const Honest& h, int64_t t, double* sco
         scores[given] += best - (given == label ? own : line[given]);
         shown[given] += 1.0;
     }
-    double best = -std::numeric_limits<double>::infinity();
-    for (int c = 0; c < k; ++c)
-        if (h.uniform[c] > 0.0 && scores[c] > best) best = scores[c];
-    const double size = double(last - first);
-    const double cold = std::min(1.0, 2.0 * h.holds) / (2.0 * (1.0 + (size - 1.0) * h.shared_error));
-    double total = 0.0;
-    for (int c = 0; c < k; ++c) total += scores[c] = h.uniform[c] > 0.0 ? std::exp((scores[c] - best) * cold) : 0.0;
-    for (int c = 0; c < k; ++c)
-        scores[c] = (1.0 - kVoteShare) * (scores[c] / total) + kVoteShare * shown[c] / (size + 1.0);
+    honest_mix(h, k, double(last - first), scores, shown);
 }
 
 void add(int64_t* cell, int64_t units, bool alone) {
@@ -66,6 +58,28 @@ void add(int64_t* cell, int64_t units, bool alone) {
 }
 
 }  // namespace
+
+void honest_mix(const Honest& h, int k, double size, double* scores, const double* shown) {
+    double best = -std::numeric_limits<double>::infinity();
+    for (int c = 0; c < k; ++c)
+        if (h.uniform[c] > 0.0 && scores[c] > best) best = scores[c];
+    const double cold = std::min(1.0, 2.0 * h.holds) / (2.0 * (1.0 + (size - 1.0) * h.shared_error));
+    double total = 0.0;
+    for (int c = 0; c < k; ++c) total += scores[c] = h.uniform[c] > 0.0 ? std::exp((scores[c] - best) * cold) : 0.0;
+    for (int c = 0; c < k; ++c)
+        scores[c] = (1.0 - kVoteShare) * (scores[c] / total) + kVoteShare * shown[c] / (size + 1.0);
+}
+
+LastStep last_step(const double* p, int k, int label) {
+    double best = 0.0, total = 0.0;
+    for (int c = 0; c < k; ++c) {
+        best = p[c] > best ? p[c] : best;
+        total += p[c];
+    }
+    int near = 0;
+    for (int c = 0; c < k; ++c) near += p[c] >= best - kNear;
+    return {near > 1, best, total + (best - p[label])};
+}
 
 void pair_sums(const Labelled& v, const double* values, int quantities, double* out, int threads) {
     const std::vector<int64_t> begin = pieces_of(v);
@@ -113,16 +127,8 @@ void honest_pass(const Labelled& v, const Honest& h, const HonestOut& out, int t
         for (int64_t t = begin[size_t(piece)]; t < begin[size_t(piece) + 1]; ++t) {
             probabilities_of(v, h, t, p, p + k);
             const size_t label = size_t(v.labels[t]);
-            double best = 0.0, total = 0.0;
-            for (size_t c = 0; c < k; ++c) {
-                best = p[c] > best ? p[c] : best;
-                total += p[c];
-            }
-            if (out.tie) {
-                int near = 0;
-                for (size_t c = 0; c < k; ++c) near += p[c] >= best - kNear;
-                out.tie[t] |= near > 1;
-            }
+            const LastStep last = last_step(p, v.k, v.labels[t]);
+            if (out.tie) out.tie[t] |= last.tied;
             if (out.answers) {
                 const int64_t doubt = std::llrint((1.0 - p[label]) / kAnswerUnit);
                 for (int64_t i = v.task_ptr[t]; i < v.task_ptr[t + 1]; ++i) {
@@ -131,11 +137,10 @@ void honest_pass(const Labelled& v, const Honest& h, const HonestOut& out, int t
                     add(out.doubts + row, doubt, alone);
                 }
             }
-            total += best - p[label];
-            if (out.confidence) out.confidence[t] = best / total;
+            if (out.confidence) out.confidence[t] = last.best / last.total;
             if (out.probabilities) {
-                p[label] = best;
-                for (size_t c = 0; c < k; ++c) out.probabilities[size_t(t) * k + c] = p[c] / total;
+                p[label] = last.best;
+                for (size_t c = 0; c < k; ++c) out.probabilities[size_t(t) * k + c] = p[c] / last.total;
             }
         }
     });

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypedDict, cast, get_args
@@ -14,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from quorate.data import options
-from quorate.data.options import DEFAULTS, Choice, EngineName, Number, Rules, StreamedModel
+from quorate.data.options import DEFAULTS, Choice, Confidence, EngineName, Number, Rules, StreamedModel
 from quorate.data.vocabulary import Id, Vocabulary, text_of
 from quorate.data.votes import Votes
 from quorate.engines.base import Engine
@@ -37,19 +38,25 @@ from quorate.io.sources import Source, open_table
 from quorate.kernels import online_reference, reference
 from quorate.kernels.cpu import compiled
 from quorate.kernels.online_reference import ONE, to_units
+from quorate.kernels.reference import ANSWER_UNIT
 from quorate.models.base import MODELS, make
+from quorate.results.honest import LENT, PairSums, streamed_error, streamed_rule
 from quorate.results.result import Result
 from quorate.results.temperature import posterior_of
 
-VERSION: Final = 1
+VERSION: Final = 2
 STREAMED: Final = get_args(StreamedModel)
 Kept: TypeAlias = Literal["last", "all"]  # of a worker's votes on a task
 RULES: Final[Rules] = {
     "model": Choice(STREAMED),
     "duplicates": Choice(get_args(Kept)),
+    "confidence": Choice(get_args(Confidence)),
     "seed": Number(whole=True),
     "strength": Number(least=0, most=1e12),
 }
+
+
+KINDS: Final[Mapping[Confidence, int]] = {"posterior": 0, "honest": 1}  # as the states know them
 
 
 class OnlineSettings(TypedDict):
@@ -60,6 +67,7 @@ class OnlineSettings(TypedDict):
     seed: int
     duplicates: Kept
     strength: float
+    confidence: Confidence
 
 
 @dataclass(frozen=True)
@@ -74,16 +82,19 @@ class Prediction:
 
 
 class Online:
-    """Labels that follow a stream of votes (the paper's section 5), for ds, fds and hybrid.
+    """Labels that follow a stream of votes (the paper's section 5), for ds, fds, hybrid and auto.
 
     Each vote settles its own task: majority vote, M-step, E-step, M-step; other tasks are left as they are until
     `refit`.
 
     - `labels`: all labels that votes may have.
-    - `model`: "fds", "ds" or "hybrid".
+    - `model`: "fds", "ds", "hybrid", or "auto": fds between refits, which run auto; a task keeps the label of the last
+      refit until it gets or loses a vote.
     - `seed`: decides between labels that score the same.
     - `duplicates`: a worker's second vote on a task replaces the first ("last"), or is added ("all").
     - `strength`: votes of the mean worker lent to every worker, so that newcomers start like the population; 0 is the paper.
+    - `confidence`: "honest" is judged from the votes of other tasks and the errors that workers share, which are measured
+      again when a tenth of the votes has changed; "posterior" is the model's own. Neither changes a label.
 
     >>> import quorate as qr
     >>> online = qr.Online(labels=["cat", "dog"])
@@ -108,30 +119,42 @@ class Online:
         seed: int = DEFAULTS.seed,
         duplicates: Kept = "last",
         strength: float = 1.0,
+        confidence: Confidence = DEFAULTS.confidence,
     ) -> None:
-        options.check({"model": model, "duplicates": duplicates, "seed": seed, "strength": strength}, RULES)
+        given = {"model": model, "duplicates": duplicates, "seed": seed, "strength": strength, "confidence": confidence}
+        options.check(given, RULES)
         self._labels = Vocabulary.of(labels, "label")
         if not len(self._labels):
             raise InputError("labels is empty: name the labels that votes may have")
         self._label_ids = self._labels.ids()
         self._label_code = {text: code for code, text in enumerate(self._labels.texts())}
         self._model, self._seed, self._duplicates, self._strength = model, seed, duplicates, strength
+        self._confidence = confidence
+        self._renewing = threading.Lock()
         self._options: dict[str, Any] = {}  # of the batch model, for refit
         # Everything that changes is in here, and changes by one call.
         core = compiled()
         self._state: Any = (online_reference if core is None else core).Online(
             reference.hash_texts(*self._labels.text_buffers()).tolist(),
             seed=int(seed) % 2**64,
-            hard=model == "fds",
+            hard=model in ("fds", "auto"),
             strength=float(strength),
             replace=duplicates == "last",
         )
 
     @classmethod
-    def from_result(cls, result: Result, *, strength: float = 1.0, duplicates: Kept | None = None) -> Online:
+    def from_result(
+        cls,
+        result: Result,
+        *,
+        strength: float = 1.0,
+        duplicates: Kept | None = None,
+        confidence: Confidence | None = None,
+    ) -> Online:
         """Return a stream that continues from a batch fit, with its votes and its way with repeated ones.
 
-        `result` is a fit of ds, fds or hybrid; `strength` and `duplicates` are as for `Online`.
+        `result` is a fit of auto, ds, fds or hybrid; `strength` and `duplicates` are as for `Online`, `confidence` is that
+        of the fit unless given.
 
         >>> import quorate as qr
         >>> crowd = qr.simulate(tasks=50, workers=8, seed=1)
@@ -151,7 +174,8 @@ class Online:
         seed = result.settings["seed"]
         assert isinstance(seed, int)
         model = cast(StreamedModel, result.model)
-        online = cls(labels=votes.labels.ids(), model=model, seed=seed, duplicates=rule, strength=strength)
+        shows: Confidence = confidence or ("honest" if "holds" in result.fit.facts else "posterior")
+        online = cls(labels=votes.labels.ids(), model=model, seed=seed, duplicates=rule, strength=strength, confidence=shows)
         online._options = {k: v for k, v in result.settings.items() if k != "seed"}
         online._state.restore(
             *(np.ascontiguousarray(part) for part in (*votes.tasks.text_buffers(), *votes.workers.text_buffers())),
@@ -174,13 +198,14 @@ class Online:
 
     @property
     def settings(self) -> OnlineSettings:
-        """What the stream was made with: labels, model, seed, duplicates, strength."""
+        """What the stream was made with: labels, model, seed, duplicates, strength, confidence."""
         return {
             "labels": self._labels.ids(),
             "model": self._model,
             "seed": self._seed,
             "duplicates": self._duplicates,
             "strength": self._strength,
+            "confidence": self._confidence,
         }
 
     def learn(self, task: object, worker: object, label: object) -> None:
@@ -221,20 +246,23 @@ class Online:
         return number
 
     def predict(self, task: object) -> Prediction:
-        """Return what the E-step under today's parameters says of a `task`."""
-        posterior = np.zeros(len(self._label_ids))
-        found = self._state.predict(_known_text(task), posterior)
+        """Return what is known of a `task`: the label of the E-step under today's parameters, and how likely it is right."""
+        text, out = _known_text(task), np.zeros(len(self._label_ids))
+        found = self._state.predict(text, out, KINDS[self._confidence])
+        if found is False:
+            found = self._renewed(lambda kind: self._state.predict(text, out, kind))
         if found is None:
             raise InputError(f"task {shown(task)} was never seen: it has no votes")
         label, tie, votes = found
-        probabilities = dict(zip(self._label_ids, posterior.tolist(), strict=True))
+        probabilities = dict(zip(self._label_ids, out.tolist(), strict=True))
         if not votes:  # all were taken back: what is left is the share of each label
-            return Prediction(None, probabilities, float(posterior.max()), 0, tie=False)
-        return Prediction(self._label_ids[label], probabilities, float(posterior[label]), votes, tie)
+            return Prediction(None, probabilities, float(out.max()), 0, tie=False)
+        return Prediction(self._label_ids[label], probabilities, float(out[label]), votes, tie)
 
     def labels(self) -> pl.DataFrame:
         """Return task, label, confidence, votes, tie of every task under today's parameters."""
-        texts, numbers, labels, confidence, tie, votes = self._state.task_table()
+        found = self._state.task_table(KINDS[self._confidence]) or self._renewed(self._state.task_table)
+        texts, numbers, labels, confidence, tie, votes = found
         frame = pl.DataFrame(
             {
                 "task": column(_ids(texts, numbers)),
@@ -247,11 +275,57 @@ class Online:
         return frame.with_columns(pl.when(pl.col("votes") > 0).then("confidence"))
 
     def workers(self) -> pl.DataFrame:
-        """Return worker, votes, accuracy (expected share of right votes) of every worker with votes."""
-        texts, numbers, votes, right = self._state.worker_table()
-        accuracy = right / ONE
+        """Return worker, votes, accuracy (expected share of right votes) of every worker with votes.
+
+        The share follows `confidence`: the mean honest probability of the worker's answers, or the model's own.
+        """
+        found = self._state.worker_table(KINDS[self._confidence]) or self._renewed(self._state.worker_table)
+        texts, numbers, votes, right = found
+        is_honest = self._confidence == "honest"
+        accuracy = right * ANSWER_UNIT if is_honest else right / ONE
         frame = pl.DataFrame({"worker": column(_ids(texts, numbers)), "votes": votes, "accuracy": accuracy})
-        return frame.filter(pl.col("votes") > 0).with_columns(pl.col("accuracy") / pl.col("votes"))
+        share = pl.col("accuracy") / pl.col("votes")
+        return frame.filter(pl.col("votes") > 0).with_columns(share.clip(0.01, 0.99) if is_honest else share)
+
+    def renew(self) -> None:
+        """Measure now what honest confidence rests on: shared errors, and the mean worker.
+
+        Right after it, confidence is that of a batch fit with the same labels. It happens by itself when a label is asked
+        for after a refit, or after a tenth of the votes has changed. Its cost grows with the votes.
+
+        >>> import quorate as qr
+        >>> online = qr.Online(labels=["cat", "dog"], confidence="honest")
+        >>> online.learn_many([("t1", "ann", "cat"), ("t1", "bob", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "cat")])
+        >>> online.renew()
+        >>> online.predict("t1").confidence, online.predict("t1").tie
+        (0.5, True)
+        """
+        with self._renewing: self._renew(2)  # noqa: E701  # fmt: skip
+
+    def _renewed(self, read: Callable[[int], Any]) -> Any:
+        """Return what a reader of the state finds, after renewing what is due.
+
+        Votes that came during the renewal can make another one due, and need not: what was measured lasts.
+        """
+        found: Any = False
+        while found is False:
+            with self._renewing: self._renew(self._state.due(1))  # noqa: E701  # fmt: skip
+            found = read(2)
+        return found
+
+    def _renew(self, due: int) -> None:
+        """Measure what is due: nothing (0), the mean worker (1), all (2)."""
+        if not due:
+            return
+        pairs, given, tasks, votes, changes = self._state.measure(due == 2)
+        k = len(self._labels)
+        by_label, by_class = np.array(given, np.float64).reshape(k, k), np.array(tasks, np.float64)
+        if due == 2:
+            shared_error, holds = streamed_error(PairSums(*pairs), by_label)
+        else:  # what was measured stays, and so does the moment of it
+            shared_error, holds, votes, changes = self._state.measured()
+        rule, lent = streamed_rule(by_label, by_class, shared_error, holds)
+        self._state.install(lent, LENT, *rule, votes, changes)
 
     def confusion(self, worker: object) -> pl.DataFrame:
         """Return today's pi of a `worker`: a row per true label, a column per given label."""
@@ -272,7 +346,7 @@ class Online:
         settled as by a vote, under the parameters of the fit.
         """
         now = self._state.snapshot()
-        task_ptr, row, shares = now["task_ptr"], now["row"], now["shares"]
+        task_ptr, row = now["task_ptr"], now["row"]
         votes_of_task = np.diff(task_ptr)
         has = votes_of_task > 0
         coded = Coded(
@@ -289,10 +363,8 @@ class Online:
         )
         votes = votes_of(coded, self._labels)
         model = make(self._model, MODELS[self._model].options(), {"seed": self._seed, **self._options})
-        start = None
-        if warm:
-            start = (shares if shares.ndim == 1 else shares.argmax(axis=1)).astype(np.int32)[has]
-        result = model.fit(votes, engine=engine, threads=threads, start=start)
+        start = now["labels"][has] if warm else None
+        result = model.fit(votes, engine=engine, threads=threads, start=start, confidence=self._confidence)
         self._state.adopt(task_ptr, row, **self._shares(result, has))
         return result
 
@@ -310,12 +382,25 @@ class Online:
         if len(arrays["task_offsets"]) != len(arrays["task_ptr"]):  # what could not be loaded is not written
             raise QuorateError(f"cannot save to {where}: the stream has ids of tasks without votes; please report this")
         hard = arrays["shares"].ndim == 1
+        if hard:
+            del arrays["labels"]
+        if self._model != "auto":
+            del arrays["fitted"]
         meta = {**self.settings, "options": self._options, "numbers": {"task": task, "worker": worker}, "hard": hard}
         return meta, arrays
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, labels: Iterable[object] | None = None, repair: bool = False) -> Online:
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        labels: Iterable[object] | None = None,
+        confidence: Confidence | None = None,
+        repair: bool = False,
+    ) -> Online:
         """Return the stream that was saved at `path`; `labels`, where given, must be its labels.
+
+        `confidence` replaces that of the stream; those of version 0.1.0 have "posterior".
 
         An interrupted `learn` of version 0.1.0 could leave ids of tasks in the file that have no votes and no place. Such a
         file is an error; with `repair` these ids are dropped, and a `RepairedStream` warning says how many.
@@ -323,7 +408,7 @@ class Online:
         path = Path(path)
         meta, arrays = container.load(path, "online", VERSION, stream_file.META)
         bounds = Bounds(path)
-        online = cls._made(bounds, meta)
+        online = cls._made(bounds, meta, confidence)
         if labels is not None and [text_of(i) for i in labels] != [text_of(i) for i in meta["labels"]]:
             raise InputError(f"{path} has the labels {listed(meta['labels'])}, not those given")
         dropped = online._fill(bounds, meta, arrays, repair=repair)
@@ -334,11 +419,9 @@ class Online:
     def _fill(self, bounds: Bounds, meta: dict[str, Any], arrays: dict[str, NDArray[Any]], *, repair: bool = False) -> int:
         """Take the arrays of a file after they were checked, and return how many ids of tasks were dropped."""
         arrays, dropped = stream_file.checked(bounds, meta, arrays, repair=repair)
-        shares = arrays.pop("shares")
         try:
             self._state.restore(
                 **arrays,
-                **{"winners" if meta["hard"] else "units": shares},
                 task_numbers=meta["numbers"]["task"],
                 worker_numbers=meta["numbers"]["worker"],
             )
@@ -347,31 +430,38 @@ class Online:
         return dropped
 
     @classmethod
-    def _made(cls, bounds: Bounds, meta: dict[str, Any]) -> Online:
+    def _made(cls, bounds: Bounds, meta: dict[str, Any], confidence: Confidence | None = None) -> Online:
         """Return an empty stream with the settings of a file, after these were checked."""
         bounds.fields("its meta", meta["numbers"], {"task": bool, "worker": bool})
         try:
-            online = cls(**{name: meta[name] for name in ("labels", "model", "seed", "duplicates", "strength")})
+            settings = {name: meta[name] for name in ("labels", "model", "seed", "duplicates", "strength")}
+            online = cls(**settings, confidence=meta.get("confidence", "posterior"))
+            if confidence is not None:
+                options.check({"confidence": confidence}, {"confidence": RULES["confidence"]})
+                online._confidence = confidence
             known = MODELS[meta["model"]].options()
             strangers = [name for name in meta["options"] if name not in known]
             bounds.need(not strangers, f"its model has no option {listed(map(shown, strangers), 3)}")
             make(meta["model"], known, {"seed": meta["seed"], **meta["options"]})
         except OptionError as error:
             raise InputError(f"{bounds.source} is not valid: {error}") from error
-        fits = meta["hard"] or meta["model"] != "fds", not meta["hard"] or meta["model"] != "ds"
+        fits = meta["hard"] or meta["model"] not in ("fds", "auto"), not meta["hard"] or meta["model"] != "ds"
         bounds.need(all(fits), f"a stream of {meta['model']} keeps {'probabilities' if meta['hard'] else 'labels'}")
         online._options = meta["options"]
         return online
 
     def _shares(self, result: Result, has: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
-        """Return the labels (or posteriors) of a fit as the shares of the tasks that have votes."""
-        if self._model != "ds":  # a hybrid fit ends hard
-            winners = np.full(len(has), -1, np.int32)
-            winners[has] = result.fit.outcome.labels
-            return {"winners": winners}
-        units = np.zeros((len(has), len(self._labels)), np.int64)
-        units[has] = to_units(posterior_of(result.fit, result.session))
-        return {"units": units}
+        """Return the labels (and posteriors) of a fit as the shares of the tasks that have votes."""
+        winners = np.full(len(has), -1, np.int32)
+        winners[has] = result.fit.outcome.labels
+        out: dict[str, NDArray[Any]] = {"winners": winners}
+        if self._model == "ds":  # a hybrid fit ends hard
+            out["units"] = np.zeros((len(has), len(self._labels)), np.int64)
+            out["units"][has] = to_units(posterior_of(result.fit, result.session))
+        elif self._model == "auto":  # between fits the stream is one of fds, whose parameters are not those of auto
+            out["fitted"] = np.zeros(len(has), np.uint8)
+            out["fitted"][has] = 1 + np.asarray(result.fit.outcome.tie, np.uint8)
+        return out
 
     def _checked(self, batch: pl.DataFrame, first_row: int, numbers: dict[str, bool]) -> pl.DataFrame:
         """Return a batch with ids as text and labels as codes; raise before anything is learned."""

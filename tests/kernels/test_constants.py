@@ -4,7 +4,7 @@ import pytest
 
 from quorate.data import exact
 from quorate.engines import memory
-from quorate.kernels import glad_reference, online_reference, reference
+from quorate.kernels import glad_reference, honest_online_reference, online_reference, reference
 from quorate.kernels.cpu import compiled
 
 core = compiled()
@@ -25,5 +25,6 @@ def test_constants_are_those_of_the_package():
         "LANES": (*memory.LANES, 0),  # none beyond the last
         "ONE": online_reference.ONE,
         "TOGETHER": online_reference.TOGETHER,
+        "RENEW_AFTER": honest_online_reference.RENEW_AFTER,
     }
     assert package == core.CONSTANTS

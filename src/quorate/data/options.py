@@ -12,7 +12,7 @@ from quorate.errors import OptionError, shown, unknown
 
 # The choices of options. Type checkers read them here, and `Choice(get_args(…))` checks them at run time.
 ModelName: TypeAlias = Literal["auto", "mv", "ds", "fds", "hybrid", "one-coin", "iwmv", "glad"]
-StreamedModel: TypeAlias = Literal["ds", "fds", "hybrid"]
+StreamedModel: TypeAlias = Literal["auto", "ds", "fds", "hybrid"]
 EngineName: TypeAlias = Literal["auto", "reference", "cpu", "disk", "spark"]  # `register` adds others: any text is one
 Duplicates: TypeAlias = Literal["all", "last", "first", "error"]
 Ties: TypeAlias = Literal["hash", "prior"]

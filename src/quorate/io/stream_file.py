@@ -12,8 +12,9 @@ from quorate.errors import InputError
 from quorate.io.bounds import Array, Bounds, Types
 from quorate.kernels.online_reference import ONE
 
-# What a file of version 1 holds. With hard labels `shares` is the label of each task, -1 without votes; else its
-# probabilities in units of 2^-32.
+# What a file holds. With hard labels `shares` is the label of each task, -1 without votes; else its probabilities in units
+# of 2^-32. Version 2 has `confidence`, the `labels` of tasks beside their probabilities, and for `auto` whether a label is
+# that of the last `fitted` model.
 META: Final[Types] = {
     "labels": list,
     "model": str,
@@ -36,18 +37,24 @@ ARRAYS: Final = {
 }
 HARD_SHARES: Final = Array("<i4", ("tasks",))
 SOFT_SHARES: Final = Array("<i8", ("tasks", "labels"))
-PER_CELL: Final = 12  # bytes that the state takes for every worker and label
+MARKS: Final = Array("|u1", ("tasks",))
+PER_CELL: Final = {True: 12, False: 20}  # bytes that the state of hard (soft) labels takes for every worker and label
 
 
 def checked(
     bounds: Bounds, meta: dict[str, Any], arrays: dict[str, NDArray[Any]], *, repair: bool
 ) -> tuple[dict[str, NDArray[Any]], int]:
-    """Return the arrays of a stream after they were checked, and how many ids without a task were dropped.
+    """Return what `restore` takes, after it was checked, and how many ids without a task were dropped.
 
     `restore` checks that ids and (worker, label) pairs are distinct.
     """
-    hard, k = meta["hard"], len(meta["labels"])
-    sizes = bounds.arrays(arrays, {**ARRAYS, "shares": HARD_SHARES if hard else SOFT_SHARES})
+    hard, k, is_first = meta["hard"], len(meta["labels"]), "confidence" not in meta
+    wanted = {**ARRAYS, "shares": HARD_SHARES if hard else SOFT_SHARES}
+    if not hard and not is_first:
+        wanted["labels"] = HARD_SHARES
+    if meta["model"] == "auto":
+        wanted["fitted"] = MARKS
+    sizes = bounds.arrays(arrays, wanted)
     bounds.need(hard or sizes["labels"] == k, f"its shares are for {sizes.get('labels')} labels, not for {k}")
     for role in ("task", "worker"):
         bounds.texts(role, arrays[f"{role}_offsets"], arrays[f"{role}_texts"])
@@ -61,19 +68,25 @@ def checked(
             )
         offsets = arrays["task_offsets"][: tasks + 1]
         arrays = {**arrays, "task_offsets": offsets, "task_texts": arrays["task_texts"][: offsets[-1]]}
-    task_ptr, row, shares = arrays["task_ptr"], arrays["row"], arrays["shares"]
+    arrays = dict(arrays)
+    task_ptr, row, shares = arrays["task_ptr"], arrays["row"], arrays.pop("shares")
     bounds.pointers("task_ptr", task_ptr, len(row))
     bounds.below("row", row, sizes["rows"])
     bounds.below("row_worker", arrays["row_worker"], sizes["workers"])
     bounds.below("row_label", arrays["row_label"], k)
     has = np.diff(task_ptr) > 0
-    if hard:
-        bounds.within("shares", shares, -1, k - 1)
-        bounds.need(((shares >= 0) == has).all(), "a task with votes has no label, or one without votes has a label")
-    else:
+    if not hard:
         bounds.within("shares", shares, 0, ONE)
         bounds.need((np.einsum("ij->i", shares) == has * ONE).all(), "the shares of a task do not sum to one")
-    taken, free = sizes["workers"] * k * PER_CELL, available()
+        arrays["units"] = shares
+    labels = shares if hard else np.where(has, shares.argmax(axis=1), -1).astype(np.int32) if is_first else arrays.pop("labels")
+    bounds.within("labels", labels, -1, k - 1)
+    bounds.need(((labels >= 0) == has).all(), "a task with votes has no label, or one without votes has a label")
+    arrays["winners"] = labels
+    if "fitted" in arrays:
+        bounds.within("fitted", arrays["fitted"], 0, 2)
+        bounds.need(not arrays["fitted"][~has].any(), "a task without votes has a label of the last fit")
+    taken, free = sizes["workers"] * k * PER_CELL[hard], available()
     too_much = f"its {sizes['workers']} workers and {k} labels would take {gib(taken)} of memory, but only {gib(free)} are free"
     bounds.need(taken < free, too_much)
     return arrays, dropped

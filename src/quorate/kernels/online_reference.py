@@ -11,16 +11,19 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.kernels import honest_online_reference as honest
 from quorate.kernels import reference
+from quorate.kernels.honest_online_reference import TOGETHER
 
 ONE: Final = 1 << 32  # units
 NEVER: Final = -math.inf
 Units = tuple[int, ...]  # [K]
 Texts = tuple[NDArray[np.int64], NDArray[np.uint8]]  # offsets [n + 1], bytes
 # What is known by code or by text. Values are never changed in place, keys are never removed, and new ones come at the
-# end: the order of a table is that of the codes.
-TABLES: Final = ("task", "worker", "votes", "share", "key", "row", "pair", "count", "total", "pooled", "fact")
-TOGETHER: Final = 8  # votes whose probabilities are multiplied before the logarithm is taken
+# end: the order of a table is that of the codes. "fitted": 1 where a label is that of the last fit, 2 where it was tied.
+TABLES: Final = ("task", "worker", "votes", "share", "label", "fitted", "key", "row", "pair", "fact")
+SHARED: Final = ("count", "total", "pooled")  # what shares add up to: by row, by worker, and by given label
+LABELLED: Final = ("labelled count", "labelled total", "labelled pooled")  # what labels do, where shares are soft
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -141,13 +144,18 @@ class Online:
         self._seed, self._strength, self._replace = seed, strength, replace
         self._lock = threading.RLock()
         zeros = (0,) * self._k
-        self._tables: dict[str, dict[Any, Any]] = {name: {} for name in TABLES}
-        self._tables["pooled"] = dict.fromkeys(range(self._k), zeros)
+        self._tables: dict[str, dict[Any, Any]] = {name: {} for name in (*TABLES, *SHARED, *LABELLED)}
+        for name in ("pooled", "labelled pooled"):
+            self._tables[name] = dict.fromkeys(range(self._k), zeros)
         self._tables["fact"] = {
             "hard": hard,
             "classes": zeros,  # the counts by class
             "everybody": zeros,  # the counts of all votes
             "settled": 0,  # tasks that have a share
+            "labelled classes": zeros,  # tasks by label, where shares are soft
+            "named": zeros,  # votes by label
+            "changes": 0,  # votes learned and retracted; a fit counts as very many
+            "measured": None,
             "task numbers": False,
             "worker numbers": False,
         }
@@ -184,21 +192,74 @@ class Online:
             return 0
         theirs: int = sum(change.get("pair", row)[0] == who for row in change.get("votes", place))
         if theirs:
-            self._put(change, place, -1)
+            self._take_out(change, place)
             self._drop(change, place, who)
             self._settle(change, place)
+            self._changed(change, theirs)
             self._commit(change)
         return theirs
 
     @_alone
-    def predict(self, task: str, posterior: NDArray[np.float64]) -> tuple[int, bool, int] | None:
-        """Return (label, tie, votes) of the E-step under the current parameters, None for an unknown task; posterior OUT [K]."""
+    def predict(self, task: str, probabilities: NDArray[np.float64], kind: int) -> tuple[int, bool, int] | bool | None:
+        """Return (label, tie, votes) of a task, None for an unknown one, False if a renewal is due; probabilities OUT [K].
+
+        `kind` is that of the confidence: see `honest_online_reference`.
+        """
         state = self._begin()
         place = state.get("task", task)
         if place is None:
             return None
-        label, tie, posterior[:] = self._predict(state, place)
+        if self._due(state, kind):
+            return False
+        label, tie, probabilities[:] = self._answer(state, place, kind)
         return label, tie, len(state.get("votes", place))
+
+    @_alone
+    def due(self, kind: int) -> int:
+        """Return what must be renewed for readers of such confidence."""
+        return self._due(self._begin(), kind)
+
+    @_alone
+    def measure(self, sums: bool) -> tuple[Any, list[int], list[int], int, int]:
+        """Return (sums over pairs of votes, votes by given and true label, tasks by label, votes, changes)."""
+        state = self._begin()
+        _, _, pooled = self._names(state)
+        given = [units // ONE for label in range(self._k) for units in state.get(pooled, label)]
+        classes = [units // ONE for units in state.get("fact", self._classes(state))]
+        pairs, named = None, state.get("fact", "named")
+        if sums:
+            tasks = []
+            for task in range(state.size("task")):
+                votes = [state.get("pair", row) for row in state.get("votes", task)]
+                ballots = [0.0] * self._k
+                for _, label in votes:
+                    ballots[label] += 1.0
+                tasks.append((votes, self._pick(state, task, ballots)[0], state.get("label", task)))
+            pairs = honest.pair_sums(tasks, named, sum(given[:: self._k + 1]))
+        return pairs, given, classes, sum(named), state.get("fact", "changes")
+
+    @_alone
+    def measured(self) -> tuple[float, float, int, int]:
+        """Return (shared_error, holds, votes, changes) of the last renewal."""
+        found: honest.Measured = self._begin().get("fact", "measured")
+        return found.shared_error, found.holds, found.votes, found.changes
+
+    @_alone
+    def install(
+        self,
+        lent: NDArray[np.float64],
+        lent_total: float,
+        log_prior: NDArray[np.float64],
+        uniform: NDArray[np.float64],
+        shared_error: float,
+        holds: float,
+        votes: int,
+        changes: int,
+    ) -> None:
+        """Keep what a renewal measured; `lent` is [K given, K true], `log_prior` and `uniform` are [K]."""
+        change, rule = self._begin(), (log_prior, uniform, shared_error, holds)
+        change.put("fact", "measured", honest.measured_of(lent, lent_total, rule, votes, changes, ONE))
+        self._commit(change)
 
     @_alone
     def confusion(self, worker: str, out: NDArray[np.float64]) -> bool:
@@ -227,8 +288,7 @@ class Online:
         task_ptr = np.zeros(len(votes) + 1, np.int64)
         np.cumsum([len(rows) for rows in votes], out=task_ptr[1:])
         shares = np.array(list(state["share"].values()), np.int64).reshape(-1, self._k)
-        if state["fact"]["hard"]:
-            shares = np.where(shares.any(axis=1), shares.argmax(axis=1), -1).astype(np.int32)
+        labels = np.array(list(state["label"].values()), np.int32)
         (task_offsets, task_texts), (worker_offsets, worker_texts) = pack(state["task"]), pack(state["worker"])
         return {
             "task_offsets": task_offsets,
@@ -239,31 +299,43 @@ class Online:
             "row_label": pairs[:, 1].copy(),
             "task_ptr": task_ptr,
             "row": np.array([row for rows in votes for row in rows], np.uint32),
-            "shares": shares,
+            "shares": labels if state["fact"]["hard"] else shares,
+            "labels": labels,
+            "fitted": np.array(list(state["fitted"].values()), np.uint8),
             "numbers": (state["fact"]["task numbers"], state["fact"]["worker numbers"]),
         }
 
     @_alone
-    def task_table(self) -> tuple[Texts, bool, Any, Any, Any, Any]:
+    def task_table(self, kind: int) -> tuple[Texts, bool, Any, Any, Any, Any] | bool:
         """Return (ids, whether they came as numbers, label, confidence, tie, votes) of every task; label -1 without votes."""
         state = self._begin()
-        found = [self._predict(state, task) for task in range(state.size("task"))]
+        if self._due(state, kind):
+            return False
+        found = [self._answer(state, task, kind) for task in range(state.size("task"))]
         whole = state.merged()
         votes = np.array([len(rows) for rows in whole["votes"].values()], np.int64)
         label = np.array([f[0] for f in found], np.int32)
         confidence = np.array([posterior[winner] for winner, _, posterior in found], np.float64)
-        tie = np.array([f[1] for f in found], np.bool_) & (votes > 0)
+        tie = np.array([f[1] for f in found], np.bool_)
         label[votes == 0] = -1
         return pack(whole["task"]), whole["fact"]["task numbers"], label, confidence, tie, votes
 
     @_alone
-    def worker_table(self) -> tuple[Texts, bool, Any, Any]:
+    def worker_table(self, kind: int) -> tuple[Texts, bool, Any, Any] | bool:
         """Return (ids, whether they came as numbers, votes, expected right votes in units) of every worker."""
-        state = self._begin().merged()
+        change = self._begin()
+        if self._due(change, kind):
+            return False
+        state = change.merged()
         votes, right = (np.zeros(len(state["worker"]), np.int64) for _ in range(2))
-        for rows in state["votes"].values():
+        for task, rows in state["votes"].items():
+            before = self._honest(change, task) if rows and kind != honest.POSTERIOR else None
             for row in rows:
-                votes[state["pair"][row][0]] += 1
+                who, given = state["pair"][row]
+                votes[who] += 1
+                right[who] += 0 if before is None else honest.answer_units(before[given])
+        if kind != honest.POSTERIOR:
+            return pack(state["worker"]), state["fact"]["worker numbers"], votes, right
         for row, (who, given) in state["pair"].items():
             right[who] += state["count"][row][given]
         return pack(state["worker"]), state["fact"]["worker numbers"], votes, right
@@ -280,12 +352,13 @@ class Online:
         task_ptr: NDArray[np.int64],
         row: NDArray[np.uint32],
         *,
-        winners: NDArray[np.int32] | None = None,
+        winners: NDArray[np.int32],
         units: NDArray[np.int64] | None = None,
+        fitted: NDArray[np.uint8] | None = None,
         task_numbers: bool,
         worker_numbers: bool,
     ) -> None:
-        """Take a snapshot into an empty state; the shares are winners, [tasks], or units, [tasks, K]."""
+        """Take a snapshot into an empty state: labels and marks of the last fit, [tasks], and soft shares, [tasks, K]."""
         change = self._begin()
         for text in unpack(task_offsets, task_texts):
             self._task(change, text)
@@ -299,8 +372,10 @@ class Online:
         if change.size("pair") != len(row_worker):
             raise ValueError("a (worker, label) pair has two rows")
         for task in range(change.size("task")):
-            change.put("votes", task, tuple(row[task_ptr[task] : task_ptr[task + 1]].tolist()))
-        self._adopt(change, task_ptr, row, winners, units)
+            rows = row[task_ptr[task] : task_ptr[task + 1]].tolist()
+            change.put("votes", task, tuple(rows))
+            self._name(change, rows, 1)
+        self._adopt(change, task_ptr, row, winners, units, fitted)
         change.put("fact", "task numbers", task_numbers)
         change.put("fact", "worker numbers", worker_numbers)
         self._commit(change)
@@ -311,12 +386,13 @@ class Online:
         task_ptr: NDArray[np.int64],
         row: NDArray[np.uint32],
         *,
-        winners: NDArray[np.int32] | None = None,
+        winners: NDArray[np.int32],
         units: NDArray[np.int64] | None = None,
+        fitted: NDArray[np.uint8] | None = None,
     ) -> None:
-        """Replace all shares by those of a fit; a task whose votes have changed since is settled again."""
+        """Replace all labels and shares by those of a fit; a task whose votes have changed since is settled again."""
         change = self._begin()
-        self._adopt(change, task_ptr, row, winners, units)
+        self._adopt(change, task_ptr, row, winners, units, fitted)
         self._commit(change)
 
     @_alone
@@ -353,11 +429,13 @@ class Online:
             place = self._task(change, task)
             rows.append((place, self._row(change, change.code("worker", worker), label)))
         for place, row in rows:
-            self._put(change, place, -1)
+            self._take_out(change, place)
             if self._replace:
                 self._drop(change, place, change.get("pair", row)[0])
             change.put("votes", place, (*change.get("votes", place), row))
+            self._name(change, [row], 1)
             self._settle(change, place)
+            self._changed(change, 1)
         self._commit(change)
 
     def _task(self, change: Change, text: str) -> int:
@@ -367,22 +445,43 @@ class Online:
             hashed = reference.hash_texts(np.array([0, len(data)], np.int64), data)
             change.put("votes", place, ())
             change.put("share", place, (0,) * self._k)
+            change.put("label", place, -1)
+            change.put("fitted", place, 0)
             change.put("key", place, reference.tie_keys(hashed, self._seed))
         return place
 
     def _row(self, change: Change, worker: int, label: int) -> int:
         for who in range(change.size("total"), worker + 1):
-            change.put("total", who, (0,) * self._k)
+            for name in ("total", "labelled total"):
+                change.put(name, who, (0,) * self._k)
         row: int | None = change.get("row", (worker, label))
         if row is None:
             row = change.size("pair")
             change.put("row", (worker, label), row)
             change.put("pair", row, (worker, label))
-            change.put("count", row, (0,) * self._k)
+            for name in ("count", "labelled count"):
+                change.put(name, row, (0,) * self._k)
         return row
 
     def _drop(self, change: Change, task: int, worker: int) -> None:
-        change.put("votes", task, tuple(row for row in change.get("votes", task) if change.get("pair", row)[0] != worker))
+        rows = change.get("votes", task)
+        self._name(change, [row for row in rows if change.get("pair", row)[0] == worker], -1)
+        change.put("votes", task, tuple(row for row in rows if change.get("pair", row)[0] != worker))
+
+    def _name(self, change: Change, rows: list[int], sign: int) -> None:
+        """Count votes by their label."""
+        named = list(change.get("fact", "named"))
+        for row in rows:
+            named[change.get("pair", row)[1]] += sign
+        change.put("fact", "named", tuple(named))
+
+    def _changed(self, change: Change, number: int) -> None:
+        change.put("fact", "changes", change.get("fact", "changes") + number)
+
+    def _take_out(self, change: Change, task: int) -> None:
+        """Take the part of a task out of all counts, before its votes change."""
+        self._put(change, task, -1)
+        self._put_label(change, task, -1)
 
     def _put(self, change: Change, task: int, sign: int) -> None:
         """Add the share of a task to all counts, or take it out."""
@@ -396,11 +495,26 @@ class Online:
             for name, key in (("count", row), ("total", worker), ("pooled", label), ("fact", "everybody")):
                 change.put(name, key, shifted(change.get(name, key), share, sign))
 
+    def _put_label(self, change: Change, task: int, sign: int) -> None:
+        """Add the label of a task to the counts of labels, or take it out; where shares are hard, they are these counts."""
+        rows, label = change.get("votes", task), change.get("label", task)
+        if not rows or label < 0 or change.get("fact", "hard"):
+            return
+        count, total, pooled = LABELLED
+        share = self._one_hot(label)
+        for row in rows:
+            worker, given = change.get("pair", row)
+            for name, key in ((count, row), (total, worker), (pooled, given)):
+                change.put(name, key, shifted(change.get(name, key), share, sign))
+        change.put("fact", "labelled classes", shifted(change.get("fact", "labelled classes"), share, sign))
+
     def _settle(self, change: Change, task: int) -> None:
         """Update one task by the paper's step: majority vote, M-step, E-step for this task, M-step."""
         rows = change.get("votes", task)
+        change.put("fitted", task, 0)
         if not rows:
             change.put("share", task, (0,) * self._k)
+            change.put("label", task, -1)
             return
         ballots = [0.0] * self._k
         for row in rows:
@@ -413,37 +527,77 @@ class Online:
         self._put(change, task, -1)
         change.put("share", task, self._one_hot(label) if hard else share_of(posterior))
         self._put(change, task, 1)
+        change.put("label", task, label)
+        self._put_label(change, task, 1)
 
     def _adopt(
         self,
         change: Change,
         task_ptr: NDArray[np.int64],
         row: NDArray[np.uint32],
-        winners: NDArray[np.int32] | None,
+        winners: NDArray[np.int32],
         units: NDArray[np.int64] | None,
+        fitted: NDArray[np.uint8] | None,
     ) -> None:
         zeros = (0,) * self._k
-        for name, size in (("count", change.size("pair")), ("total", change.size("total")), ("pooled", self._k)):
+        sizes = change.size("pair"), change.size("total"), self._k
+        for name, size in zip((*SHARED, *LABELLED), (*sizes, *sizes), strict=True):
             for key in range(size):
                 change.put(name, key, zeros)
-        for fact, value in (("hard", winners is not None), ("classes", zeros), ("everybody", zeros), ("settled", 0)):
-            change.put("fact", fact, value)
-        cuts, fitted, changed = task_ptr.tolist(), row.tolist(), []
+        for fact in ("classes", "everybody", "labelled classes"):
+            change.put("fact", fact, zeros)
+        change.put("fact", "settled", 0)
+        change.put("fact", "hard", units is None)
+        self._changed(change, honest.FIT)
+        cuts, rows, changed = task_ptr.tolist(), row.tolist(), []
         for task in range(change.size("task")):
             votes = change.get("votes", task)
-            if task + 1 >= len(cuts) or tuple(fitted[cuts[task] : cuts[task + 1]]) != votes:
+            if task + 1 >= len(cuts) or tuple(rows[cuts[task] : cuts[task + 1]]) != votes:
                 changed.append(task)
                 change.put("share", task, zeros)
+                change.put("label", task, -1)
                 continue
-            if winners is not None:
-                share = self._one_hot(int(winners[task])) if votes else zeros
-            else:
-                assert units is not None
-                share = tuple(units[task].tolist())
+            label = int(winners[task]) if votes else -1
+            share = tuple(units[task].tolist()) if units is not None else self._one_hot(label)
             change.put("share", task, share)
+            change.put("label", task, label)
+            change.put("fitted", task, 0 if fitted is None or not votes else int(fitted[task]))
             self._put(change, task, 1)
+            self._put_label(change, task, 1)
         for task in changed:
             self._settle(change, task)
+
+    def _names(self, state: Change) -> tuple[str, str, str]:
+        """Return the tables of what the labels of tasks add up to: by row, by worker, by given label."""
+        return SHARED if state.get("fact", "hard") else LABELLED
+
+    def _classes(self, state: Change) -> str:
+        return "classes" if state.get("fact", "hard") else "labelled classes"
+
+    def _due(self, state: Change, kind: int) -> int:
+        return honest.due(state.get("fact", "measured"), kind, state.get("fact", "changes"), state.get("fact", "named"))
+
+    def _answer(self, state: Change, task: int, kind: int) -> tuple[int, bool, list[float]]:
+        """Return (label, tie, probabilities) of one task, as readers of such confidence are told."""
+        label, tie, posterior = self._predict(state, task)
+        if not state.get("votes", task):
+            return label, False, posterior
+        fitted = state.get("fitted", task)
+        if fitted:
+            label, tie = state.get("label", task), fitted > 1
+        if kind == honest.POSTERIOR:
+            return label, tie, posterior
+        near, probabilities = honest.last_step(self._honest(state, task), label)
+        return label, tie or near, probabilities
+
+    def _honest(self, state: Change, task: int) -> list[float]:
+        """Return the honest probabilities of a task with votes, before the last step of the rule."""
+        count, total, _ = self._names(state)
+        ballots = []
+        for row in state.get("votes", task):
+            worker, given = state.get("pair", row)
+            ballots.append(honest.Ballot(given, state.get(count, row), state.get(total, worker)))
+        return honest.before_last_step(ballots, state.get("label", task), state.get("fact", "measured"), ONE)
 
     def _predict(self, state: Change, task: int) -> tuple[int, bool, list[float]]:
         """Return (label, tie, posterior) of the E-step of one task."""

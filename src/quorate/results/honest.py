@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,9 +129,8 @@ def measure(session: Session) -> Dependence:
         return UNKNOWN
     mean = hits / votes
     together, apart, _, pairs = session.pair_sums(partial(_errors, mean))
-    rho = max(0.0, together / max(apart, TINY))
     moments = session.gather(partial(_spread_of_hits, mean), gold=False)
-    return Dependence(float(rho), float(1.0 + pairs / votes), spread(moments), float(mean))
+    return Dependence(_shared_error(together, apart), float(1.0 + pairs / votes), spread(moments), float(mean))
 
 
 def honest_fit(fit: Fit, session: Session, dependence: Dependence, exists: NDArray[np.bool_]) -> Fit:
@@ -190,6 +189,33 @@ class PredictedLines:
         return lines, lines
 
 
+class PairSums(NamedTuple):
+    """Sums over the tasks of a stream and ordered pairs of different votes on one."""
+
+    together: float  # of what both votes err beyond their workers' own rates
+    apart: float  # of the standard deviations of that
+    skills: float  # of how far both workers agree with the labels beyond chance
+    alike: float  # of pairs that give the same label
+    pairs: float  # of all pairs
+
+
+def streamed_error(sums: PairSums, given: Floats) -> tuple[float, float]:
+    """Return rho and `holds` of a stream: from its sums, and its votes by given and true label, [K given, K true]."""
+    if not given.sum():
+        return UNKNOWN.shared_error, 1.0
+    return _shared_error(sums.together, sums.apart), _holds(_chance(given), sums.skills, sums.alike, sums.pairs)
+
+
+def streamed_rule(given: Floats, tasks: Floats, shared_error: float, holds: float) -> tuple[HonestRule, Floats]:
+    """Return the rule of a stream, and the votes of the mean worker that it lends, [K given, K true].
+
+    `given` has its votes by given and true label, [K given, K true], `tasks` its tasks by label, [K].
+    """
+    exists = (given.sum(axis=1) > 0) | (tasks > 0)
+    rule, mean_worker = _rule(given.T, tasks, exists, shared_error, holds)
+    return rule, LENT * mean_worker
+
+
 def facts_of(found: Dependence) -> dict[str, object]:
     """Return what was measured, by name."""
     return {
@@ -207,13 +233,27 @@ def _judge(session: Session, dependence: Dependence, exists: NDArray[np.bool_], 
     every = float(votes.sum())
     holds = 1.0
     if every:
-        chance = min(float(((votes.sum(axis=1) / every) ** 2).sum()), 0.999)
+        chance = _chance(votes)
         agree = float(np.trace(votes)) / every
-        together, alike, pairs = session.pair_sums(partial(_skills, agree, chance))
-        observed = (alike - chance * pairs) / (1.0 - chance)
-        holds = float(np.clip((observed + 0.15) / (together + 1.0), 0.0, 1.0))
+        holds = _holds(chance, *session.pair_sums(partial(_skills, agree, chance)))
     rule, mean_worker = _rule(session.gather(_given).T, tasks, exists, dependence.shared_error, holds)
     return Honest(rule, mean_worker, dependence)
+
+
+def _shared_error(together: float, apart: float) -> float:
+    """Return rho, the correlation of errors within a task."""
+    return float(max(0.0, together / max(apart, TINY)))
+
+
+def _chance(given: Floats) -> float:
+    """Return how often two votes agree by chance alone, from votes by given and true label, [K given, K true]."""
+    return min(float(((given.sum(axis=1) / float(given.sum())) ** 2).sum()), 0.999)
+
+
+def _holds(chance: float, skills: float, alike: float, pairs: float) -> float:
+    """Return how far votes agree with each other as the labels say they should, from 0 to 1."""
+    observed = (alike - chance * pairs) / (1.0 - chance)
+    return float(np.clip((observed + 0.15) / (skills + 1.0), 0.0, 1.0))
 
 
 def _rule(

@@ -1,0 +1,164 @@
+// Honest confidence of a stream. kernels/honest_online_reference.py does the same operations in the same order: both
+// have the same bits.
+#include <algorithm>
+#include <cmath>
+
+#include "../passes/honest.hpp"
+#include "state.hpp"
+
+namespace quorate {
+namespace {
+
+constexpr double kLentHits = 5.0;    // votes of the mean worker lent where shared error is measured
+constexpr double kLentAgreed = 2.0;  // and where agreement with the labels is
+
+}  // namespace
+
+Due Online::due(Confidence kind) const {
+    if (kind == Confidence::posterior) return Due::nothing;
+    if (measured_.votes < 0) return Due::all;
+    const uint64_t since = changes_ - measured_.changes;
+    if (kind == Confidence::honest && since && since >= (uint64_t(measured_.votes) + kRenewAfter - 1) / kRenewAfter) return Due::all;
+    for (int c = 0; c < k_; ++c)
+        if (named_[c] && !(measured_.uniform[c] > 0.0)) return Due::labels;
+    return Due::nothing;
+}
+
+Answer Online::answer(uint32_t task, Confidence kind, Scratch& scratch, double* p) const {
+    const baseline::Decision d = predict(task, scratch, p);
+    const Task& t = tasks_[task];
+    if (t.votes.empty()) return {d.label, false};
+    Answer told = t.fitted ? Answer{t.label, t.fitted > 1} : Answer{d.label, d.tied};
+    if (kind == Confidence::posterior) return told;
+    honest(task, scratch, p);
+    const LastStep last = last_step(p, k_, told.label);
+    told.tied |= last.tied;
+    p[told.label] = last.best;
+    for (int c = 0; c < k_; ++c) p[c] /= last.total;
+    return told;
+}
+
+void Online::honest(uint32_t task, Scratch& scratch, double* p) const {
+    const Ballots& mine = tasks_[task].votes;
+    const size_t k = size_t(k_), own = size_t(tasks_[task].label);
+    const Counts& n = labelled();
+    scratch.fit(k_, mine.size());
+    double *const product = scratch.log_prior(), *const shown = scratch.lent(), *const says = scratch.scores();
+    const double lent_total = measured_.lent_total;
+    std::copy_n(measured_.log_prior.data(), k, p);
+    std::copy_n(measured_.uniform.data(), k, shown);
+    for (size_t first = 0; first < mine.size(); first += TOGETHER) {
+        std::fill_n(product, k, 1.0);
+        for (size_t v = first; v < std::min<size_t>(mine.size(), first + TOGETHER); ++v) {
+            const size_t row = mine[v], given = row_label_[row];
+            const int64_t* seen = n.rows.data() + row * k;
+            const int64_t* all = n.workers.data() + size_t(row_worker_[row]) * k;
+            const double* lent = measured_.lent.data() + given * k;
+            for (size_t c = 0; c < k; ++c) says[c] = (double(seen[c]) + lent[c]) / (double(all[c]) + lent_total);
+            says[own] = (double(seen[own] - ONE) + lent[own]) / (double(all[own] - ONE) + lent_total);
+            says[given] = *std::max_element(says, says + k);  // no vote speaks against what it says
+            for (size_t c = 0; c < k; ++c) product[c] *= says[c];
+            shown[given] += 1.0;
+        }
+        for (size_t c = 0; c < k; ++c)
+            if (measured_.uniform[c] > 0.0) p[c] += std::log(product[c]);
+    }
+    Honest h;
+    h.uniform = measured_.uniform.data();
+    h.shared_error = measured_.shared_error;
+    h.holds = measured_.holds;
+    honest_mix(h, k_, double(mine.size()), p, shown);
+}
+
+int Online::majority(uint32_t task, int64_t* shown) const {
+    const Ballots& mine = tasks_[task].votes;
+    int64_t most = 0;
+    for (const uint32_t row : mine) most = std::max(most, ++shown[row_label_[row]]);
+    int winner = -1;
+    uint64_t key = 0;
+    for (const uint32_t row : mine) {
+        const int c = int(row_label_[row]);
+        if (shown[c] < most || c == winner) continue;
+        const uint64_t hash = baseline::mix(tasks_[task].key ^ label_hash_[size_t(c)]);
+        if (winner < 0 || hash > key || (hash == key && c < winner)) winner = c, key = hash;
+    }
+    for (const uint32_t row : mine) shown[row_label_[row]] = 0;
+    return winner;
+}
+
+Measures Online::measure(bool sums) const {
+    const Counts& n = labelled();
+    const size_t k = size_t(k_);
+    Measures m;
+    m.given = n.pooled;
+    m.tasks = n.classes;
+    for (int64_t& units : m.given) units /= ONE;
+    for (int64_t& units : m.tasks) units /= ONE;
+    m.changes = changes_;
+    double same = 0.0, agree = 0.0;
+    for (const int64_t votes : named_) m.votes += votes;
+    if (!sums || !m.votes) return m;
+    const double every = double(m.votes);
+    for (size_t c = 0; c < k; ++c) {
+        same += (double(named_[c]) / every) * (double(named_[c]) / every);
+        agree += double(m.given[c * k + c]);
+    }
+    const double chance = std::min(same, 0.999);
+    agree /= every;
+
+    // By worker: all votes, those that equal the winner of majority vote, and those that equal the label.
+    struct Worker {
+        int64_t votes = 0, hits = 0, right = 0;
+    };
+    struct Vote {
+        double rate, deviation, skill;
+    };
+    std::vector<Worker> workers(this->workers());
+    std::vector<int32_t> winner(tasks());
+    std::vector<int64_t> shown(k, 0);
+    int64_t hits = 0;
+    for (uint32_t t = 0; t < tasks(); ++t) {
+        winner[t] = majority(t, shown.data());
+        for (const uint32_t row : tasks_[t].votes) {
+            Worker& w = workers[row_worker_[row]];
+            const int32_t label = int32_t(row_label_[row]);
+            ++w.votes;
+            w.hits += label == winner[t];
+            w.right += label == tasks_[t].label;
+            hits += label == winner[t];
+        }
+    }
+    const double mean = double(hits) / every;
+    std::vector<Vote> of(workers.size());
+    for (size_t a = 0; a < of.size(); ++a) {
+        const Worker& w = workers[a];
+        const double rate = (double(w.hits) + kLentHits * mean) / (double(w.votes) + kLentHits);
+        const double agreed = (double(w.right) + kLentAgreed * agree) / (double(w.votes) + kLentAgreed);
+        of[a].rate = std::min(std::max(rate, 0.02), 0.98);
+        of[a].deviation = std::sqrt(of[a].rate * (1.0 - of[a].rate));
+        of[a].skill = std::min(std::max((agreed - chance) / (1.0 - chance), 0.0), 1.0);
+    }
+    int64_t alike = 0, pairs = 0;
+    for (uint32_t t = 0; t < tasks(); ++t) {
+        double x = 0.0, xx = 0.0, d = 0.0, dd = 0.0, s = 0.0, ss = 0.0;
+        for (const uint32_t row : tasks_[t].votes) {
+            const Vote& v = of[row_worker_[row]];
+            const double error = double(int32_t(row_label_[row]) == winner[t]) - v.rate;
+            alike += 2 * shown[row_label_[row]]++;
+            x += error, xx += error * error;
+            d += v.deviation, dd += v.deviation * v.deviation;
+            s += v.skill, ss += v.skill * v.skill;
+        }
+        for (const uint32_t row : tasks_[t].votes) shown[row_label_[row]] = 0;
+        const int64_t size = tasks_[t].votes.size();
+        pairs += size * (size - 1);
+        m.together += x * x - xx;
+        m.apart += d * d - dd;
+        m.skills += s * s - ss;
+    }
+    m.alike = double(alike);
+    m.pairs = double(pairs);
+    return m;
+}
+
+}  // namespace quorate

@@ -1,0 +1,54 @@
+// What honest confidence of a stream rests on beside its running counts: measured now and then, from all votes.
+//
+// The errors that workers share, whether votes agree with each other as the labels say they should, and the mean worker
+// are sums over all votes. They are renewed when a tenth of the votes has changed, so that a vote costs the same
+// whatever the number of votes. `results/honest.py` makes them of the sums; this is where a stream keeps them.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+namespace quorate {
+
+enum class Confidence {
+    posterior,  // that of the E-step under today's parameters
+    honest,     // judged without the task's own part in the counts, by what was measured less than a tenth of the votes ago
+    lasting,    // the same by what was measured however long ago
+};
+
+enum class Due {
+    nothing,
+    labels,  // there are votes with a label that was not there: the mean worker, from the counts
+    all,
+};
+
+constexpr uint64_t kRenewAfter = 10;          // measured again when one vote in so many has changed
+constexpr uint64_t kFit = uint64_t(1) << 40;  // changes that a fit counts as: more than a tenth of any votes
+
+struct Measured {
+    std::vector<double> lent;      // [k given, k true] units of votes of the mean worker that every worker is lent
+    double lent_total = 0.0;       // for every true label
+    std::vector<double> log_prior; // [k] where scores start
+    std::vector<double> uniform;   // [k] equal shares of the labels that exist, 0 for others
+    double shared_error = 0.0, holds = 1.0;
+    int64_t votes = -1;            // that there were; -1: never measured
+    uint64_t changes = 0;          // that there had been
+};
+
+// Sums over all tasks and ordered pairs of different votes on one, and counts; see `measure` and `_judge` there.
+struct Measures {
+    double together = 0.0, apart = 0.0;  // errors beyond each worker's own rate, and their standard deviations
+    double skills = 0.0;                 // how far workers agree with the labels beyond chance
+    double alike = 0.0, pairs = 0.0;     // pairs that give the same label; all pairs
+    std::vector<int64_t> given;          // [k given, k true] votes by their own label and that of their task
+    std::vector<int64_t> tasks;          // [k] by label
+    int64_t votes = 0;
+    uint64_t changes = 0;
+};
+
+// What readers are told of a task.
+struct Answer {
+    int label;
+    bool tied;
+};
+
+}  // namespace quorate
