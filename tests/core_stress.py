@@ -39,16 +39,23 @@ def on_one_stream(core, rounds, *, hard):
         for _ in range(rounds):
             online.learn_many(table(draw, 200, f"{seed} "), draw.integers(0, K, 200).astype(np.uint32), False, False)
 
-    def read():
+    def renew():
+        pairs, given, tasks, votes, changes = online.measure(True)
+        assert len(pairs) == 5
+        assert (len(given), len(tasks)) == (K * K, K)
+        online.install(np.ones((K, K)), 5.0, np.zeros(K), np.full(K, 1 / K), 0.1, 0.9, votes, changes)
+
+    def read(kind):
         posterior, matrix = np.zeros(K), np.zeros((K, K))
         for _ in range(rounds * 4):
-            (offsets, texts), _, label, confidence, _, votes = online.task_table()
+            renew()
+            (offsets, texts), _, label, confidence, _, votes = online.task_table(kind)
             assert len(offsets) - 1 == len(label) == len(confidence) == len(votes)
             assert offsets[-1] == len(texts)
-            assert online.predict("task 1", posterior) is not None
+            assert online.predict("task 1", posterior, kind) is not None
             assert abs(posterior.sum() - 1) < 1e-9
             assert online.confusion("worker 1", matrix)
-            assert len(online.worker_table()[2]) <= online.workers
+            assert len(online.worker_table(kind)[2]) <= online.workers
             assert online.tasks >= len(label)
 
     def refit():
@@ -56,9 +63,16 @@ def on_one_stream(core, rounds, *, hard):
             now = online.snapshot()
             shares = now["shares"]
             assert len(now["task_offsets"]) == len(now["task_ptr"]) == len(shares) + 1
-            online.adopt(now["task_ptr"], now["row"], **{"winners" if hard else "units": shares})
+            marks = np.minimum(now["labels"] + 1, 1).astype(np.uint8)
+            soft = {} if hard else {"units": shares}
+            online.adopt(now["task_ptr"], now["row"], winners=now["labels"], fitted=marks, **soft)
 
-    in_threads(*(lambda s=s: learn(s) for s in (1, 2)), *(lambda s=s: learn_many(s) for s in (3, 4)), read, read, read, refit)
+    in_threads(
+        *(lambda s=s: learn(s) for s in (1, 2)),
+        *(lambda s=s: learn_many(s) for s in (3, 4)),
+        *(lambda k=k: read(k) for k in (0, 2, 2)),
+        refit,
+    )
 
 
 def passes(rounds):

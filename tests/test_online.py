@@ -62,14 +62,15 @@ class Stream(RuleBasedStateMachine):
     """Learn, change and retract in any order, on the compiled state and on the reference side by side."""
 
     @initialize(
-        model=st.sampled_from(["ds", "fds", "hybrid"]),
+        model=st.sampled_from(["auto", "ds", "fds", "hybrid"]),
         duplicates=st.sampled_from(["last", "all"]),
         strength=st.sampled_from([0.0, 1.0, 2.5]),
+        confidence=st.sampled_from(["honest", "posterior"]),
     )
-    def begin(self, model, duplicates, strength):
-        self.duplicates = duplicates
-        self.online = qr.Online(labels=LABELS, model=model, duplicates=duplicates, strength=strength)
-        self.twin = with_reference(labels=LABELS, model=model, duplicates=duplicates, strength=strength)
+    def begin(self, model, **options):
+        self.duplicates = options["duplicates"]
+        self.online = qr.Online(labels=LABELS, model=model, **options)
+        self.twin = with_reference(labels=LABELS, model=model, **options)
         self.kept = {}
         self.events = []
 
@@ -116,7 +117,7 @@ class Stream(RuleBasedStateMachine):
     def teardown(self):
         """Replaying the same events gives the same bytes."""
         if hasattr(self, "online") and self.events:
-            again = qr.Online(labels=LABELS, model=self.online._model, duplicates=self.duplicates, strength=self.online._strength)
+            again = qr.Online(**self.online.settings)
             for name, *arguments in self.events:
                 getattr(again, name)(*arguments)
             assert saved(self.online) == saved(again) == saved(self.twin)
@@ -146,7 +147,7 @@ CROWD = qr.simulate(tasks=300, workers=15, labels=3, votes_per_task=5, skill=0.8
 NAMES = ["l0", "l1", "l2"]
 
 
-@pytest.mark.parametrize("model", ["ds", "fds", "hybrid"])
+@pytest.mark.parametrize("model", ["auto", "ds", "fds", "hybrid"])
 def test_learn_many_is_learn_in_order(model, tmp_path):
     one, many = (qr.Online(labels=NAMES, model=model) for _ in range(2))
     for row in CROWD.votes.rows():
@@ -196,19 +197,20 @@ def test_a_stream_follows_its_workers(paper_votes):
     votes, truth = paper_votes("sp", 5)
     for k in (3, 4, 5):
         some = votes.filter(pl.int_range(pl.len()).over("task") < k)
-        batch = qr.evaluate(qr.aggregate(some), truth).accuracy
+        batch = qr.evaluate(qr.aggregate(some, model="fds"), truth).accuracy
         tasks = some["task"].unique(maintain_order=True)
         online_accuracy = []
         for seed in range(10):
             first = tasks.sample(len(tasks) // 2, seed=seed).implode()
-            online = qr.Online.from_result(qr.aggregate(some.filter(pl.col("task").is_in(first)), seed=seed))
+            known = some.filter(pl.col("task").is_in(first))
+            online = qr.Online.from_result(qr.aggregate(known, model="fds", seed=seed, confidence="posterior"))
             online.learn_many(some.filter(~pl.col("task").is_in(first)).sample(fraction=1.0, shuffle=True, seed=seed))
             online_accuracy.append(qr.evaluate(online.labels().select("task", "label"), truth).accuracy)
         assert statistics.mean(online_accuracy) > batch - 0.003
 
 
 def test_save_and_load(tmp_path):
-    for model in ("fds", "ds"):
+    for model in ("fds", "ds", "auto"):
         online = qr.Online.from_result(qr.aggregate(CROWD.votes, model=model))
         online.learn("new", "w1", "l2")
         online.save(tmp_path / "state")

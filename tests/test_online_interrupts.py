@@ -40,6 +40,8 @@ ACTIONS = {
     "learn_many": lambda online, _: online.learn_many(iter([frame(MORE[:2]), frame(MORE[2:])])),
     "retract": lambda online, _: online.retract("t1", "w1"),
     "refit": lambda online, _: online.refit(engine="reference"),
+    "renew": lambda online, _: online.renew(),
+    "read": lambda online, _: (online.labels(), online.workers(), online.predict("t1")),
     "save": lambda online, path: online.save(path),
     "from nothing": lambda online, _: online.learn_many([(1, 2, "a"), (2, 2, "b")]),
 }
@@ -76,11 +78,11 @@ def is_alive(online, path):
     assert content(qr.Online.load(path), path) == want
 
 
-@pytest.mark.parametrize("model", ["fds", "ds"])
+@pytest.mark.parametrize("model", ["fds", "ds", "auto"])
 @pytest.mark.parametrize("name", ACTIONS)
 def test_raising_at_every_line_of(name, model, tmp_path):
     first, act = tmp_path / "first", ACTIONS[name]
-    begun = qr.Online(labels=["a", "b"], model=model)
+    begun = qr.Online(labels=["a", "b"], model=model, confidence="honest")
     if name != "from nothing":
         begun.learn_many(VOTES)
     before = content(begun, first)
@@ -245,11 +247,11 @@ def damaged(path, extra=3):
     online.learn_many(VOTES)
     online.save(path)
     good = path.read_bytes()
-    meta, arrays = container.load(path, "online", 1)
+    meta, arrays = container.load(path, "online", online_module.VERSION)
     more = b"".join(b"lost%d" % n for n in range(extra))
     arrays["task_texts"] = np.concatenate([arrays["task_texts"], np.frombuffer(more, np.uint8)])
     arrays["task_offsets"] = np.concatenate([arrays["task_offsets"], arrays["task_offsets"][-1] + 5 * np.arange(1, extra + 1)])
-    container.save(path, "online", 1, meta, arrays)
+    container.save(path, "online", online_module.VERSION, meta, arrays)
     return good
 
 

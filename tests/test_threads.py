@@ -27,15 +27,17 @@ def kernels(request, monkeypatch):
         sys.setswitchinterval(before)
 
 
+@pytest.mark.parametrize("confidence", ["honest", "posterior"])
 @pytest.mark.parametrize("model", ["fds", "ds"])
-def test_readers_side_by_side(model, kernels):
-    thread_stress.read_only(model, 20 if kernels == "compiled" else 1)
+def test_readers_side_by_side(model, confidence, kernels):
+    thread_stress.read_only(model, 20 if kernels == "compiled" else 1, confidence)
 
 
 @pytest.mark.filterwarnings("ignore::quorate.NotConverged")
-@pytest.mark.parametrize("model", ["fds", "ds"])
-def test_writers_and_readers(model, kernels, tmp_path):
-    thread_stress.write_and_read(model, 200 if kernels == "compiled" else 10, tmp_path)
+@pytest.mark.parametrize("confidence", ["honest", "posterior"])
+@pytest.mark.parametrize("model", ["fds", "ds", "auto"])
+def test_writers_and_readers(model, confidence, kernels, tmp_path):
+    thread_stress.write_and_read(model, 200 if kernels == "compiled" else 10, tmp_path, confidence)
 
 
 def test_fits_at_once():

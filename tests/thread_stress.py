@@ -39,9 +39,9 @@ def crowd(tasks, votes, seed=0):
     }
 
 
-def read_only(model, rounds):
+def read_only(model, rounds, confidence="honest"):
     """Readers alone: each gets the answer that there is when nobody else reads."""
-    online = qr.Online(labels=LABELS, model=model)
+    online = qr.Online(labels=LABELS, model=model, confidence=confidence)
     online.learn_many(crowd(300, 3000))
     labels, workers, one = online.labels(), online.workers(), online.predict("t7")
     confusion = online.confusion("w3")
@@ -56,9 +56,9 @@ def read_only(model, rounds):
     in_threads(*[read] * 4)
 
 
-def write_and_read(model, rounds, folder):
+def write_and_read(model, rounds, folder, confidence="honest"):
     """Writers and readers: nothing is lost, and every read is of one moment, between two changes."""
-    online = qr.Online(labels=LABELS, model=model)
+    online = qr.Online(labels=LABELS, model=model, confidence=confidence)
     online.learn_many(crowd(50, 300))
     begun, kept = len(online), online.labels()["votes"].sum()
     still = threading.Event()
@@ -90,6 +90,9 @@ def write_and_read(model, rounds, folder):
             assert len(whole) % 10 == 0
             assert (whole["votes"] == 2).all()
             assert online.workers()["votes"].sum() >= kept
+            seen = online.predict("t7")
+            assert abs(sum(seen.probabilities.values()) - 1) < 1e-9
+            assert max(seen.probabilities.values()) == seen.confidence or confidence == "posterior"
             online.save(folder / threading.current_thread().name)
             assert len(qr.Online.load(folder / threading.current_thread().name)) >= len(frame)
             assert len(online) >= len(frame)
@@ -104,6 +107,7 @@ def write_and_read(model, rounds, folder):
 
     in_threads(write, read, read)
     assert len(online) == begun + 2 * rounds + 2 * 10 * (rounds // 5) + 1
+    online.renew()  # as a loaded stream does when it is read
     frame = online.labels()
     votes = dict(frame.select("task", "votes").iter_rows())
     assert all(votes[f"{name}{n}"] == 1 for name in "su" for n in range(rounds))

@@ -110,6 +110,9 @@ public:
         for (const uint32_t row : tasks_[task].votes) {
             __builtin_prefetch(&counts_.rows[size_t(row) * k_]);
             __builtin_prefetch(&counts_.workers[size_t(row_worker_[row]) * k_]);
+            if (hard_) continue;
+            __builtin_prefetch(&labelled_.rows[size_t(row) * k_]);
+            __builtin_prefetch(&labelled_.workers[size_t(row_worker_[row]) * k_]);
         }
     }
 

@@ -57,16 +57,4 @@ struct LastStep {
 };
 LastStep last_step(const double* p, int k, int label);
 
-// What one task's scores end as: probabilities before the last step. scores IN/OUT [k]; shown IN [k]: the task's votes by
-// label, with `uniform` added; size: how many they are.
-void honest_mix(const Honest& h, int k, double size, double* scores, const double* shown);
-
-// The last step on one task: OUT whether the two best of p (IN [k], before it) are as likely, the largest, and the sum of
-// all once the label has the largest.
-struct LastStep {
-    bool tied;
-    double best, total;
-};
-LastStep last_step(const double* p, int k, int label);
-
 }  // namespace quorate

@@ -406,9 +406,13 @@ class Online:
         file is an error; with `repair` these ids are dropped, and a `RepairedStream` warning says how many.
         """
         path = Path(path)
+        if confidence is not None:
+            RULES["confidence"].check("confidence", confidence)
         meta, arrays = container.load(path, "online", VERSION, stream_file.META)
         bounds = Bounds(path)
-        online = cls._made(bounds, meta, confidence)
+        online = cls._made(bounds, meta)
+        if confidence is not None:
+            online._confidence = confidence
         if labels is not None and [text_of(i) for i in labels] != [text_of(i) for i in meta["labels"]]:
             raise InputError(f"{path} has the labels {listed(meta['labels'])}, not those given")
         dropped = online._fill(bounds, meta, arrays, repair=repair)
@@ -430,15 +434,12 @@ class Online:
         return dropped
 
     @classmethod
-    def _made(cls, bounds: Bounds, meta: dict[str, Any], confidence: Confidence | None = None) -> Online:
+    def _made(cls, bounds: Bounds, meta: dict[str, Any]) -> Online:
         """Return an empty stream with the settings of a file, after these were checked."""
         bounds.fields("its meta", meta["numbers"], {"task": bool, "worker": bool})
         try:
             settings = {name: meta[name] for name in ("labels", "model", "seed", "duplicates", "strength")}
             online = cls(**settings, confidence=meta.get("confidence", "posterior"))
-            if confidence is not None:
-                options.check({"confidence": confidence}, {"confidence": RULES["confidence"]})
-                online._confidence = confidence
             known = MODELS[meta["model"]].options()
             strangers = [name for name in meta["options"] if name not in known]
             bounds.need(not strangers, f"its model has no option {listed(map(shown, strangers), 3)}")

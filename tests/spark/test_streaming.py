@@ -35,6 +35,7 @@ def quiet(batches, tmp_path_factory):
     """What comes out by hand, without Spark: the bytes of the Online after all batches, and the decisions of each."""
     online, decisions = qr.Online(labels=LABELS), []
     for number, rows in enumerate(batches):
+        online.renew()
         online.learn_many(sorted(rows))
         before = online.labels()
         if number % 3 == 2:

@@ -25,7 +25,7 @@ def command(
     ] = False,
     every: Annotated[str, typer.Option(help="Time between two batches.")] = "1 second",
     files: Annotated[int | None, typer.Option(min=1, help="Maximum number of files per batch.")] = None,
-    model: Annotated[str | None, typer.Option(help="fds (the default), ds or hybrid.")] = None,
+    model: Annotated[str | None, typer.Option(help="fds (the default), ds, hybrid, or auto: fds that refits as auto.")] = None,
     seed: Annotated[int, typer.Option(help="Decides ties.")] = DEFAULTS.seed,
     duplicates: Annotated[
         str | None, typer.Option(help="A worker's second vote on a task: last replaces (the default), all adds.")
@@ -33,6 +33,9 @@ def command(
     strength: Annotated[
         float | None, typer.Option(help="Pseudo-votes of the mean worker per worker (default: 1); 0 is the paper.")
     ] = None,
+    confidence: Annotated[
+        str, typer.Option(help="honest: judged from other tasks and shared errors; or posterior (the model's own).")
+    ] = DEFAULTS.confidence,
     task: Annotated[str | None, typer.Option(help="Column of the task.")] = None,
     worker: Annotated[str | None, typer.Option(help="Column of the worker.")] = None,
     label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
@@ -47,7 +50,13 @@ def command(
     from quorate.spark.files import watch
 
     _check_folders(source, state, output)
-    settings: dict[str, Any] = {"model": model, "seed": seed, "duplicates": duplicates, "strength": strength}
+    settings: dict[str, Any] = {
+        "model": model,
+        "seed": seed,
+        "duplicates": duplicates,
+        "strength": strength,
+        "confidence": confidence,
+    }
     online = qr.Online(labels=label_list(labels), **{name: value for name, value in settings.items() if value is not None})
     columns = order.split(",") if order else ()
     on_bad: Any = bad

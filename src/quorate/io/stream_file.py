@@ -80,7 +80,7 @@ def checked(
         bounds.need((np.einsum("ij->i", shares) == has * ONE).all(), "the shares of a task do not sum to one")
         arrays["units"] = shares
     labels = shares if hard else np.where(has, shares.argmax(axis=1), -1).astype(np.int32) if is_first else arrays.pop("labels")
-    bounds.within("labels", labels, -1, k - 1)
+    bounds.within("shares" if hard else "labels", labels, -1, k - 1)
     bounds.need(((labels >= 0) == has).all(), "a task with votes has no label, or one without votes has a label")
     arrays["winners"] = labels
     if "fitted" in arrays:

@@ -172,8 +172,8 @@ class StateFolder:
                 raise InputError(f"cannot keep the state in {self.path}: {error.strerror}") from error
             self._write(Progress(), online)
         progress = self.progress()
-        known = Online.load(self._file(progress.batch))
         given: Mapping[str, object] = online.settings
+        known = Online.load(self._file(progress.batch), confidence=online.settings["confidence"])  # it changes no state
         for name, value in known.settings.items():
             if value != given[name]:
                 old, new = (listed(v) if isinstance(v, list) else v for v in (value, given[name]))
@@ -380,6 +380,8 @@ class _Job:
             return
         with _first_cause(f"batch {number}: cannot read the votes"):
             rows = gather(batch)
+        if self._online.settings["confidence"] == "honest":
+            self._online.renew()  # as after a restart, which knows nothing of earlier renewals: the same rows come again
         ordered = rows.sort([*rows.columns[len(ROLES) :], *ROLES]).select(ROLES)
         votes, skipped = sound(ordered, self._online, number, skip=self._skips)
         given = votes.drop_nulls("label")
