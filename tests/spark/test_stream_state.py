@@ -79,6 +79,39 @@ def test_rows_in_any_order_and_restarts_anywhere_give_the_same_bytes(
     assert by_hand.labels().equals(folders[0].online().labels())
 
 
+@pytest.mark.filterwarnings("ignore::quorate.NotConverged")
+@pytest.mark.parametrize("confidence", ["honest", "posterior"])
+@pytest.mark.parametrize("model", ["auto", "fds", "ds"])
+def test_a_job_that_is_restarted_at_every_batch_gives_the_same_rows(model, confidence, tmp_path):
+    """Batches that grow the stream by a tenth and by less: what was measured before a restart must not show."""
+    crowd = qr.simulate(tasks=60, workers=9, labels=2, votes_per_task=5, skill=0.6, seed=2).votes
+    rows = crowd.with_columns(pl.col("label").replace({"l0": "a", "l1": "b"})).sample(fraction=1, shuffle=True, seed=1).rows()
+    batches = [rows[:200], *(rows[at : at + 9] for at in range(200, 290, 9))]
+    given = []
+    for restarts in (False, True):
+        folder, sunk = StateFolder(tmp_path / str(restarts)), []
+        online = qr.Online(labels=LABELS, model=model, confidence=confidence)
+
+        def begun(folder=folder, online=online, sunk=sunk):
+            return _Job(folder, *folder.begin(online), lambda frame, _: sunk.append(frame), "fail", 4)
+
+        one = begun()
+        for number, batch in enumerate(batches):
+            one(fake_batch(batch), number)
+            one = begun() if restarts else one
+        given.append(pl.concat(sunk))
+    assert given[0].equals(given[1])
+    assert saved(StateFolder(tmp_path / "False")) == saved(StateFolder(tmp_path / "True"))
+
+
+def test_a_job_may_continue_with_another_confidence(tmp_path):
+    folder = StateFolder(tmp_path)
+    job(folder, confidence="posterior")(fake_batch([("t1", "w1", "a"), ("t1", "w2", "b")]), 0)
+    assert folder.online().settings["confidence"] == "posterior"
+    job(folder, confidence="honest")(fake_batch([("t2", "w1", "a")]), 1)
+    assert folder.online().settings["confidence"] == "honest"
+
+
 class Deadly:
     """Every step that changes the disk, killed before or after the n-th of them; a dead process changes nothing more."""
 
