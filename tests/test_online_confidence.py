@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import quorate as qr
 from oracle_auto import honest
 from quorate import online as online_module
-from quorate.kernels.online_reference import unpack
+from quorate.kernels.online_tables import unpack
 
 LABELS = ["a", "b", "c"]
 FILES = Path(__file__).parent / "saved_by_0_1_0"

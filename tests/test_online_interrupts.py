@@ -19,7 +19,7 @@ from quorate import online as online_module
 VOTES = [(f"t{n % 4}", f"w{n % 3}", "ab"[n * n % 5 % 2]) for n in range(12)]
 MORE = [("t1", "w0", "b"), ("new", "w9", "a"), ("t0", "w9", "b"), ("newer", "w1", "a")]
 FILES = ("/online.py", "/container.py", "/write.py")
-COMMITS = ("run", "_begin", "_commit", "_complete", "learn", "learn_many", "retract", "adopt", "snapshot")
+COMMITS = ("run", "_begin", "_commit", "_complete", "learn", "learn_many", "retract", "adopt", "install", "snapshot")
 
 # A tracer that raises where a file or a generator is closed has its exception swallowed, or leaves the file to Python.
 pytestmark = pytest.mark.filterwarnings(

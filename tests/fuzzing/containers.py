@@ -37,8 +37,8 @@ def sound():
         for workers in ([1, 2, 3], [True, False, True], ["é", "ß", "z"]):
             qr.aggregate([(t, w, "ab"[(t + n) % 2]) for t in range(6) for n, w in enumerate(workers[:2])], model="ds").save(path)
             files.append(("model", path.read_bytes()))
-        for model in ("fds", "ds", "hybrid"):
-            online = qr.Online(labels=["a", "b", "ü"], model=model)
+        for model, confidence in (("fds", "posterior"), ("ds", "honest"), ("hybrid", "honest"), ("auto", "honest")):
+            online = qr.Online(labels=["a", "b", "ü"], model=model, confidence=confidence)
             online.learn_many([(f"t{n % 7}", f"wé{n % 4}", "abü"[n * n % 3]) for n in range(25)])
             online.learn("gone", "w", "a")
             online.retract("gone", "w")

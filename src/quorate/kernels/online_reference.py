@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from quorate.kernels import honest_online_reference as honest
 from quorate.kernels import reference
 from quorate.kernels.honest_online_reference import TOGETHER
+from quorate.kernels.online_tables import Change, Texts, pack, unpack
 
 ONE: Final = 1 << 32  # units
 NEVER: Final = -math.inf
 Units = tuple[int, ...]  # [K]
-Texts = tuple[NDArray[np.int64], NDArray[np.uint8]]  # offsets [n + 1], bytes
 # What is known by code or by text. Values are never changed in place, keys are never removed, and new ones come at the
 # end: the order of a table is that of the codes. "fitted": 1 where a label is that of the last fit, 2 where it was tied.
 TABLES: Final = ("task", "worker", "votes", "share", "label", "fitted", "key", "row", "pair", "fact")
@@ -68,56 +68,6 @@ def log(x: float) -> float:
 def shifted(line: Units, share: Units, sign: int) -> Units:
     """Return a line of counts after a share was put in (1) or taken out (-1)."""
     return tuple(a + sign * b for a, b in zip(line, share, strict=True))
-
-
-class Change:
-    """The tables after a pending change: new values are kept separately and take precedence over the tables."""
-
-    def __init__(self, tables: dict[str, dict[Any, Any]]) -> None:
-        self._tables = tables
-        self._sizes = {name: len(table) for name, table in tables.items()}
-        self.parts: dict[str, dict[Any, Any]] = {name: {} for name in tables}
-
-    def get(self, name: str, key: Any) -> Any:
-        """Return the value of a key, None where there is none."""
-        part = self.parts[name]
-        return part[key] if key in part else self._tables[name].get(key)
-
-    def put(self, name: str, key: Any, value: Any) -> None:
-        """Set the value of a key."""
-        part = self.parts[name]
-        self._sizes[name] += key not in part and key not in self._tables[name]
-        part[key] = value
-
-    def size(self, name: str) -> int:
-        """Return how many keys a table has."""
-        return self._sizes[name]
-
-    def code(self, name: str, text: str) -> int:
-        """Return the code of a text; a new one gets the next."""
-        code: int | None = self.get(name, text)
-        if code is None:
-            code = self.size(name)
-            self.put(name, text, code)
-        return code
-
-    def merged(self) -> dict[str, dict[Any, Any]]:
-        """Return the tables with the change in them."""
-        return {name: {**table, **self.parts[name]} if self.parts[name] else table for name, table in self._tables.items()}
-
-
-def pack(ids: Iterable[str]) -> Texts:
-    """Return texts as offsets, [n + 1], and bytes."""
-    encoded = [text.encode() for text in ids]
-    offsets = np.zeros(len(encoded) + 1, np.int64)
-    np.cumsum([len(text) for text in encoded], out=offsets[1:])
-    return offsets, np.frombuffer(b"".join(encoded), np.uint8)
-
-
-def unpack(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> list[str]:
-    """Return the texts that `pack` has packed."""
-    whole, cuts = data.tobytes(), offsets.tolist()
-    return [whole[a:b].decode() for a, b in zip(cuts, cuts[1:], strict=False)]
 
 
 def _alone(method: Callable[Concatenate[Online, P], R]) -> Callable[Concatenate[Online, P], R]:
