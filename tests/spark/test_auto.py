@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import quorate as qr
-from quorate.errors import OptionError
+from quorate.errors import InputError, OptionError
 from quorate.models.base import MODELS
 from quorate.spark.engine import SparkEngine
 from quorate.spark.session import gather
@@ -40,8 +40,19 @@ def assert_honest(far, near):
         assert np.allclose(found.max(axis=1), confidence)
     assert far.ties == near.ties
     assert np.isclose(far.expected_errors, near.expected_errors, rtol=1e-6)
+    assert_honest_workers(far.workers_frame(), near.workers_frame())
     assert far.facts["shared_error"] == pytest.approx(near.facts["shared_error"], rel=1e-9)
     assert far.facts["holds"] == pytest.approx(near.facts["holds"], rel=1e-9)
+
+
+def assert_honest_workers(ours, theirs):
+    """Workers and votes equal, agreement, honest accuracy and its interval to 1e-6."""
+    assert ours.select("worker", "votes").equals(theirs.select("worker", "votes"))
+    for name in ("accuracy", "agreement", "accuracy_low", "accuracy_high"):
+        assert np.allclose(ours[name].to_numpy(), theirs[name].to_numpy(), rtol=0, atol=1e-6), name
+    low, mean, high = (ours[name].to_numpy() for name in ("accuracy_low", "accuracy", "accuracy_high"))
+    assert (low <= mean).all()
+    assert (mean <= high).all()
 
 
 @where
@@ -58,8 +69,27 @@ def test_auto_with_honest_confidence(spark, frame_of, rows, gold):
 def test_auto_with_its_own_confidence(spark, frame_of, rows):
     far, near = fit(frame_of(CROWD.votes), "auto", engine=ENGINES[rows]), fit(CROWD.votes, "auto")
     assert_same(far, near)
-    if rows == "driver":  # executors show the table that decided, other engines the one that final labels give
-        assert np.allclose(far.confusion_matrix("w3"), near.confusion_matrix("w3"), atol=1e-9)
+    assert np.allclose(far.confusion_matrix("w3"), near.confusion_matrix("w3"), atol=1e-9)
+    far.release()
+
+
+@where
+def test_confusions_of_careful_workers_know_all_histories(spark, frame_of, rows):
+    """Those of workers without a vote here, too: they tell of the mean worker, as in memory."""
+    counts = [("w3", "l0", "l1", 6.0), ("w3", "l2", "l2", 30.0), ("gone", "l1", "l0", 40.0), ("gone", "l0", "l0", 9.0)]
+    history = pl.DataFrame(counts, schema=["worker", "true", "given", "count"], orient="row")
+    few = CROWD.votes.filter((pl.col("worker") != "w3") | (pl.col("label") != "l1"))  # a pair that only the history has
+    near = honest(few, "auto", "cpu", history=history)
+    far = honest(frame_of(few), "auto", ENGINES[rows], history=history)
+    assert_honest(far, near)
+    for worker in ("w3", "w4"):
+        found = far.confusion_matrix(worker)
+        assert np.allclose(found, near.confusion_matrix(worker), rtol=0, atol=1e-6)
+        assert np.allclose(found.sum(axis=1), 1.0)
+    alone = MODELS["auto"]().fit(few, engine="cpu", history=history.filter(pl.col("worker") != "gone"))
+    assert np.abs(alone.confusion_matrix("w4") - near.confusion_matrix("w4")).max() > 1e-3  # or it would prove nothing
+    with pytest.raises(InputError, match="worker 'gone' has no votes here"):
+        far.confusion("gone")
     far.release()
 
 

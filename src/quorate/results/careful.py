@@ -7,8 +7,9 @@ B the worker's own rows up to a cap.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from quorate.results.honest import PRIOR_WEIGHT, Dependence, population, spread,
 
 Floats = NDArray[np.float64]
 Kind = Literal["A", "B"]
+T = TypeVar("T")
 KINDS: Final[tuple[Kind, ...]] = ("A", "B")
 TINY: Final = 1e-9
 
@@ -151,11 +153,9 @@ def known_lines(known: Knowledge, found: Dependence, worker: NDArray[np.int64], 
 
     The counts are those of a fit's final labels; an unknown worker is the mean worker.
     """
-    exists = known.class_counts > 0
-    exists[known.row_label] = True
-    block = WorkerBlock(known, lambda: np.zeros(known.n_rows, np.int64), None, reference.confusion_table)
-    shared = shared_by_all(lambda function: function(block, known.counts), found, exists)
-    seen = Seen.of(block, known.counts)
+    exists, gather = known_labels(known), partial(apply_to, known)
+    shared = shared_by_all(gather, found, exists)
+    seen = gather(Seen.of)
     nobody = np.zeros((1, known.n_labels))
     met, said = (np.concatenate([part, nobody]) for part in (seen.met, seen.said))
     seen = Seen(seen.counts, met, said, np.append(seen.right, 0.0))
@@ -169,8 +169,34 @@ def known_lines(known: Knowledge, found: Dependence, worker: NDArray[np.int64], 
 
 def known_confusion(known: Knowledge, found: Dependence, worker: int) -> Floats:
     """Return pi_cl of one worker, [K true, K given]; that of the mean worker for -1."""
-    labels = np.arange(known.n_labels)
-    lines = np.exp(known_lines(known, found, np.full(known.n_labels, worker), labels)).T
+    own = np.zeros((known.n_labels, known.n_labels))
+    if worker >= 0:
+        rows = slice(known.worker_ptr[worker], known.worker_ptr[worker + 1])
+        own[known.row_label[rows]] = known.counts[rows]
+    exists = known_labels(known)
+    return confusion_of(own, shared_by_all(partial(apply_to, known), found, exists), found, exists)
+
+
+def known_labels(known: Knowledge) -> NDArray[np.bool_]:
+    """Return which labels there are, [K]: those of tasks, and those that somebody gave."""
+    exists = known.class_counts > 0
+    exists[known.row_label] = True
+    return exists
+
+
+def apply_to(known: Knowledge, function: Callable[[WorkerBlock, Any], T]) -> T:
+    """Return what a function says of all workers that are known, and of their counts: `Gather` over one block."""
+    block = WorkerBlock(known, lambda: np.zeros(known.n_rows, np.int64), None, reference.confusion_table)
+    return function(block, known.counts)
+
+
+def confusion_of(own: Floats, shared: CarefulShared, found: Dependence, exists: NDArray[np.bool_]) -> Floats:
+    """Return pi_cl of the worker whose votes these are, [K given, K true]; as [K true, K given]."""
+    k = len(exists)
+    seen = Seen(own, own.sum(axis=0)[None, :], own.sum(axis=1)[None, :], np.array([np.trace(own)]))
+    rows = np.zeros(k, np.int64), np.arange(k), own
+    tables = [careful_table(kind, seen, shared, found, exists, *rows) for kind in KINDS]
+    lines = np.exp((tables[0] + tables[1]) / 2.0).T
     total = lines.sum(axis=1, keepdims=True)
     out: Floats = lines / np.where(total > 0, total, 1.0)
     return out

@@ -42,6 +42,11 @@ class Dependence:
     skill_spread: float  # intraclass correlation of right votes within workers
     agreement: float = 1.0  # share of the votes that equal the winner of their task
 
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> Dependence:
+        """Return what was measured, from the facts of a fit."""
+        return cls(*(float(facts[name]) for name in DEPENDENCE))
+
     @property
     def inflation(self) -> float:
         """By how much shared error makes the votes of a task count less: phi."""
@@ -114,11 +119,28 @@ class HonestProbabilities:
         about labels that workers share. `votes` says how many each has, [workers].
         """
         self._count()
-        answers, doubts = self.session.honest_answers(self.lines or self.honest.lines, self.honest.rule)
-        mean = np.clip(panel.by_worker(answers) / votes, 0.01, 0.99)
-        doubt = panel.by_worker(doubts) / votes
-        variance = mean * (1.0 - mean) / votes + (SHARED_DOUBT * doubt) ** 2 * self.honest.dependence.inflation
-        return mean, np.maximum(mean * (1.0 - mean) / variance - 1.0, 0.5)
+        sums = self.session.honest_answers(self.lines or self.honest.lines, self.honest.rule)
+        return accuracy_law(panel, sums, votes, self.honest.dependence)
+
+
+def accuracy_law(panel: Panel, sums: Floats, votes: NDArray[np.int64], found: Dependence) -> tuple[Floats, Floats]:
+    """Return the mean of every worker's accuracy, and the strength of the beta law around it, [workers] each.
+
+    `sums` has by row the probabilities of the votes' answers, and of their tasks' labels being wrong, [2, rows].
+    """
+    answers, doubts = sums
+    mean = np.clip(panel.by_worker(answers) / votes, 0.01, 0.99)
+    doubt = panel.by_worker(doubts) / votes
+    variance = mean * (1.0 - mean) / votes + (SHARED_DOUBT * doubt) ** 2 * found.inflation
+    return mean, np.maximum(mean * (1.0 - mean) / variance - 1.0, 0.5)
+
+
+def accuracy_columns(mean: Floats, strength: Floats) -> dict[str, Floats]:
+    """Return the accuracy of every worker and its 90% interval, which holds it, by name, [workers] each."""
+    from quorate.results.trust.verdicts import beta_interval  # loaded where workers are asked for
+
+    low, high = beta_interval(mean, strength)
+    return {"accuracy": mean, "accuracy_low": np.minimum(low, mean), "accuracy_high": np.maximum(high, mean)}
 
 
 def measure(session: Session) -> Dependence:
@@ -153,7 +175,7 @@ def predicted_fit(fit: Fit, session: Session, known: Knowledge, worker: NDArray[
     The votes at hand were never in its counts, so no task has a part to leave out. `worker` has the code of each worker of
     these votes there, [workers], -1 for an unknown one.
     """
-    dependence = Dependence(*(float(facts[name]) for name in DEPENDENCE))
+    dependence = Dependence.of(facts)
     exists = known.class_counts > 0
     exists[known.row_label] = True
     pooled = given_votes(known, known.counts).T

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import polars as pl
@@ -115,8 +115,7 @@ def transfer(learned: Learned, panel: Panel) -> Transferred:
 
 def dependence_of(learned: Learned) -> Dependence:
     """Return how far workers erred together in the fit that learned this."""
-    figures = (learned.facts.get(name) for name in DEPENDENCE)
-    return Dependence(*(float(cast(float, figure)) for figure in figures))
+    return Dependence.of(learned.facts)
 
 
 def _shares(known: Knowledge) -> Floats | None:

@@ -31,7 +31,7 @@ from quorate.io.ids import column, label_columns, numbers
 from quorate.io.sources import Source
 from quorate.io.write import check_files
 from quorate.results import model_file
-from quorate.results.honest import predicted_fit
+from quorate.results.honest import accuracy_columns, predicted_fit
 from quorate.results.knowledge import Learned, learned_from, transfer
 from quorate.results.temperature import posterior_pieces, probability_pieces, tempered_fit
 
@@ -354,11 +354,7 @@ class Result:
 
     def _honest_columns(self, votes: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
         """Return the accuracy of every worker, with its 90% interval, where confidence is honest: on every engine."""
-        from quorate.results.trust.verdicts import beta_interval
-
-        mean, strength = self.fit.honest.worker_accuracy(self.votes, votes)
-        low, high = beta_interval(mean, strength)
-        return {"accuracy": mean, "accuracy_low": np.minimum(low, mean), "accuracy_high": np.maximum(high, mean)}
+        return accuracy_columns(*self.fit.honest.worker_accuracy(self.votes, votes))
 
     def _cuts(self) -> list[slice]:
         """Return the tasks as slices that are looked at at once: all of them, where they are in memory."""

@@ -28,6 +28,7 @@ from quorate.io.ids import column, matched, sort_order, vocabulary
 from quorate.kernels.cpu import fastest
 from quorate.kernels.reference import HonestRule
 from quorate.spark.executor import (
+    Answers,
     Decision,
     FitSettings,
     Judged,
@@ -206,6 +207,7 @@ class Receive:
     width: int  # numbers per line
     digest: bool = False  # whether counts are compared with those of earlier passes
     unit: float | None = None  # of soft counts, which are rescaled
+    of_labels: bool = True  # whether hard counts are those of labels, so that C2 is known
 
     def __call__(self, number: int, block: BlockPanel, before: BlockState | None, messages: list[ToBlock]) -> BlockState:
         """Return the state after a pass."""
@@ -225,7 +227,7 @@ class Receive:
         classes = sum((one.classes for one in totals), np.zeros(block.n_labels, kind))
         sums = sum((one.sums for one in totals), np.zeros(len(TaskSums._fields)))
         summary = BlockSummary(classes, sums)
-        if self.hard and before is not None and len(before.table):
+        if self.hard and self.of_labels and before is not None and len(before.table):
             summary = summary._replace(classification=_vote_classification(counts, before.table))
         table = np.zeros((0, block.n_labels))
         if self.recipe is not None:
@@ -468,6 +470,18 @@ class RoutedDecision:
         """
         counted, labels = self.on(given).counted(given.part)
         return counted, labels if self.is_hard else None
+
+
+@dataclass(frozen=True)
+class RoutedAnswers:
+    """Sums by row of the honest probability of every vote's answer, and of its task's label being wrong."""
+
+    decide: RoutedDecision  # with a rule of honest confidence
+
+    def __call__(self, given: PartInput) -> tuple[PartCounts, None]:
+        """Return the sums of a part's rows, [rows, 2], in units of ANSWER_UNIT."""
+        made = self.decide.on(given)
+        return Answers(made.settings, made.source, made.honest)(given.part), None
 
 
 def gold_of_part(given: PartInput) -> tuple[PartCounts, None]:

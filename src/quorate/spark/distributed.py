@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -23,6 +23,7 @@ from quorate.engines.shard import Units, class_totals
 from quorate.errors import OptionError
 from quorate.kernels import reference
 from quorate.kernels.reference import HonestRule
+from quorate.results.honest import Dependence
 from quorate.spark import session as spark
 from quorate.spark.blocks import (
     AtBlock,
@@ -31,12 +32,14 @@ from quorate.spark.blocks import (
     BlockState,
     BlockSummary,
     HonestTable,
+    Items,
     NamedBlock,
     OtherCounts,
     OtherTable,
     PairValues,
     Recall,
     Receive,
+    RoutedAnswers,
     RoutedDecision,
     RoutedPart,
     RoutedStart,
@@ -55,10 +58,22 @@ from quorate.spark.blocks import (
 from quorate.spark.executor import FitSettings, TaskSums, gold_tasks
 from quorate.spark.layout import FIT_FAILED, Size
 from quorate.spark.result import DistributedResult, RemoteOutcome, RemoteSession
-from quorate.spark.routes import END, OWN, Routes, TaggedState, task_frames, worker_confusion, worker_frames
+from quorate.spark.routes import (
+    ANSWERS,
+    END,
+    OWN,
+    Routes,
+    TaggedState,
+    task_frames,
+    worker_confusion,
+    worker_counts,
+    worker_frames,
+    workers_here,
+)
 from quorate.spark.session import Frame, partition_of, plain_errors, quoted, serialized_like
 from quorate.spark.votes import SQL_KIND, DistributedVotes
 
+INTERVAL = ("accuracy_low", "accuracy_high")  # columns of honest accuracy
 PASSES_PER_SWEEP = 8  # after so many, Java collects garbage: the messages of earlier passes on its disks
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -257,7 +272,7 @@ class DistributedSession(RemoteSession):
         return reduce(operator.add, found)
 
     def honest_answers(self, function: HonestFunction, rule: HonestRule) -> Floats:
-        """Raise: sums by row would be here."""
+        """Raise: sums by row would be here; `workers` computes what is made of them on the executors."""
         raise OptionError(NO_ROWS)
 
     def majority(self) -> RemoteOutcome:
@@ -282,25 +297,51 @@ class DistributedSession(RemoteSession):
         assert priors is not None
         return Estimate(Parameters(priors, none, none), Statistics(none, last.class_counts), {})
 
-    def workers(self) -> Frame:
-        """Return a Spark frame of worker, votes, accuracy, agreement, and further columns of the model."""
+    def workers(self, dependence: Dependence | None = None) -> Frame:
+        """Return a Spark frame of worker, votes, accuracy, agreement, and further columns of the model.
+
+        With `dependence`, of a fit whose confidence is honest, accuracy is the honest mean, and has its interval.
+        """
         scored = self._scored
         names: tuple[str, ...] = () if scored is None else scored.names
         states = {END: self._end} if scored is None or not names else {END: self._end, OWN: scored.state}
+        if dependence is not None:
+            states[ANSWERS] = self._answers
         recipe = None if scored is None else scored.recipe
-        found = self._named_with(states).mapPartitions(partial(worker_frames, recipe, names))
+        found = self._named_with(states).mapPartitions(partial(worker_frames, recipe, names, dependence))
         schema = f"worker {SQL_KIND[self._votes.workers.kind]}, votes bigint, accuracy double, agreement double"
-        return spark.frame_of(found, schema + "".join(f", {quoted(name)} double" for name in names), self.spark)
+        shown = [*(INTERVAL if dependence is not None else ()), *names]
+        return spark.frame_of(found, schema + "".join(f", {quoted(name)} double" for name in shown), self.spark)
+
+    @cached_property
+    def _answers(self) -> Rdd:
+        """(block, BlockState) with the honest probabilities of answers and of wrong labels per row, in units of ANSWER_UNIT."""
+        assert self._ended is not None
+        decide, state = self._ended
+        return self._pass(RoutedAnswers(decide), Receive(None, True, False, 2, of_labels=False), state).state
 
     def confusion(self, worker: object) -> Floats | None:
         """Return pi_cl of one worker, [K true, K given]; None where there is no such worker."""
         assert self._confusion_source is not None
         recipe, state = self._confusion_source
+        return self._of_worker(worker, state, partial(worker_confusion, recipe))
+
+    def worker_counts(self, worker: object) -> Floats | None:
+        """Return the votes of one worker under the final labels, history included, [K given, K true]; None if there is none."""
+        return self._of_worker(worker, self._last_pass.state, worker_counts)
+
+    def workers_here(self, workers: Vocabulary) -> NDArray[np.bool_]:
+        """Return which of these workers have votes, [workers]."""
+        with plain_errors(FIT_FAILED):
+            found: NDArray[np.bool_] = self._routes.named.mapPartitions(partial(workers_here, workers)).reduce(operator.or_)
+        return found
+
+    def _of_worker(self, worker: object, state: Rdd, look: Callable[[str, Items], list[Floats]]) -> Floats | None:
+        """Return what a function finds in the block of one worker, with one of its states; None if there is no such worker."""
         text = text_of(worker)
         block = int(block_of(Vocabulary.of_texts([text]), self._routes.n_blocks)[0])
         with plain_errors(FIT_FAILED):
-            items = self._named_with({END: state})
-            found = self.spark.sparkContext.runJob(items, partial(worker_confusion, recipe, text), [block])
+            found = self.spark.sparkContext.runJob(self._named_with({END: state}), partial(look, text), [block])
         return found[0] if found else None
 
     def release(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NoReturn, cast
@@ -12,12 +12,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from quorate.data.fit import Outcome
-from quorate.engines.base import Checkpoint, HonestFunction, PassSums
+from quorate.engines.base import Checkpoint, HonestFunction, PassSums, WorkerBlock
 from quorate.errors import InputError, OptionError, QuorateError, shown
 from quorate.io.frames import Frame
 from quorate.io.ids import label_columns
 from quorate.kernels.reference import HonestRule
-from quorate.results.knowledge import Learned
+from quorate.results.careful import CarefulShared, apply_to, confusion_of, known_labels, shared_by_all
+from quorate.results.honest import Dependence
+from quorate.results.knowledge import Learned, over
 from quorate.results.result import Result
 from quorate.spark import session as spark
 from quorate.spark.executor import FitSettings, TaskSums
@@ -218,19 +220,41 @@ class DistributedResult(SparkResult):
 
     @cached_property
     def workers(self) -> Frame:
-        """Worker, votes, accuracy, agreement, and what else the model knows of a worker, as a Spark frame."""
-        return cast(Frame, self.session.workers())
+        """Worker, votes, accuracy, agreement, and what else the model knows of a worker, as a Spark frame.
+
+        With honest confidence, accuracy is honest, too, and has its 90% interval.
+        """
+        honest = self.fit.honest
+        return cast(Frame, self.session.workers(None if honest is None else honest.honest.dependence))
 
     def workers_frame(self, *, trust: bool = True) -> pl.DataFrame:
-        """Return `workers` as a polars frame, gathered on the driver, in the order of their ids."""
-        return spark.gather(self.workers).sort("worker")
+        """Return `workers` as a polars frame, gathered on the driver; without `trust` what costs no pass alone."""
+        return spark.gather(self.workers if trust else self.session.workers()).sort("worker")
 
     def confusion_matrix(self, worker: object) -> NDArray[np.float64]:
         """Return pi_cl of one worker, [K true, K given]; zeros where the worker never met the true label."""
-        found: NDArray[np.float64] | None = self.session.confusion(worker)
+        careful = self.scoring == "careful"
+        found: NDArray[np.float64] | None = (self.session.worker_counts if careful else self.session.confusion)(worker)
         if found is None:
             raise InputError(f"worker {shown(worker)} has no votes here; there are {self.votes.n_workers} workers")
-        return found
+        return confusion_of(found, *self._careful) if careful else found
+
+    @cached_property
+    def _careful(self) -> tuple[CarefulShared, Dependence, NDArray[np.bool_]]:
+        """What the confusion of a careful worker depends on beside its own votes: sums over all workers, and the labels."""
+        found, gather = Dependence.of(self.fit.facts), self.session.gather
+        exists = self.votes.given_labels() | (self.fit.statistics.class_counts > 0)
+        past = None if self.history is None else over(self.history, self.votes.labels)
+        if past is None:
+            return shared_by_all(gather, found, exists), found, exists
+        here = self.session.workers_here(past.workers)  # whose history the blocks have
+        elsewhere = replace(past, counts=np.where(here[past.row_worker()][:, None], 0.0, past.counts))
+
+        def every(function: Callable[[WorkerBlock, Any], Any]) -> Any:
+            return gather(function) + apply_to(elsewhere, function)
+
+        exists |= known_labels(past)
+        return shared_by_all(every, found, exists), found, exists
 
     def learned(self) -> Learned:
         """Raise: the parameters of the workers are on the executors, and a saved model is one file."""

@@ -15,11 +15,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from quorate.data.counts import Lines, Others, Parameters
+from quorate.data.counts import Lines, Others, Parameters, lay_out
 from quorate.data.vocabulary import Vocabulary
 from quorate.data.votes import Panel
 from quorate.engines.base import Recipe
-from quorate.io.ids import column
+from quorate.io.ids import column, matched
+from quorate.kernels.reference import ANSWER_UNIT
+from quorate.results.honest import Dependence, accuracy_columns, accuracy_law
 from quorate.spark import session as spark
 from quorate.spark.blocks import (
     ROUTED_SCHEMA,
@@ -41,6 +43,7 @@ from quorate.spark.votes import DistributedVotes, with_gold
 
 END = "end"  # the name of the state with the final counts
 OWN = "own"  # the name of the state with the counts that the table was made of
+ANSWERS = "answers"  # the name of the state with the honest probabilities of answers
 MAX_PART_VOTES = 1 << 20  # each vote may request a row of its own
 MAX_BLOCK_CELLS = 1 << 21  # rows x labels
 MIN_BLOCK_ROWS = 1 << 16  # a smaller block is not worth its task
@@ -72,8 +75,11 @@ def task_frames(settings: FitSettings, decide: RoutedDecision, names: list[str] 
             yield ipc(frame)
 
 
-def worker_frames(recipe: Recipe | None, names: tuple[str, ...], items: Items) -> Iterator[bytes]:
-    """Yield the frame of a block's workers as bytes, with the columns of the recipe that have these names."""
+def worker_frames(recipe: Recipe | None, names: tuple[str, ...], dependence: Dependence | None, items: Items) -> Iterator[bytes]:
+    """Yield the frame of a block's workers as bytes, with the columns of the recipe that have these names.
+
+    With `dependence` accuracy is honest, and has its interval.
+    """
     for named, states in _blocks_with_states(items):
         block, end = named.block, states[END].counts
         if end.dtype == np.float64:  # expected right and agreeing votes; otherwise the counts of hard labels
@@ -87,6 +93,9 @@ def worker_frames(recipe: Recipe | None, names: tuple[str, ...], items: Items) -
             "accuracy": block.by_worker(right) / votes,
             "agreement": block.by_worker(agreeing) / votes,
         }
+        if dependence is not None:
+            sums = (states[ANSWERS].counts * ANSWER_UNIT).T
+            columns |= accuracy_columns(*accuracy_law(block, sums, votes, dependence))
         if names and recipe is not None:
             known = recipe.on(block.worker_block())(states[OWN].counts, None).columns
             columns |= {name: known[name] for name in names}
@@ -104,6 +113,25 @@ def worker_confusion(recipe: Recipe | None, worker: str, items: Items) -> list[N
                 lines = recipe.on(block.worker_block())(states[END].counts, None)
             return [Parameters.of(np.zeros(block.n_labels), lines).confusion(block, code)]
     return []
+
+
+def worker_counts(worker: str, items: Items) -> list[NDArray[np.float64]]:
+    """Return the votes of the worker of this id, those of its history included, [K given, K true], if this block has it."""
+    for named, states in _blocks_with_states(items):
+        code, block = _index_of(named.workers, worker), named.block
+        if code is not None:
+            past = lay_out(block, None, block.history)
+            own = np.zeros((block.n_labels, block.n_labels)) if past is None else past.matrix(block, code)
+            rows = slice(block.worker_ptr[code], block.worker_ptr[code + 1])
+            own[block.row_label[rows]] += states[END].counts[rows]
+            return [own]
+    return []
+
+
+def workers_here(workers: Vocabulary, items: Items) -> Iterator[NDArray[np.bool_]]:
+    """Yield which of these workers a block has, [workers]."""
+    for _, named in items:
+        yield matched(workers, named.workers) >= 0
 
 
 def _index_of(workers: Vocabulary, worker: str) -> int | None:
