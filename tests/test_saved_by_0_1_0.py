@@ -17,9 +17,18 @@ def test_saved_file(name):
     if name.startswith("online"):
         frame = qr.Online.load(FILES / name).labels()
     else:
-        frame = qr.load(FILES / name).predict(qr.read(FILES / "votes.csv")).labels
+        with pytest.warns(qr.PosteriorConfidence, match="saved without what honest confidence needs: fit it again"):
+            frame = qr.load(FILES / name).predict(qr.read(FILES / "votes.csv")).labels
+        chosen = qr.load(FILES / name).predict(qr.read(FILES / "votes.csv"), confidence="posterior")  # which warns of nothing
+        assert chosen.labels.equals(frame)
     assert frame["label"].to_list() == EXPECTED[name]["label"]
     assert np.allclose(frame["confidence"].to_numpy(), EXPECTED[name]["confidence"], atol=1e-8)
+
+
+def test_honest_confidence_needs_what_0_1_0_did_not_save():
+    with pytest.raises(qr.OptionError, match="confidence is 'honest', but the model was saved without") as found:
+        qr.load(FILES / "fds.quorate").predict(qr.read(FILES / "votes.csv"), confidence="honest")
+    assert "\n" not in str(found.value)
 
 
 def test_encoded_folder():

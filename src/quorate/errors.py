@@ -68,6 +68,10 @@ class RepairedStream(OneLine, UserWarning):
     """A saved stream was damaged, and what could not be used was dropped from it."""
 
 
+class PosteriorConfidence(OneLine, UserWarning):
+    """A saved model lacks what honest confidence needs, so that predictions have the model's own, which is too sure."""
+
+
 class CopiedVotes(OneLine, UserWarning):
     """Some workers give the same wrong answers far more often than chance: their votes are not independent."""
 

@@ -1,6 +1,7 @@
 """What users know beforehand, on the command line: gold, history, priors, strength, saved models, predict."""
 
 import json
+from pathlib import Path
 from typing import NamedTuple
 
 import polars as pl
@@ -52,6 +53,26 @@ def test_gold_history_priors_strength_and_calibration_reach_the_library(crowd, r
     assert facts["temperature"] == expected.temperature
     assert facts["evaluation"]["gold"] == 40
     assert pl.read_csv("b.csv").equals(expected.labels)
+
+
+def test_predict_takes_the_confidence_of_the_model_or_another(crowd, run, tmp_path):
+    run("aggregate", "votes.csv", "--model", "ds", "--confidence", "honest", "--save", "m.quorate", "-o", "a.csv", "--quiet")
+    model = qr.load("m.quorate")
+    for arguments, chosen in (([], None), (["--confidence", "honest"], "honest"), (["--confidence", "posterior"], "posterior")):
+        assert run("predict", "votes.csv", "--using", "m.quorate", "-o", "p.csv", "--quiet", *arguments) == (0, "", "")
+        assert pl.read_csv("p.csv").equals(model.predict("votes.csv", confidence=chosen).labels)
+
+
+def test_predict_with_a_model_of_0_1_0_warns_in_one_line(run, tmp_path):
+    old = Path(__file__).parents[1] / "saved_by_0_1_0"
+    arguments = ["predict", old / "votes.csv", "--using", old / "fds.quorate", "-o", tmp_path / "p.csv", "--quiet"]
+    done = run(*arguments)
+    assert (done.code, len(done.err.splitlines())) == (0, 1)
+    assert done.err.startswith("quorate: warning: the model was saved without what honest confidence needs: fit it again")
+    assert run(*arguments, "--confidence", "posterior") == (0, "", "")
+    refused = run(*arguments, "--confidence", "honest")
+    assert (refused.code, len(refused.err.splitlines())) == (1, 1)
+    assert "saved without what honest confidence needs" in refused.err
 
 
 def test_predict_names_unknown_workers(crowd, run, tmp_path):

@@ -56,6 +56,53 @@ def test_predicting_the_same_votes_gives_the_same_labels(model, beliefs):
     assert honest.labels["label"].equals(result.labels["label"]), "confidence decides no label"
 
 
+@pytest.mark.parametrize("model", ["auto", "mv", "ds", "iwmv", "glad"])
+def test_predictions_have_the_confidence_that_the_fit_had(model, tmp_path):
+    """Posterior that was chosen stays posterior, in silence (a warning is an error here); honest is honest."""
+    new = qr.simulate(tasks=80, workers=20, labels=3, votes_per_task=3, seed=9).votes
+    found = {}
+    for confidence in ("posterior", "honest"):
+        result = qr.aggregate(CROWD.votes, model=model, confidence=confidence)
+        result.save(tmp_path / confidence)
+        found[confidence] = qr.load(tmp_path / confidence).predict(new)
+        assert found[confidence].labels.equals(result.predict(new).labels)
+    plain, honest = found["posterior"], found["honest"]
+    assert plain.labels["label"].equals(honest.labels["label"])
+    assert np.abs((plain.labels["confidence"] - honest.labels["confidence"]).to_numpy()).max() > 0.01
+    chosen = qr.load(tmp_path / "honest").predict(new, confidence="posterior")
+    assert chosen.labels.equals(plain.labels)
+    assert chosen.probabilities.equals(plain.probabilities)
+    assert qr.load(tmp_path / "honest").predict(new, confidence="honest").labels.equals(honest.labels)
+    with pytest.raises(qr.OptionError, match="saved without what honest confidence needs"):
+        qr.load(tmp_path / "posterior").predict(new, confidence="honest")
+    with pytest.raises(qr.OptionError, match="unknown confidence 'high'"):
+        qr.load(tmp_path / "honest").predict(new, confidence="high")
+
+
+def test_a_temperature_is_of_the_confidence_that_it_was_fitted_on():
+    gold = CROWD.truth.head(60)
+    new = qr.simulate(tasks=80, workers=15, labels=3, votes_per_task=3, seed=9).votes
+    cold = qr.aggregate(CROWD.votes, model="fds", confidence="honest", gold=gold, calibrate=True)
+    plain = qr.aggregate(CROWD.votes, model="fds", confidence="honest", gold=gold)
+    assert cold.temperature != 1.0
+    assert not cold.predict(new).labels.equals(plain.predict(new).labels)
+    assert cold.predict(new, confidence="posterior").labels.equals(plain.predict(new, confidence="posterior").labels)
+
+
+@pytest.mark.parametrize("model", ["auto", "fds"])
+def test_a_merged_model_is_honest_where_both_are(model):
+    days = [qr.simulate(tasks=n, workers=10, labels=3, votes_per_task=4, seed=n).votes for n in (100, 300)]
+    honest, plain = ([qr.aggregate(v, model=model, confidence=c) for v in days] for c in ("honest", "posterior"))
+    both = qr.merge(*honest).learned().facts
+    for name in ("shared_error", "holds"):
+        ends = [one.facts[name] for one in honest]
+        assert both[name] == pytest.approx(0.25 * ends[0] + 0.75 * ends[1], abs=1e-12)
+    new = [("n", "w1", "l2"), ("n", "w2", "l2"), ("n", "w3", "l0")]
+    sure = [qr.merge(*models).predict(new).labels["confidence"][0] for models in (honest, plain, (honest[0], plain[1]))]
+    assert sure[1] == pytest.approx(sure[2])  # posterior was chosen for one of them
+    assert sure[0] < sure[1]
+
+
 def test_unknown_workers_are_like_the_population():
     result = qr.aggregate(CROWD.votes, model="ds", confidence="posterior")
     found = result.predict([("n", "stranger", "l1"), ("n", "w1", "l1")])

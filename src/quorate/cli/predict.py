@@ -7,7 +7,7 @@ from typing import Annotated, cast
 
 import typer
 
-from quorate.data.options import DEFAULTS, Duplicates
+from quorate.data.options import DEFAULTS, Confidence, Duplicates
 
 SHOWN = 10  # unknown workers named on the terminal
 
@@ -22,6 +22,9 @@ def command(
     worker: Annotated[str | None, typer.Option(help="Column of the worker.")] = None,
     label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
     duplicates: Annotated[str, typer.Option(help="Repeated votes: all, last, first or error.")] = DEFAULTS.duplicates,
+    confidence: Annotated[
+        str | None, typer.Option(help="honest (of a model that was fitted so) or posterior.", show_default="the model's")
+    ] = None,
     threads: Annotated[int | None, typer.Option(help="Threads to use (default: all cores).")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only data.")] = False,
 ) -> None:
@@ -35,7 +38,15 @@ def command(
     out.check(frames, {"the votes": votes, "the model": using}, to_stdout=output is None)
     model = qr.load(using)
     source, counted = votes if len(votes) > 1 else votes[0], cast(Duplicates, duplicates)
-    result = model.predict(source, task=task, worker=worker, label=label, duplicates=counted, threads=threads)
+    result = model.predict(
+        source,
+        task=task,
+        worker=worker,
+        label=label,
+        duplicates=counted,
+        confidence=cast(Confidence | None, confidence),
+        threads=threads,
+    )
     if workers is not None:
         write_frame(result.workers_frame(), workers)
     if probabilities is not None:

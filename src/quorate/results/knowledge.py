@@ -268,10 +268,14 @@ def merged(first: Learned, second: Learned) -> Learned:
         for name in ("votes", "tasks")
         if isinstance(a := first.facts.get(name), int) and isinstance(b := second.facts.get(name), int)
     }
-    if first.scoring == "careful":  # how far workers err together: the mean, by votes
-        share = first.knowledge.counts.sum() / max(float(every.counts.sum()), 1.0)
-        both = dependence_of(first), dependence_of(second)
-        numbers |= {name: share * getattr(both[0], name) + (1.0 - share) * getattr(both[1], name) for name in DEPENDENCE}
+    share = first.knowledge.counts.sum() / max(float(every.counts.sum()), 1.0)
+    for name in (*DEPENDENCE, "holds"):  # what was measured of votes: the mean, by votes
+        one, two = first.facts.get(name), second.facts.get(name)
+        if isinstance(one, int | float) and isinstance(two, int | float):
+            numbers[name] = float(share * one + (1.0 - share) * two)
+    chosen = {first.facts.get("confidence"), second.facts.get("confidence")}
+    if "posterior" in chosen or "holds" in numbers:
+        numbers["confidence"] = "honest" if "holds" in numbers else "posterior"
     return replace(
         first,
         knowledge=every,

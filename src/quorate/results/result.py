@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast, get_args
 
 import numpy as np
 import polars as pl
@@ -15,13 +16,13 @@ from numpy.typing import NDArray
 
 from quorate.data.counts import Knowledge
 from quorate.data.fit import Fit, TraceRow
-from quorate.data.options import DEFAULTS, Duplicates, EngineName
+from quorate.data.options import DEFAULTS, Choice, Confidence, Duplicates, EngineName
 from quorate.data.vocabulary import text_of
 from quorate.data.votes import Votes, piece
 from quorate.engines.base import Engine, Session
 from quorate.engines.memory import require_probabilities
 from quorate.engines.registry import resolve
-from quorate.errors import NOT_PICKLED, InputError, QuorateError, shown
+from quorate.errors import NOT_PICKLED, InputError, OptionError, PosteriorConfidence, QuorateError, shown
 from quorate.io import frames
 from quorate.io.encode import over_labels
 from quorate.io.exclude import require_in_memory
@@ -38,6 +39,7 @@ from quorate.results.temperature import posterior_pieces, probability_pieces, te
 if TYPE_CHECKING:
     from quorate.results.trust.verdicts import Assessment
 
+LACKING: Final = "saved without what honest confidence needs: fit it again with honest confidence, and save it"
 CHUNK = 1 << 20  # tasks looked at at once, so that copies stay small
 
 
@@ -246,6 +248,7 @@ class Result:
             "tasks": v.n_tasks,
             "log_likelihood": None if np.isnan(self.log_likelihood) else self.log_likelihood,
             **self.fit.facts,
+            "confidence": "posterior" if self.fit.honest is None else "honest",
         }
         found = learned_from(
             v, self.fit, model=self.model, settings=self.settings, scoring=self.scoring, history=self.history, facts=facts
@@ -267,6 +270,7 @@ class Result:
         worker: str | None = None,
         label: str | None = None,
         duplicates: Duplicates = DEFAULTS.duplicates,
+        confidence: Confidence | None = None,
     ) -> Result:
         """Return the labels of other tasks under what was learned here; nothing is learned from their votes.
 
@@ -274,6 +278,7 @@ class Result:
 
         - `votes`: anything that `qr.read` takes; `task`, `worker`, `label` and `duplicates` are as there.
         - `engine`, `threads`: where it runs, and on how many threads, as for `qr.aggregate`.
+        - `confidence`: "honest" (of a fit that was) or "posterior"; that of the fit by default.
 
         >>> import quorate as qr
         >>> crowd = qr.simulate(tasks=200, workers=10, seed=1)
@@ -283,7 +288,7 @@ class Result:
         """
         place = resolve(engine, threads, source=votes)
         known = place.read(votes, task=task, worker=worker, label=label, duplicates=duplicates)
-        return predicted(self.learned(), known, place)
+        return predicted(self.learned(), known, place, confidence=confidence)
 
     def labels_frame(self) -> pl.DataFrame:
         """Return `labels` as a polars frame, whatever the caller's kind."""
@@ -410,9 +415,18 @@ def _joined(frames: Iterator[pl.DataFrame]) -> pl.DataFrame:
     return every[0] if len(every) == 1 else pl.concat(every)
 
 
-def predicted(learned: Learned, votes: Votes, engine: str | Engine = "auto", threads: int | None = None) -> Result:
-    """Return the labels of votes under a model that was learned on others; votes of members of its groups count as theirs."""
-    place, grouping = resolve(engine, threads), None
+def predicted(
+    learned: Learned,
+    votes: Votes,
+    engine: str | Engine = "auto",
+    threads: int | None = None,
+    confidence: Confidence | None = None,
+) -> Result:
+    """Return the labels of votes under a model that was learned on others, with its confidence unless another is given.
+
+    Votes of members of its groups count as theirs.
+    """
+    honest, place, grouping = _is_honest(learned, confidence), resolve(engine, threads), None
     if learned.groups:
         require_in_memory("a model with groups", place, "group the votes first")
         grouping = group_votes(votes, learned.groups, strict=False)
@@ -430,7 +444,23 @@ def predicted(learned: Learned, votes: Votes, engine: str | Engine = "auto", thr
         session.e_step(hard=False)
         outcome = session.finish()
     fit = Fit(outcome, params, session.estimate().statistics, worker_columns={"known": worker >= 0})
-    if "holds" in learned.facts and hasattr(session, "honest"):  # it was fitted with honest confidence
+    if honest and not hasattr(session, "honest"):
+        raise OptionError("honest confidence does not run on this engine yet: use engine='cpu', or confidence='posterior'")
+    if honest:
         fit = predicted_fit(fit, session, learned.knowledge, worker, learned.facts)
-    fit = tempered_fit(fit, session, learned.temperature)
+    if honest or "holds" not in learned.facts:  # a temperature is of the confidence that it was fitted on
+        fit = tempered_fit(fit, session, learned.temperature)
     return Result(votes, fit, session, learned.model, given, learned.scoring, used=learned, grouping=grouping)
+
+
+def _is_honest(learned: Learned, confidence: Confidence | None) -> bool:
+    """Return whether predictions of a model have honest confidence: as asked for, or as it was fitted."""
+    if confidence is not None:
+        Choice(get_args(Confidence)).check("confidence", confidence)
+    can_be = "holds" in learned.facts
+    if confidence == "honest" and not can_be:
+        raise OptionError(f"confidence is 'honest', but the model was {LACKING}")
+    if confidence is None and not can_be and learned.facts.get("confidence") != "posterior":
+        message = f"the model was {LACKING}; until then confidence is its posterior, which is too sure"
+        warnings.warn(message, PosteriorConfidence, stacklevel=4)
+    return can_be and confidence != "posterior"

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from quorate.data.options import DEFAULTS, Duplicates, EngineName
+from quorate.data.options import DEFAULTS, Confidence, Duplicates, EngineName
 from quorate.data.vocabulary import text_of
 from quorate.data.votes import Votes
 from quorate.engines.base import Engine
@@ -117,15 +117,18 @@ class FittedModel:
         worker: str | None = None,
         label: str | None = None,
         duplicates: Duplicates = DEFAULTS.duplicates,
+        confidence: Confidence | None = None,
     ) -> Result:
         """Return the labels of votes under what was learned; unknown workers are taken for the mean one, and named.
 
         - `votes`: anything that `qr.read` takes; `task`, `worker`, `label` and `duplicates` are as there.
         - `engine`, `threads`: where it runs, and on how many threads, as for `qr.aggregate`.
+        - `confidence`: "honest" (of a fit that was) or "posterior"; that of the fit by default. A model that 0.1.0 saved
+          knows the posterior alone, and warns (`PosteriorConfidence`).
         """
         place = resolve(engine, threads, source=votes)
         known = place.read(votes, task=task, worker=worker, label=label, duplicates=duplicates)
-        return predicted(self.content, known, place)
+        return predicted(self.content, known, place, confidence=confidence)
 
     def learned(self) -> Learned:
         """Return what was learned, in codes."""
