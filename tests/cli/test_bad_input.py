@@ -34,6 +34,8 @@ def cases(folder, votes):
         ("broken json", ["broken.jsonl"], "cannot read broken.jsonl"),
         ("unknown suffix", ["votes.xyz"], "the suffix '.xyz' names no known format; known are .csv"),
         ("negative smoothing", ["votes.csv", "--model", "fds", "--smoothing", "-1"], "smoothing is -1.0: give a number of at least 0"),
+        ("model without tol", ["votes.csv", "--model", "auto", "--tol", "0.1"], "by design; give --model fds, which has it"),
+        ("model without switch", ["votes.csv", "--model", "auto", "--switch", "1"], "or --model fds, which needs none"),
         ("zero threads", ["votes.csv", "--threads", "0"], "threads is 0: give a whole number of at least 1"),
         ("unknown model", ["votes.csv", "--model", "fsd"], "unknown model 'fsd': did you mean 'fds'?"),
         ("unknown engine", ["votes.csv", "--engine", "cpuu"], "unknown engine 'cpuu'"),
@@ -47,8 +49,8 @@ def cases(folder, votes):
 
 NAMES = [
     "missing file", "folder", "empty file", "no label column", "two candidates", "no such column", "undeclared label",
-    "truncated parquet", "invalid UTF-8", "ragged line", "broken json", "unknown suffix", "negative smoothing", "zero threads",
-    "unknown model", "unknown engine", "no output folder", "output is a folder", "output suffix", "truth missing",
+    "truncated parquet", "invalid UTF-8", "ragged line", "broken json", "unknown suffix", "negative smoothing",
+    "model without tol", "model without switch", "zero threads", "unknown model", "unknown engine", "no output folder", "output is a folder", "output suffix", "truth missing",
     "truth without label",
 ]  # fmt: skip
 

@@ -169,9 +169,25 @@ def test_the_reason_is_true_of_the_figures_beside_it():
     assert len(seen) == 3
 
 
-def test_options_of_other_models_name_them():
-    with pytest.raises(qr.OptionError, match="smoothing is 1.0, but model 'auto' takes only"):
-        qr.aggregate([("t", "w", "a")], model="auto", smoothing=1.0)
+OTHERS = {"smoothing": 1.0, "strength": "auto", "tol": 1e-3, "max_iter": 5, "stop": "labels", "switch": 0.1}
+
+
+@pytest.mark.parametrize("option", OTHERS)
+def test_options_of_other_models_name_them(option):
+    with pytest.raises(qr.OptionError, match=f"but auto has no {option}: .*model=.fds.") as found:
+        qr.aggregate([("t", "w", "a")], model="auto", **{option: OTHERS[option]})
+    assert "\n" not in str(found.value)
+    named = "hybrid" if option == "switch" else "fds"
+    assert f'give model="{named}", which has it' in str(found.value)
+    qr.aggregate([("t", "w", "a")], model=named, **{option: OTHERS[option]})  # what is named takes it
+
+
+def test_passes_are_few_by_design():
+    with pytest.raises(qr.OptionError) as found:
+        qr.aggregate([("t", "w", "a")], model="auto", tol=0.01)
+    assert str(found.value) == (
+        'tol is 0.01, but auto has no tol: it makes at most six passes of each version by design; give model="fds", which has it'
+    )
 
 
 @pytest.mark.parametrize("name", ["mv", "auto", "ds"])

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from quorate.evaluation.truth import Evaluation
+    from quorate.models.base import Model
     from quorate.results.result import Result
 
 IN_SENTENCES = ("chose", "why", "shared_error", "votes_per_task", "effective_votes")  # facts that people read as sentences
@@ -99,12 +100,10 @@ def command(
 ) -> None:
     """Find the label of every task, and how reliable every worker is."""
     import quorate as qr
-    from quorate.engines.memory import NOTHING
     from quorate.engines.registry import resolve
     from quorate.errors import InputError, OptionError
     from quorate.io.groups import ANSWERS_LIKE
     from quorate.io.write import check_files, check_folder
-    from quorate.models.base import MODELS
 
     on_spark = engine == "spark"
     if master is not None and not on_spark:
@@ -129,8 +128,18 @@ def command(
     else:
         out.check(frames, inputs, others={"--save": save}, to_stdout=output is None)
     source = votes if len(votes) > 1 else votes[0]
-    takes = MODELS[model].room if model in MODELS else NOTHING  # one that is not known is named by `aggregate`
-    place = resolve(engine, threads, source=None if multi else source, memory=memory, room=takes)
+    chosen = _chosen(
+        model,
+        seed=seed,
+        smoothing=smoothing,
+        strength=None if strength is None else _strength(strength),
+        tol=tol,
+        max_iter=max_iter,
+        switch=switch,
+        stop=stop,
+        ties=ties,
+    )
+    place = resolve(engine, threads, source=None if multi else source, memory=memory, room=chosen.room)
     beside = None if output is None else Path(output)
     with at_work(place, beside, resume=resume, model=model, quiet=quiet) as (where, progress):
         result: Any = qr.aggregate(
@@ -153,16 +162,8 @@ def command(
             exclude=left_out,
             progress=progress,
             **_typed(
-                model=model,
-                seed=seed,
+                model=chosen,
                 duplicates=duplicates,
-                smoothing=smoothing,
-                strength=None if strength is None else _strength(strength),
-                tol=tol,
-                max_iter=max_iter,
-                switch=switch,
-                stop=stop,
-                ties=ties,
                 priors=None if priors is None else _prior_map(priors),
             ),
         )
@@ -206,6 +207,14 @@ def _write(result: Any, what: str, path: Path) -> None:
         write_frame(_flat(result.labels_frame(), path.suffix), path)
     else:
         write_frame(result.probabilities_frame(), path)
+
+
+def _chosen(model: str, **settings: Any) -> Model:
+    """Return the model of this name, with the settings that were typed."""
+    from quorate.models.base import make
+
+    given = {name: value for name, value in settings.items() if value is not None}
+    return make(model, DEFAULTS._asdict(), given, chosen_by="--model {}")
 
 
 def _typed(**options: Any) -> dict[str, Any]:

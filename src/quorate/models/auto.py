@@ -9,6 +9,7 @@ about skill, and majority vote is the answer. docs/can-you-trust-it.md has the m
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Final
@@ -52,6 +53,11 @@ class AutoModel(Model):
     is_likelihood: ClassVar[bool] = False
     is_careful: ClassVar[bool] = True
     room: ClassVar[memory.Room] = memory.CAREFUL
+    lacks: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("tol", "max_iter", "stop"), "it makes at most six passes of each version by design"),
+        **dict.fromkeys(("smoothing", "strength"), "it shrinks every worker to the mean one as far as the votes ask for"),
+        "switch": "all of its passes are hard",
+    }
 
     def _fit(self, session: Session, known: Knowns) -> Fit:
         found, exists = known.dependence, known.exists

@@ -95,6 +95,8 @@ class Model:
 
     is_careful: ClassVar[bool] = False  # whether it asks how far workers err together
 
+    lacks: ClassVar[Mapping[str, str]] = {}  # options that only other models have, and why it has none
+
     room: ClassVar[Room] = NOTHING  # that it takes in memory beside what all models take
 
     seed: int = DEFAULTS.seed
@@ -224,8 +226,10 @@ class Models(Mapping[str, type[Model]]):
 MODELS: Final = Models()
 
 
-def make(model: str | Model, defaults: Mapping[str, object], given: Mapping[str, Any]) -> Model:
+def make(model: str | Model, defaults: Mapping[str, object], given: Mapping[str, Any], chosen_by: str = 'model="{}"') -> Model:
     """Return the model of this name with these options; options it does not take must have their default.
+
+    `chosen_by` is how another model would be chosen here, for messages.
 
     >>> make("fds", {"tol": 1e-4}, {"tol": 0.01}).tol
     0.01
@@ -242,8 +246,19 @@ def make(model: str | Model, defaults: Mapping[str, object], given: Mapping[str,
     takes = MODELS[model].options()
     for name, value in given.items():
         if name not in takes and not _is_default(value, defaults[name]):
-            raise OptionError(f"{name} is {shown(value)}, but model {model!r} takes only: {listed(takes)}")
+            why = MODELS[model].lacks.get(name)
+            if why is None:
+                raise OptionError(f"{name} is {shown(value)}, but model {model!r} takes only: {listed(takes)}")
+            raise OptionError(f"{name} is {shown(value)}, but {model} has no {name}: {why}; {_who_has(name, chosen_by)}")
     return MODELS[model](**{name: value for name, value in given.items() if name in takes})
+
+
+def _who_has(option: str, chosen_by: str) -> str:
+    """Return which of the paper's models has an option, for a message that always names the fast one."""
+    fast, hybrid = (chosen_by.format(name) for name in ("fds", "hybrid"))
+    if option in MODELS["fds"].options():
+        return f"give {fast}, which has it"
+    return f"give {hybrid}, which has it, or {fast}, which needs none"
 
 
 def _is_default(value: object, default: object) -> bool:
