@@ -56,7 +56,7 @@ def crowd(tasks, per_task, workers, labels):
     return {"task": task, "worker": worker, "label": label}
 
 
-def one(model, threads, engine, what, size):
+def one(model, threads, engine, what, size, confidence="posterior"):
     """Told and taken of one fit, in this process."""
     import warnings
 
@@ -74,10 +74,11 @@ def one(model, threads, engine, what, size):
     options = {} if model in ("mv", "auto") else {"max_iter": 3}
 
     def fit():
-        held.append(registry.MODELS[model](**options).fit(votes, engine=engine, threads=threads))
+        held.append(registry.MODELS[model](**options).fit(votes, engine=engine, threads=threads, confidence=confidence))
 
     if what == "fit":
-        told = memory.estimate(votes, (1 << 18) * (engine == "reference"), threads, registry.MODELS[model].room)
+        room, honest = registry.MODELS[model].room, confidence == "honest"
+        told = memory.estimate(votes, (1 << 18) * (engine == "reference"), threads, room, honest=honest)
         taken = peak_above(fit)
     else:
         fit()
@@ -92,6 +93,7 @@ def cases(quick):
         for model in MODELS:
             for threads in THREADS if model in ("ds", "fds") else (2, 16):
                 yield name, model, threads, "cpu", "fit", size
+            yield name, model, 2, "cpu", "fit", size, "honest"
         yield name, "fds", 2, "reference", "fit", size
         yield name, "fds", 2, "cpu", "probabilities", size
         tasks, *rest = size
@@ -105,17 +107,17 @@ def main(arguments):
         return
     names = [a for a in arguments if not a.startswith("--")]
     wrong = 0
-    for name, model, threads, engine, what, size in cases("--quick" in arguments):
+    for name, model, threads, engine, what, size, *confidence in cases("--quick" in arguments):
         if names and model not in names and what not in names:
             continue
-        asked = json.dumps([model, threads, engine, what, size])
+        asked = json.dumps([model, threads, engine, what, size, *confidence])
         done = subprocess.run([sys.executable, __file__, "--one", asked], stdout=subprocess.PIPE, text=True, check=True)
         found = json.loads(done.stdout)
         told, taken = found["told"] / 2**20, found["taken"] / 2**20
         off = max(told / taken, taken / told) > WITHIN
         wrong += off
         print(
-            f"{name:28} {model:9} {threads:3} threads {engine:9} {what:13} {found['rows']:9} rows "
+            f"{name:28} {model:9} {threads:3} threads {engine:9} {' '.join([what, *confidence]):13} {found['rows']:9} rows "
             f"told {told:8.1f} taken {taken:8.1f} MiB  {told / taken:5.2f}{' *' if off else ''}",
             flush=True,
         )

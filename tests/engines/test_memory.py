@@ -26,17 +26,20 @@ def crowd(workers, labels, tasks=2000, per_task=5):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the peak of a process is reset through /proc")
 @pytest.mark.skipif(compiled() is None, reason="the estimate of compiled passes")
 @pytest.mark.parametrize(
-    ("model", "threads", "what", "size"),
+    ("model", "threads", "what", "size", "confidence"),
     [
-        ("fds", 2, "fit", (100_000, 5, 100_000, 5)),  # few labels, many workers
-        ("ds", 8, "fit", (20_000, 5, 10_000, 40)),
-        ("iwmv", 16, "fit", (100_000, 5, 100_000, 5)),
-        ("fds", 1, "workers", (8_000, 5, 300, 50)),
-        ("mv", 1, "probabilities", (100_000, 3, 300, 40)),
+        ("fds", 2, "fit", (100_000, 5, 100_000, 5), "posterior"),  # few labels, many workers
+        ("ds", 8, "fit", (20_000, 5, 10_000, 40), "posterior"),
+        ("iwmv", 16, "fit", (100_000, 5, 100_000, 5), "posterior"),
+        ("mv", 2, "fit", (100_000, 5, 100_000, 5), "honest"),
+        ("auto", 1, "fit", (4_000, 5, 20_000, 100), "honest"),  # as many rows as workers
+        ("auto", 2, "fit", (100_000, 5, 100_000, 5), "honest"),
+        ("fds", 1, "workers", (8_000, 5, 300, 50), "posterior"),
+        ("mv", 1, "probabilities", (100_000, 3, 300, 40), "posterior"),
     ],
 )
-def test_told_is_about_what_is_taken(model, threads, what, size):
-    asked = json.dumps([model, threads, "cpu", what, size])
+def test_told_is_about_what_is_taken(model, threads, what, size, confidence):
+    asked = json.dumps([model, threads, "cpu", what, size, confidence])
     done = subprocess.run([sys.executable, BENCHMARK, "--one", asked], stdout=subprocess.PIPE, text=True, check=True, timeout=120)
     found = json.loads(done.stdout)
     assert 1 / 1.5 < found["told"] / found["taken"] < 1.5, found
@@ -57,25 +60,55 @@ def test_no_more_threads_count_than_there_are_shards():
 
 
 @pytest.mark.filterwarnings("ignore::quorate.NotConverged")
+@pytest.mark.parametrize("confidence", ["posterior", "honest"])
 @pytest.mark.parametrize("model", MODELS)
-def test_a_fit_that_does_not_fit_is_refused_before_it_begins(model, monkeypatch):
+def test_a_fit_that_does_not_fit_is_refused_before_it_begins(model, confidence, monkeypatch):
     votes = crowd(workers=500, labels=20)
     engine = "reference" if compiled() is None else "cpu"
-    need = memory.estimate(votes, 0 if engine == "cpu" else 1 << 18, 2, MODELS[model].room)
+    shard, honest = 0 if engine == "cpu" else 1 << 18, confidence == "honest"
+    need = memory.estimate(votes, shard, 2, MODELS[model].room, honest=honest)
     monkeypatch.setattr(memory, "available", lambda: need - 1)
     with pytest.raises(qr.QuorateError, match=r"needs about .* MiB .* are free: .* a machine with more memory"):
-        qr.aggregate(votes, model=model, engine=engine, threads=2)
+        qr.aggregate(votes, model=model, engine=engine, threads=2, confidence=confidence)
     monkeypatch.setattr(memory, "available", lambda: need)
     options = {"max_iter": 2} if "max_iter" in MODELS[model].options() else {}
-    assert len(MODELS[model](**options).fit(votes, engine=engine, threads=2).labels)
+    assert len(MODELS[model](**options).fit(votes, engine=engine, threads=2, confidence=confidence).labels)
+
+
+LARGE = 20_000, 300  # workers, labels
+
+
+@pytest.fixture(scope="module")
+def large():
+    """Few votes of many workers who know many labels: a table is 46 MiB, whichever engine reads the votes."""
+    return crowd(*LARGE, tasks=4000)
+
+
+@pytest.mark.parametrize("engine", ["reference", "cpu", "disk"])
+def test_tables_of_many_workers_and_labels_are_refused(large, engine, monkeypatch):
+    """Careful workers take more than others: what is enough for fds is not for auto, and the estimate is said."""
+    if engine == "cpu" and compiled() is None:
+        pytest.skip("the compiled core is not there")
+    limit = {} if engine != "disk" else {"memory": 700 * 10**6}
+    monkeypatch.setattr(memory, "available", lambda: 700 * 10**6)
+    whose = "allowed" if engine == "disk" else "free"
+    with pytest.raises(
+        qr.QuorateError, match=rf"^this fit needs about [0-9.]+ (GiB|MiB) \([0-9]+ rows x 300 labels.* 667.6 MiB are {whose}"
+    ):
+        qr.aggregate(large, model="auto", engine=engine, threads=1, confidence="posterior", **limit)
+    assert len(qr.aggregate(large, model="mv", engine=engine, threads=1, confidence="posterior", **limit).labels) == 4000
+    if engine == "disk":
+        with pytest.raises(qr.QuorateError, match="this fit needs about"):
+            qr.aggregate(large, model="mv", engine=engine, threads=1, confidence="honest", memory=450 * 10**6)
 
 
 def test_what_is_believed_of_workers_takes_room(monkeypatch):
     votes = crowd(workers=500, labels=20)
     monkeypatch.setattr(memory, "available", lambda: memory.estimate(votes, 1 << 18, 2) + 1)
-    assert len(qr.aggregate(votes, model="fds", engine="reference").labels)
+    given = {"model": "fds", "confidence": "posterior", "engine": "reference"}
+    assert len(qr.aggregate(votes, **given).labels)
     with pytest.raises(qr.QuorateError, match="this fit needs about"):
-        qr.aggregate(votes, model="fds", engine="reference", strength=5)
+        qr.aggregate(votes, strength=5, **given)
 
 
 def test_probabilities_that_do_not_fit_are_refused(monkeypatch):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from quorate.data.memory import FLOOR, available, gib
+from quorate.data.memory import FLOOR, available, gib, memory_of
 from quorate.data.votes import Votes
 from quorate.engines.shard import MAX_FINE_VOTES
 from quorate.errors import QuorateError
@@ -34,6 +34,7 @@ class Room(NamedTuple):
     lines: bool = True  # whether passes read the table from an aligned copy
     tally: int = 8  # bytes of a cell that threads count in: 8 in soft passes, 4 in hard ones
     hard_tables: int = 0  # as `tables`, while labels are counted anew in a hard pass, beside the soft ones
+    worker_tables: int = 1  # float64 arrays [workers, K]
 
     def of(self, votes: int, tasks: int, workers: int) -> int:
         """Return the bytes for so many of them."""
@@ -43,18 +44,23 @@ class Room(NamedTuple):
 NOTHING = Room()  # beside what soft passes of expectation-maximisation take
 STARTS_HARD = Room(hard_tables=1)  # the last pass is always soft; hard ones count what has changed, after the first
 TURNS_HARD = Room(hard_tables=3)
-CAREFUL = Room(tables=8)  # two tables, counts of vote shares, and what a table of careful workers is made of
+# Two tables, counts of vote shares, and what a table of careful workers is made of.
+CAREFUL = Room(tables=7, worker_tables=9)
+# Of honest confidence, after any fit: its table and counts, lines with and without a vote, and what these are made of.
+HONEST = Room(tables=7, worker_tables=4)
 MAJORITY = Room(tables=1, lines=False, tally=4)
 WEIGHTED = Room(tally=4)
 # The probability that a vote is right; and 25 vectors of the M-step (see models/ascent.py).
 GLAD = Room(per_vote=8, per_task=200, per_worker=200, tables=1, lines=False)
 
 
-def estimate(votes: Votes, shard_votes: int, threads: int = 1, room: Room = NOTHING, *, believed: bool = False) -> int:
+def estimate(
+    votes: Votes, shard_votes: int, threads: int = 1, room: Room = NOTHING, *, believed: bool = False, honest: bool = False
+) -> int:
     """Return the peak memory of a fit in addition to the votes, in bytes.
 
     `shard_votes` is 0 for the compiled passes, which need no memory for a shard. `believed` says that workers have their own
-    prior, from a history or a population.
+    prior, from a history or a population; `honest` that confidence is.
     """
     rows, k, tasks, n = votes.n_rows, votes.n_labels, votes.n_tasks, len(votes)
     table = 8 * rows * k
@@ -78,7 +84,11 @@ def estimate(votes: Votes, shard_votes: int, threads: int = 1, room: Room = NOTH
         peaks.append(2 * table + 24 * some + 8 * k * max(some * tasks // max(n, 1), 1))
         peaks.append(room.of(n, tasks, votes.n_workers))
     every_task = 8 + 4 + 4 + 8 + 1  # tie key, label, its copy in the end, confidence, tie
-    return max(peaks) + every_task * tasks + 8 * votes.n_workers * k + 2 * 8 * rows
+    of_workers = 8 * votes.n_workers * k
+    need = max(peaks) + room.worker_tables * of_workers
+    if honest:
+        need = max(need, HONEST.tables * table + HONEST.worker_tables * of_workers)
+    return need + every_task * tasks + 2 * 8 * rows
 
 
 def line_bytes(rows: int, k: int, votes: int) -> int:
@@ -104,12 +114,21 @@ def require(votes: Votes, shard_votes: int, threads: int = 1) -> None:
     _require(votes, estimate(votes, shard_votes, threads, MAJORITY))
 
 
-def require_fit(engine: object, votes: Votes, room: Room, *, believed: bool = False) -> None:
-    """Raise when a fit in memory would not fit, naming the estimate and the remedy; other engines check it themselves."""
+def require_fit(engine: object, votes: Votes, room: Room, *, believed: bool = False, honest: bool = False) -> None:
+    """Raise when a fit in memory, or beside votes on disk, would not fit, naming the estimate and the remedy.
+
+    Engines elsewhere check it themselves.
+    """
+    if getattr(engine, "name", "") == "disk":
+        memory = getattr(engine, "memory", None)
+        limit = None if memory is None else memory_of(memory)
+        rooms = (room, HONEST) if honest else (room,)
+        require_on_disk(votes, 0, getattr(engine, "threads", 1), limit, *rooms)
+        return
     shard_votes = {"cpu": 0, "reference": getattr(engine, "shard_votes", 0)}.get(getattr(engine, "name", ""))
     if shard_votes is None:
         return
-    need = estimate(votes, shard_votes, getattr(engine, "threads", 1), room, believed=believed)
+    need = estimate(votes, shard_votes, getattr(engine, "threads", 1), room, believed=believed, honest=honest)
     if room is GLAD:
         _require_glad(votes, need)
     else:
@@ -160,15 +179,19 @@ def room_for_shards(votes: Votes, threads: int, limit: int | None) -> int:
     return (available() if limit is None else limit) - _without_shards(votes, threads)
 
 
-def _without_shards(votes: Votes, threads: int) -> int:
+def _without_shards(votes: Votes, threads: int, rooms: tuple[Room, ...] = ()) -> int:
     rows, k = votes.n_rows, votes.n_labels
     n, tasks = len(votes), votes.n_tasks
-    return FLOOR + NOTHING.tables * 8 * rows * k + line_bytes(rows, k, n) + tally_bytes(rows, k, n, tasks, threads)
+    beside = [8 * k * (room.tables * rows + (room.worker_tables - 1) * votes.n_workers) for room in (NOTHING, *rooms)]
+    return FLOOR + max(beside) + line_bytes(rows, k, n) + tally_bytes(rows, k, n, tasks, threads)
 
 
-def require_on_disk(votes: Votes, shards: int, threads: int, limit: int | None) -> None:
-    """Raise when tables, counts and the current shards do not fit in the memory allowed, or in that of the machine."""
-    need = _without_shards(votes, threads) + shards
+def require_on_disk(votes: Votes, shards: int, threads: int, limit: int | None, *rooms: Room) -> None:
+    """Raise when tables, counts and the current shards do not fit in the memory allowed, or in that of the machine.
+
+    `rooms` are what the model and its confidence take.
+    """
+    need = _without_shards(votes, threads, rooms) + shards
     have = available() if limit is None else limit
     if need > have:
         whose = "are free" if limit is None else "are allowed"

@@ -161,7 +161,8 @@ class Model:
             if before.scoring != self.scoring and before.model != self.name:
                 raise OptionError(f"a fit of {before.model!r} cannot start {self.name!r}: use the same kind of model")
         classes = None if priors is None else class_prior(priors, priors_weight, read.labels)
-        require_fit(chosen, read, self.room, believed=past is not None or getattr(self, "strength", 0) != 0)
+        believed = past is not None or getattr(self, "strength", 0) != 0
+        require_fit(chosen, read, self.room, believed=believed, honest=confidence == "honest")
         session = chosen.load(
             read,
             seed=self.seed,

@@ -82,15 +82,21 @@ class Honest:
         met = panel.by_worker(counts.astype(np.float64))
         if past is not None:
             counts, met = counts + past.cells, met + past.totals
-        exists = self.rule.uniform > 0
+        absent = self.rule.uniform == 0
         lent = LENT * self.population[panel.row_label]
         length = np.diff(panel.worker_ptr)
-        lines, without = (np.full((panel.n_rows, panel.n_labels), -np.inf) for _ in range(2))
-        for out, less in ((lines, 0.0), (without, 1.0)):
-            votes = np.maximum(counts - less, 0.0)[:, exists] + lent[:, exists]
-            total = np.log(np.maximum(met - less, 0.0) + LENT)[:, exists]
-            out[:, exists] = np.log(votes) - np.repeat(total, length, axis=0)
-        return lines, without
+
+        def less(votes: float) -> Floats:
+            out: Floats = counts - votes
+            np.maximum(out, 0.0, out=out)  # in place, as below: each is as large as the table
+            out += lent
+            with np.errstate(divide="ignore"):  # of labels that do not exist
+                np.log(out, out=out)
+            out -= np.repeat(np.log(np.maximum(met - votes, 0.0) + LENT), length, axis=0)
+            out[:, absent] = -np.inf
+            return out
+
+        return less(0.0), less(1.0)
 
 
 @dataclass(frozen=True, eq=False)
