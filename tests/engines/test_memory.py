@@ -97,6 +97,9 @@ def test_tables_of_many_workers_and_labels_are_refused(large, engine, monkeypatc
     ):
         qr.aggregate(large, model="auto", engine=engine, threads=1, confidence="posterior", **limit)
     assert len(qr.aggregate(large, model="mv", engine=engine, threads=1, confidence="posterior", **limit).labels) == 4000
+    monkeypatch.setattr(memory, "available", lambda: 10**11)
+    with pytest.raises(qr.QuorateError, match=r"needs about .* but 667.6 MiB are allowed: allow more"):
+        qr.aggregate(large, model="auto", threads=1, confidence="posterior", memory="700MB")  # engine="auto" keeps to it, too
     if engine == "disk":
         with pytest.raises(qr.QuorateError, match="this fit needs about"):
             qr.aggregate(large, model="mv", engine=engine, threads=1, confidence="honest", memory=450 * 10**6)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -36,9 +36,10 @@ class LocalEngine:
     kernels: ModuleType = reference
     threads: int = 1
     shard_votes: int = 1 << 18
+    memory: int | None = None  # bytes that a fit may take, where fewer than the machine has are allowed
 
     def __reduce__(self) -> tuple[Any, ...]:  # a module is pickled by its name
-        return _unpickled_engine, (self.name, self.kernels.__name__, self.threads, self.shard_votes)
+        return _unpickled_engine, (self.name, self.kernels.__name__, self.threads, self.shard_votes, self.memory)
 
     def read(self, source: Votes | Source, **options: Any) -> Votes:
         """Return the votes of any source, in memory; the options are those of `quorate.read`."""
@@ -132,10 +133,11 @@ class MemoryStore:
         """Store nothing: memory ends with the process."""
 
 
-def _unpickled_engine(name: str, kernels: str, threads: int, shard_votes: int) -> LocalEngine:
+def _unpickled_engine(name: str, kernels: str, threads: int, shard_votes: int, memory: int | None = None) -> LocalEngine:
     """Return an engine that was pickled; where the compiled core was not built, the reference does the same work."""
     found = kernels_named(kernels)
-    return LocalEngine(name, found, threads, shard_votes) if found.__name__ == kernels else reference_engine(threads)
+    made = LocalEngine(name, found, threads, shard_votes) if found.__name__ == kernels else reference_engine(threads)
+    return replace(made, memory=memory)
 
 
 def _unpickled_store(engine: LocalEngine, votes: Votes, seed: int, by_prior: bool, gold: NDArray[np.int32] | None) -> MemoryStore:

@@ -132,14 +132,19 @@ def require_fit(engine: object, votes: Votes, room: Room, *, believed: bool = Fa
     if room is GLAD:
         _require_glad(votes, need)
     else:
-        _require(votes, need)
+        _require(votes, need, getattr(engine, "memory", None))
 
 
-def _require(votes: Votes, need: int) -> None:
-    have = available()
+def _require(votes: Votes, need: int, limit: int | None = None) -> None:
+    have, size = available(), f"{votes.n_rows} rows x {votes.n_labels} labels"
+    if limit is not None and need + FLOOR > limit:
+        raise QuorateError(
+            f"this fit needs about {gib(need + FLOOR)} ({size}), but {gib(limit)} are allowed: allow more, merge rare labels, "
+            "or drop workers with few votes"
+        )
     if need > have:
         raise QuorateError(
-            f"this fit needs about {gib(need)} ({votes.n_rows} rows x {votes.n_labels} labels), but {gib(have)} are free: "
+            f"this fit needs about {gib(need)} ({size}), but {gib(have)} are free: "
             "merge rare labels, drop workers with few votes, or use a machine with more memory"
         )
 

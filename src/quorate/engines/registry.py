@@ -58,7 +58,7 @@ def resolve(
 
     "auto" is the compiled engine on all cores, or the reference where it could not be built; "disk" for a source of
     files that would not fit in memory, with the `room` that the model takes beside; and "spark" for a Spark frame.
-    `memory` bounds what may be used; it and `of_disk` are for the disk engine.
+    `memory` bounds what may be used by "auto" and by the disk engine, which `of_disk` is for.
 
     >>> resolve("reference").name
     'reference'
@@ -94,6 +94,8 @@ def resolve(
     if given.keys() - ({"memory", "report"} if engine == "auto" else {"report"}):
         name = next(iter(given.keys() - {"report"}))
         raise OptionError(f"{name} is for engine='disk': engine {chosen.name!r} holds everything in memory")
+    if limit is not None and chosen.name in ("cpu", "reference"):
+        return replace(cast(Any, chosen), memory=limit)  # type: ignore[no-any-return]
     return chosen
 
 
