@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
@@ -48,6 +49,45 @@ def test_each_option_apart_is_a_fit_of_its_own(votes):
         expected = dict(qr.aggregate(alone, model="fds", labels=["no", "yes"]).labels.select("task", "label").iter_rows())
         for task, chosen in result.labels.select("task", "label").iter_rows():
             assert (option in chosen) == (expected[f"{task}|{option}"] == "yes"), place
+
+
+def of_sets(seed, tasks=60, workers=8):
+    """Sets of three options: of the last nobody can be told from others, for all err on the same tasks."""
+    crowd = qr.simulate(tasks=tasks, workers=workers, labels=3, votes_per_task=5, skill=0.4, seed=seed)
+    code = dict(crowd.truth.iter_rows())
+    hard = {task for n, task in enumerate(code) if n % 3 == 0}
+    draw = np.random.default_rng(seed)
+    return [
+        (
+            t,
+            w,
+            [label for label in ("l0", "l1") if label == given or label == code[t]]
+            + ["l2"] * (draw.random() < (0.5 if t in hard else 0.03)),
+        )
+        for t, w, given in crowd.votes.iter_rows()
+    ]
+
+
+@pytest.mark.parametrize("confidence", ["posterior", "honest"])
+def test_facts_of_every_fit(confidence):
+    """Pooled, the facts are those of the one fit; apart, each option has its own, of votes posed by hand."""
+    votes, options = of_sets(4), ["l0", "l1", "l2"]
+    given = {"model": "auto", "confidence": confidence}
+    by_hand = {o: [(f"{t}|{o}", w, "yes" if o in chosen else "no") for t, w, chosen in votes] for o in options}
+    pooled = qr.aggregate(votes, multi=True, labels=options, **given)
+    expected = qr.aggregate([v for lines in by_hand.values() for v in lines], labels=["no", "yes"], **given)
+    assert pooled.facts == pytest.approx(dict(expected.facts))
+    assert ("holds" in pooled.facts) == (confidence == "honest")
+    apart = qr.aggregate(votes, multi=True, per_option=True, labels=options, **given)
+    assert list(apart.facts) == options
+    for option, lines in by_hand.items():
+        alone = qr.aggregate(lines, labels=["no", "yes"], **given)
+        assert apart.facts[option] == pytest.approx(dict(alone.facts))
+        assert apart.facts[option]["why"]
+    assert {found["chose"] for found in apart.facts.values()} == {"careful", "majority"}
+    if confidence == "honest":
+        honest = dict(expected.workers.select("worker", "accuracy").iter_rows())
+        assert dict(pooled.workers.select("worker", "accuracy").iter_rows()) == pytest.approx(honest)
 
 
 ROWS = [("t1", "ann", ["x", "y"]), ("t1", "bob", ["y"]), ("t1", "eve", ["y"]), ("t2", "ann", []), ("t2", "bob", [])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -57,6 +58,20 @@ class MultiResult:
         """The marginal log-likelihood of all yes-or-no votes."""
         return sum(r.log_likelihood for r in self.results)
 
+    @property
+    def facts(self) -> Mapping[str, object]:
+        """What was measured of the yes-or-no votes and what was chosen, as `Result.facts`; by option where each was fitted apart.
+
+        >>> import quorate as qr
+        >>> votes = [("t1", "ann", ["fear", "joy"]), ("t1", "bob", ["joy"]), ("t2", "ann", ["fear"]), ("t2", "bob", ["joy"])]
+        >>> apart = qr.aggregate(votes, model="auto", multi=True, per_option=True, confidence="posterior")
+        >>> [(option, found["chose"]) for option, found in apart.facts.items()]
+        [('fear', 'careful'), ('joy', 'careful')]
+        """
+        if len(self.results) == 1:
+            return self.results[0].facts
+        return {option: r.facts for option, r in zip(self.votes.options.texts(), self.results, strict=True)}
+
     @cached_property
     def labels(self) -> Frame:
         """Task, label (the chosen set), confidence (that the whole set is right), votes, tie (of any option)."""
@@ -69,7 +84,7 @@ class MultiResult:
 
     @cached_property
     def workers(self) -> Frame:
-        """Worker, votes (sets cast), accuracy and agreement on the (task, option) questions."""
+        """Worker, votes (sets cast), accuracy (honest where confidence is) and agreement on the (task, option) questions."""
         return self._native(self.workers_frame())
 
     def confusion(self, worker: object, option: object = None) -> Frame:
@@ -112,7 +127,7 @@ class MultiResult:
 
     def workers_frame(self) -> pl.DataFrame:
         """Return `workers` as a polars frame, whatever the caller's kind."""
-        frame = pl.concat([r.workers_frame(trust=False) for r in self.results], how="diagonal")
+        frame = pl.concat([_workers_of(r) for r in self.results], how="diagonal")
         weighted = pl.col("accuracy", "agreement") * pl.col("votes")
         every = frame.group_by("worker", maintain_order=True).agg(weighted.sum() / pl.col("votes").sum(), pl.col("votes").sum())
         return every.select("worker", pl.col("votes") // max(len(self.votes.options), 1), "accuracy", "agreement")
@@ -133,3 +148,12 @@ class MultiResult:
 
     def _native(self, frame: pl.DataFrame) -> Frame:
         return frames.native(frame, self.votes.frame_kind)
+
+
+def _workers_of(result: Result) -> pl.DataFrame:
+    """Return the workers of a fit without verdicts; their accuracy is honest where confidence is."""
+    frame = result.workers_frame(trust=False)
+    if result.fit.honest is None:
+        return frame
+    mean, _ = result.fit.honest.worker_accuracy(result.votes, frame["votes"].to_numpy())
+    return frame.with_columns(accuracy=mean)

@@ -1,0 +1,56 @@
+"""A temperature is fitted on top of the confidence that was asked for: the posterior, or the honest one."""
+
+import numpy as np
+import pytest
+
+import quorate as qr
+from quorate.results.temperature import fit_temperature, log_loss, tempered
+
+CROWD = qr.simulate(tasks=400, workers=20, labels=3, votes_per_task=4, skill=0.45, shared_error=0.2, seed=5)
+KNOWN = CROWD.truth.head(120)  # not learned from
+CODE = {"l0": 0, "l1": 1, "l2": 2}
+
+
+def probabilities(result):
+    return result.probabilities.drop("task").to_numpy()
+
+
+@pytest.mark.parametrize("engine", ["cpu", "reference", "disk"])
+@pytest.mark.parametrize("model", ["auto", "ds", "iwmv"])
+def test_the_temperature_is_that_of_the_confidence_shown(model, engine):
+    found = {}
+    for confidence in ("posterior", "honest"):
+        how = {"model": model, "confidence": confidence, "engine": engine}
+        plain, hot = qr.aggregate(CROWD.votes, **how), qr.aggregate(CROWD.votes, calibrate=KNOWN, **how)
+        truth = plain.labels.join(KNOWN, on="task", how="left", suffix="_true", maintain_order="left")["label_true"]
+        code = np.array([CODE.get(label, -1) for label in truth], np.int32)
+        known, expected = code >= 0, probabilities(plain)
+        assert known.sum() == 120
+        assert hot.temperature == pytest.approx(fit_temperature(expected[known], code[known]), rel=1e-9)
+        assert hot.temperature != 1.0
+        assert np.allclose(probabilities(hot), tempered(expected, hot.temperature), atol=1e-12)
+        assert hot.labels.drop("confidence").equals(plain.labels.drop("confidence"))
+        assert np.allclose(hot.labels["confidence"].to_numpy(), probabilities(hot).max(axis=1), atol=1e-12)
+        assert hot.posterior.equals(plain.posterior)  # is the model's own, whatever is shown
+        assert log_loss(probabilities(hot)[known], code[known]) < log_loss(expected[known], code[known])
+        found[confidence] = hot
+    assert abs(np.log(found["posterior"].temperature / found["honest"].temperature)) > 0.05
+
+
+@pytest.mark.parametrize("model", ["auto", "fds"])
+def test_gold_is_judged_by_fits_of_the_same_confidence(model):
+    """With True each half of the gold is judged by a fit that has seen only the other, with the same confidence."""
+    gold = KNOWN.sort("task")
+    for confidence in ("posterior", "honest"):
+        how = {"model": model, "confidence": confidence}
+        hot = qr.aggregate(CROWD.votes, gold=gold, calibrate=True, **how)
+        half = gold["task"].rank("ordinal").to_numpy() % 2
+        shown, truth = [], []
+        for hidden in (0, 1):
+            seen, judged = gold.filter(half != hidden), gold.filter(half == hidden)
+            lines = qr.aggregate(CROWD.votes, gold=seen, **how).probabilities.join(judged, on="task")
+            shown.append(lines.select("l0", "l1", "l2").to_numpy())
+            truth += [CODE[label] for label in lines["label"]]
+        assert hot.temperature == pytest.approx(fit_temperature(np.concatenate(shown), np.array(truth, np.int32)), rel=1e-9)
+        certain = hot.labels.filter(gold=True)
+        assert (certain["confidence"] == 1.0).all()
