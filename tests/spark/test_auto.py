@@ -122,6 +122,29 @@ def test_honest_confidence_of_other_models(spark, frame_of, rows, model):
 
 
 @where
+def test_all_that_a_user_asks_of_a_result(spark, frame_of, rows):
+    """One call with auto and honest confidence, which warns of nothing (a warning is an error here)."""
+    frame, new = frame_of(CROWD.votes), CROWD.votes.head(40)
+    far = qr.aggregate(frame, model="auto", confidence="honest", engine=ENGINES[rows])
+    near = qr.aggregate(CROWD.votes, model="auto", confidence="honest")
+    assert far.facts.keys() == near.facts.keys()
+    assert far.facts["why"] == near.facts["why"]
+    assert far.labels.columns == ["task", "label", "confidence", "votes", "tie"]
+    assert far.workers.columns == ["worker", "votes", "accuracy", "agreement", "accuracy_low", "accuracy_high"]
+    assert far.workers_frame(trust=False).columns == ["worker", "votes", "accuracy", "agreement"]
+    with pytest.raises(qr.OptionError, match="^predict does not run on engine 'spark': collect the votes first"):
+        near.predict(frame)
+    if rows == "driver":
+        ours, theirs = far.predict(new).labels, near.predict(new).labels
+        assert ours.drop("confidence").equals(theirs.drop("confidence"))
+        assert np.allclose(ours["confidence"].to_numpy(), theirs["confidence"].to_numpy(), rtol=0, atol=1e-6)
+    else:
+        with pytest.raises(qr.QuorateError, match="is on the executors, and a saved model is one file"):
+            far.predict(new)
+    far.release()
+
+
+@where
 def test_votes_that_say_nothing_of_skill_are_left_to_the_majority(spark, frame_of, rows):
     rng = np.random.default_rng(3)
     error = np.where(rng.random(80) < 0.3, 0.45, 0.02)  # tasks are hard or easy, and workers all alike

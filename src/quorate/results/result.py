@@ -434,6 +434,10 @@ def predicted(
     votes = over_labels(votes, learned.knowledge.labels, "model")
     given = learned.settings
     session = place.load(votes, seed=cast(int, given["seed"]), ties=cast(str, given["ties"]))
+    if hasattr(session, "honest_outcome"):  # its tasks are not in this process
+        raise OptionError(f"predict does not run on engine {place.name!r}: collect the votes first, or choose another engine")
+    if honest and not hasattr(session, "honest"):
+        raise OptionError(f"honest confidence does not run on engine {place.name!r} yet: ask for confidence='posterior'")
     params, worker = transfer(learned, votes)
     session.adopt(lambda _: params, learned.priors)
     if learned.scoring == "heads":
@@ -444,8 +448,6 @@ def predicted(
         session.e_step(hard=False)
         outcome = session.finish()
     fit = Fit(outcome, params, session.estimate().statistics, worker_columns={"known": worker >= 0})
-    if honest and not hasattr(session, "honest"):
-        raise OptionError("honest confidence does not run on this engine yet: use engine='cpu', or confidence='posterior'")
     if honest:
         fit = predicted_fit(fit, session, learned.knowledge, worker, learned.facts)
     if honest or "holds" not in learned.facts:  # a temperature is of the confidence that it was fitted on
