@@ -33,7 +33,11 @@ def cases(folder, votes):
         ("ragged line", ["ragged.csv"], "cannot read ragged.csv"),
         ("broken json", ["broken.jsonl"], "cannot read broken.jsonl"),
         ("unknown suffix", ["votes.xyz"], "the suffix '.xyz' names no known format; known are .csv"),
-        ("negative smoothing", ["votes.csv", "--model", "fds", "--smoothing", "-1"], "smoothing is -1.0: give a number of at least 0"),
+        (
+            "negative smoothing",
+            ["votes.csv", "--model", "fds", "--smoothing", "-1"],
+            "smoothing is -1.0: give a number of at least 0",
+        ),
         ("model without tol", ["votes.csv", "--model", "auto", "--tol", "0.1"], "by design; give --model fds, which has it"),
         ("model without switch", ["votes.csv", "--model", "auto", "--switch", "1"], "or --model fds, which needs none"),
         ("zero threads", ["votes.csv", "--threads", "0"], "threads is 0: give a whole number of at least 1"),

@@ -34,7 +34,18 @@ def crowd(tmp_path, monkeypatch):
 def test_gold_history_priors_strength_and_calibration_reach_the_library(crowd, run, tmp_path):
     assert run("aggregate", "votes.csv", "--save", "m.quorate", "-o", "a.csv", "--quiet").code == 0
     done = run(
-        *("aggregate", "votes.csv", "--model", "ds", "--gold", "gold.csv", "--history", "m.quorate", "--priors", "l0=0.2,l1=0.3,l2=0.5"),
+        *(
+            "aggregate",
+            "votes.csv",
+            "--model",
+            "ds",
+            "--gold",
+            "gold.csv",
+            "--history",
+            "m.quorate",
+            "--priors",
+            "l0=0.2,l1=0.3,l2=0.5",
+        ),
         *("--priors-weight", "10", "--strength", "auto", "--calibrate", "-o", "b.csv", "--truth", "truth.csv", "--json"),
     )
     facts = json.loads(done.out)

@@ -161,10 +161,10 @@ def test_the_reason_is_true_of_the_figures_beside_it():
         skill = np.clip(0.9 + spread * rng.uniform(-1, 1, 20), 0.5, 1.0)
         right = rng.random((300, 20)) < np.where(np.arange(300)[:, None] % 3, skill, skill - 0.3)
         facts = qr.aggregate([(t, w, "ab"[int(right[t, w])]) for t in range(300) for w in range(20)], model="auto").facts
-        rho, spread, why = facts["shared_error"], facts["skill_spread"], facts["why"]
-        assert ("differ in skill more than they err together" in why) == (facts["chose"] == "careful" and rho <= spread)
+        rho, found, why = facts["shared_error"], facts["skill_spread"], facts["why"]
+        assert ("differ in skill more than they err together" in why) == (facts["chose"] == "careful" and rho <= found)
         assert ("err together more than" in why) == (facts["chose"] == "majority")
-        assert ("as well" in why) == (facts["chose"] == "careful" and rho > spread)
+        assert ("as well" in why) == (facts["chose"] == "careful" and rho > found)
         seen.add(why.split(" (")[0])
     assert len(seen) == 3
 
