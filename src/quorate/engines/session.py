@@ -233,8 +233,8 @@ class LocalSession(WorkerState):
         self._decided_by: DecidedBy = "scores"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what a finished fit is asked for, so that its result can be pickled: how posteriors are computed, and gold."""
-        return _unpickled_session, (self._store, self.gold_given, self._params, self._decided_by)
+        """Return what a finished fit is asked for, so that its result can be pickled: what its posteriors come from."""
+        return _unpickled_session, (self._store, self.gold_given, self._params, self._decided_by, self._block.history)
 
     @classmethod
     def over(
@@ -420,8 +420,10 @@ def rules_for(votes: Votes, kernels: ModuleType, threads: int, ties: str) -> Pas
     return PassRules.of(kernels, threads, votes.row_label, votes.labels, ties, partial(units_of, votes, kernels, threads))
 
 
-def _unpickled_session(store: Any, gold_given: int, params: Parameters | None, decided_by: DecidedBy) -> LocalSession:
-    session = LocalSession(store, store.rules, gold_given=gold_given)
+def _unpickled_session(
+    store: Any, gold_given: int, params: Parameters | None, decided_by: DecidedBy, history: Others | None
+) -> LocalSession:
+    session = LocalSession(store, store.rules, gold_given=gold_given, history=None if history is None else lambda _: history)
     session._params, session._decided_by = params, decided_by
     return session
 
