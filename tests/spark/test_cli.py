@@ -70,7 +70,7 @@ def test_spark_writes(spark, quorate, near, tmp_path):
     assert labels.select("task", "label").equals(pl.read_csv(tmp_path / "l.csv").sort("task").select("task", "label"))
     assert pl.scan_ndjson(tmp_path / "p.jsonl" / "*.json").collect().height == 60
     assert pl.read_csv(tmp_path / "w.csv" / "*.csv")["worker"].to_list() == [f"w{n}" for n in range(8)]
-    assert qr.load(tmp_path / "crowd.quorate").model == "fds"
+    assert qr.load(tmp_path / "crowd.quorate").model == "auto"
     code, _, err = quorate(*arguments, *targets)
     assert (code, err.count("\n")) == (1, 1)
     assert "labels.parquet: it exists already" in err

@@ -118,12 +118,14 @@ def test_bad_input(spark, frame_of):
         _ = WIDE.read(known).tasks
 
 
-def test_a_checkpoint_directory_is_used_and_left_clean(spark, frame_of, tmp_path):
+@pytest.mark.parametrize(("confidence", "most"), [("posterior", 3), ("honest", 5)])
+def test_a_checkpoint_directory_is_used_and_left_clean(spark, frame_of, tmp_path, confidence, most):
     context = spark.sparkContext
     context.setCheckpointDir(str(tmp_path))
     try:
-        far = fit(frame_of(CROWD.votes), "fds", engine=WIDE, max_iter=2)
-        assert len(list(tmp_path.glob("*/rdd-*"))) <= 3  # those of the last two passes, and of the end
+        far = fit(frame_of(CROWD.votes), "fds", engine=WIDE, max_iter=2, confidence=confidence)
+        # Those of the last two passes and of the end; then of the labels counted again, and of what judges them.
+        assert len(list(tmp_path.glob("*/rdd-*"))) <= most
         assert list(tmp_path.glob("*/rdd-*"))
         assert far.labels_frame()["label"].value_counts().height == 4
         far.release()

@@ -36,7 +36,7 @@ def test_frames_come_back_as_spark_frames(spark, engine, frame_of):
     assert result.labels.columns == near.labels.columns
     assert {row["task"]: row["label"] for row in result.labels.collect()} == dict(near.labels.select("task", "label").iter_rows())
     assert result.probabilities.count() == 90
-    assert result.workers.columns == near.workers_frame(trust=False).columns
+    assert result.workers.columns == [*near.workers_frame(trust=False).columns, "accuracy_low", "accuracy_high"]
     assert [tuple(row) for row in result.priors.collect()] == near.priors.select("label", "prior").rows()
     assert [tuple(row)[:2] for row in result.trace.collect()] == [row[:2] for row in near.trace.rows()]
     assert [tuple(row) for row in result.confusion("w3").collect()] == near.confusion("w3").rows()
