@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "arrow_ints.hpp"
-#include "prefetch.hpp"
+#include "../prefetch.hpp"
 #include "text_key.hpp"
 
 namespace quorate {

@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "arrow_text.hpp"
-#include "prefetch.hpp"
+#include "../prefetch.hpp"
 
 namespace quorate {
 
