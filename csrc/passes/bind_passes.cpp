@@ -210,23 +210,52 @@ void py_pair_sums(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<int32_t, 1> r
     pair_sums(v, values.data(), int(values.shape(0)), sums.data(), threads);
 }
 
-void py_honest_pass(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<int32_t, 1> row_label, In<int32_t, 1> labels,
-                    In<double, 2> lines, In<double, 2> without, In<double, 1> log_prior, In<double, 1> uniform,
-                    double shared_error, double holds, Maybe<double, 1> confidence, Maybe<bool, 1> tie,
-                    Maybe<double, 2> probabilities, Maybe<int64_t, 1> answers, Maybe<int64_t, 1> doubts, int threads) {
-    const size_t k = log_prior.size(), rows = row_label.size();
-    const Labelled v = labelled(task_ptr, row, row_label, labels, int(k));
+Honest honest_of(const In<double, 2>& lines, const In<double, 2>& without, const In<double, 1>& log_prior,
+                 const In<double, 1>& uniform, double shared_error, double holds, size_t rows) {
+    const size_t k = log_prior.size();
     need(lines.shape(0) == rows && lines.shape(1) == k, "lines");
     need(without.shape(0) == rows && without.shape(1) == k, "without");
     need(uniform.size() == k, "uniform");
+    return {lines.data(), without.data(), log_prior.data(), uniform.data(), shared_error, holds};
+}
+
+void py_honest_pass(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<int32_t, 1> row_label, In<int32_t, 1> labels,
+                    In<double, 2> lines, In<double, 2> without, In<double, 1> log_prior, In<double, 1> uniform,
+                    double shared_error, double holds, Maybe<double, 1> confidence, Maybe<bool, 1> tie,
+                    Maybe<double, 2> probabilities, Maybe<int64_t, 1> answers, Maybe<int64_t, 1> doubts,
+                    std::optional<In<int32_t, 1>> wanted, Maybe<double, 1> chance, int threads) {
+    const size_t k = log_prior.size(), rows = row_label.size();
+    const Labelled v = labelled(task_ptr, row, row_label, labels, int(k));
+    const Honest h = honest_of(lines, without, log_prior, uniform, shared_error, holds, rows);
     const size_t tasks = size_t(v.tasks);
     const HonestOut out{pointer(confidence, tasks, "confidence"), pointer(tie, tasks, "tie"),
                         pointer(probabilities, tasks * k, "probabilities"), pointer(answers, rows, "answers"),
-                        pointer(doubts, rows, "doubts")};
+                        pointer(doubts, rows, "doubts"), pointer(wanted, tasks, "wanted"), pointer(chance, tasks, "chance")};
     need(!out.answers == !out.doubts, "doubts");
+    need(!out.wanted == !out.chance, "chance");
+    for (size_t t = 0; out.wanted && t < tasks; ++t) need(out.wanted[t] >= 0 && size_t(out.wanted[t]) < k, "wanted");
     if (k == 0) return;
     nb::gil_scoped_release release;
-    honest_pass(v, {lines.data(), without.data(), log_prior.data(), uniform.data(), shared_error, holds}, out, threads);
+    honest_pass(v, h, out, threads);
+}
+
+void py_below_chance(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<int32_t, 1> row_label, In<int32_t, 1> labels,
+                     In<double, 2> lines, In<double, 2> without, In<double, 1> log_prior, In<double, 1> uniform,
+                     double shared_error, double holds, In<int64_t, 1> row_worker, In<int64_t, 1> worker_ptr, double unit,
+                     Out<int64_t, 2> sums, int threads) {
+    const size_t k = log_prior.size(), rows = row_label.size();
+    const Labelled v = labelled(task_ptr, row, row_label, labels, int(k));
+    const Honest h = honest_of(lines, without, log_prior, uniform, shared_error, holds, rows);
+    need(worker_ptr.size() >= 1 && worker_ptr.data()[0] == 0, "worker_ptr");
+    need_rising(worker_ptr.data(), worker_ptr.size(), "worker_ptr");
+    need(worker_ptr.data()[worker_ptr.size() - 1] == int64_t(rows), "worker_ptr");
+    need(row_worker.size() == rows, "row_worker");
+    for (size_t r = 0; r < rows; ++r)
+        need(row_worker.data()[r] >= 0 && row_worker.data()[r] < int64_t(worker_ptr.size()) - 1, "row_worker");
+    need(sums.shape(0) == 4 && sums.shape(1) == rows, "sums");
+    if (k == 0) return;
+    nb::gil_scoped_release release;
+    below_chance(v, h, {row_worker.data(), worker_ptr.data()}, unit, sums.data(), threads);
 }
 
 double py_classification(In<int64_t, 2> counts, In<int64_t, 1> class_counts, In<double, 2> table,
@@ -349,7 +378,11 @@ void quorate::bind_passes(nb::module_& m) {
           "lines"_a.noconvert(), "without"_a.noconvert(), "log_prior"_a.noconvert(), "uniform"_a.noconvert(),
           "shared_error"_a, "holds"_a, nb::kw_only(), "confidence"_a.noconvert() = none, "tie"_a.noconvert() = none,
           "probabilities"_a.noconvert() = none, "answers"_a.noconvert() = none, "doubts"_a.noconvert() = none,
-          "threads"_a = 1);
+          "wanted"_a.noconvert() = none, "chance"_a.noconvert() = none, "threads"_a = 1);
+    m.def("below_chance", &py_below_chance, QUORATE_VOTES, "row_label"_a.noconvert(), "labels"_a.noconvert(),
+          "lines"_a.noconvert(), "without"_a.noconvert(), "log_prior"_a.noconvert(), "uniform"_a.noconvert(),
+          "shared_error"_a, "holds"_a, "row_worker"_a.noconvert(), "worker_ptr"_a.noconvert(), "unit"_a,
+          "sums"_a.noconvert(), "threads"_a = 1);
     m.def("classification", &py_classification, "counts"_a.noconvert(), "class_counts"_a.noconvert(),
           "table"_a.noconvert(), "log_prior"_a.noconvert(), "threads"_a = 1);
     m.def("glad_expect", &py_glad_expect, QUORATE_VOTES, "row_worker"_a.noconvert(), "row_label"_a.noconvert(),

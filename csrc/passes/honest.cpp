@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t kPieceVotes = 1 << 16;
 constexpr double kNear = 1e-9;
+constexpr int64_t kAhead = 16;  // votes whose row is fetched beforehand
 
 // Tasks in pieces of about as many votes each, which depend on the votes alone: sums of pieces are added in their order.
 std::vector<int64_t> pieces_of(const Labelled& v) {
@@ -27,14 +28,38 @@ std::vector<int64_t> pieces_of(const Labelled& v) {
     return begin;
 }
 
-// One task: OUT scores [k] honest probabilities before the last step, room [k].
-void probabilities_of(const Labelled& v, const Honest& h, int64_t t, double* scores, double* shown) {
-    const int k = v.k;
-    const int64_t first = v.task_ptr[t], last = v.task_ptr[t + 1];
+// What a vote says of a task with this label: OUT line [k].
+inline void vote_line(const Honest& h, int k, size_t row, int32_t given, int32_t label, double* line) {
+    const double* all = h.lines + row * size_t(k);
+    const double own = h.without[row * size_t(k) + size_t(label)];
+    double best = own;
+    for (int c = 0; c < k; ++c) {
+        const double x = c == label ? own : all[c];
+        best = x > best ? x : best;
+        line[c] = x;
+    }
+    line[given] = best;  // no vote speaks against what it says
+}
+
+// By how much shared error and chance agreement flatten the scores of a task of so many votes: 1 / T.
+inline double coldness(const Honest& h, double size) {
+    return std::min(1.0, 2.0 * h.holds) / (2.0 * (1.0 + (size - 1.0) * h.shared_error));
+}
+
+// The scores of one task: OUT [k]; its votes by label are added to shown [k], where that is not null. K is k where the
+// compiler knows it, else 0.
+template <int K>
+void scores_of(const Labelled& v, const Honest& h, int64_t t, double* scores, double* shown) {
+    const int k = K ? K : v.k;
     const int32_t label = v.labels[t];
+    const int64_t end = v.task_ptr[v.tasks];
     std::copy(h.log_prior, h.log_prior + k, scores);
-    std::copy(h.uniform, h.uniform + k, shown);
-    for (int64_t i = first; i < last; ++i) {
+    for (int64_t i = v.task_ptr[t]; i < v.task_ptr[t + 1]; ++i) {
+        if (i + kAhead < end) {
+            const size_t next = size_t(v.row[i + kAhead]) * size_t(k);
+            prefetch(h.lines + next);
+            prefetch(h.without + next);
+        }
         const size_t row = v.row[i];
         const double* line = h.lines + row * size_t(k);
         const double own = h.without[row * size_t(k) + size_t(label)];
@@ -46,9 +71,32 @@ void probabilities_of(const Labelled& v, const Honest& h, int64_t t, double* sco
             scores[c] += x;
         }
         scores[given] += best - (given == label ? own : line[given]);
-        shown[given] += 1.0;
+        if (shown) shown[given] += 1.0;
     }
-    honest_mix(h, k, double(last - first), scores, shown);
+}
+
+// Scores to probabilities of the labels that exist, in place.
+inline void soften(const Honest& h, int k, double cold, double* scores) {
+    double best = -std::numeric_limits<double>::infinity();
+    for (int c = 0; c < k; ++c)
+        if (h.uniform[c] > 0.0 && scores[c] > best) best = scores[c];
+    double total = 0.0;
+    for (int c = 0; c < k; ++c) total += scores[c] = h.uniform[c] > 0.0 ? std::exp((scores[c] - best) * cold) : 0.0;
+    for (int c = 0; c < k; ++c) scores[c] /= total;
+}
+
+inline void mix(const Honest& h, int k, double size, double* scores, const double* shown) {
+    soften(h, k, coldness(h, size), scores);
+    for (int c = 0; c < k; ++c) scores[c] = (1.0 - kVoteShare) * scores[c] + kVoteShare * shown[c] / (size + 1.0);
+}
+
+// One task: OUT scores [k] honest probabilities before the last step, room [k].
+template <int K>
+void probabilities_of(const Labelled& v, const Honest& h, int64_t t, double* scores, double* shown) {
+    const int k = K ? K : v.k;
+    std::copy(h.uniform, h.uniform + k, shown);
+    scores_of<K>(v, h, t, scores, shown);
+    mix(h, k, double(v.task_ptr[t + 1] - v.task_ptr[t]), scores, shown);
 }
 
 void add(int64_t* cell, int64_t units, bool alone) {
@@ -61,16 +109,7 @@ void add(int64_t* cell, int64_t units, bool alone) {
 
 }  // namespace
 
-void honest_mix(const Honest& h, int k, double size, double* scores, const double* shown) {
-    double best = -std::numeric_limits<double>::infinity();
-    for (int c = 0; c < k; ++c)
-        if (h.uniform[c] > 0.0 && scores[c] > best) best = scores[c];
-    const double cold = std::min(1.0, 2.0 * h.holds) / (2.0 * (1.0 + (size - 1.0) * h.shared_error));
-    double total = 0.0;
-    for (int c = 0; c < k; ++c) total += scores[c] = h.uniform[c] > 0.0 ? std::exp((scores[c] - best) * cold) : 0.0;
-    for (int c = 0; c < k; ++c)
-        scores[c] = (1.0 - kVoteShare) * (scores[c] / total) + kVoteShare * shown[c] / (size + 1.0);
-}
+void honest_mix(const Honest& h, int k, double size, double* scores, const double* shown) { mix(h, k, size, scores, shown); }
 
 LastStep last_step(const double* p, int k, int label) {
     double best = 0.0, total = 0.0;
@@ -84,8 +123,6 @@ LastStep last_step(const double* p, int k, int label) {
 }
 
 namespace {
-
-constexpr int64_t kAhead = 16;  // votes whose row is fetched beforehand
 
 // The sums of some tasks: OUT [Q + 2], added to. values IN [rows, 2, Q], so that a vote touches one line; shown [k] zero.
 template <int Q>
@@ -144,18 +181,21 @@ void pair_sums(const Labelled& v, const double* values, int quantities, double* 
     }
 }
 
-void honest_pass(const Labelled& v, const Honest& h, const HonestOut& out, int threads) {
+namespace {
+
+template <int K>
+void judge(const Labelled& v, const Honest& h, const HonestOut& out, int threads) {
     const std::vector<int64_t> begin = pieces_of(v);
     const int64_t pieces = int64_t(begin.size()) - 1;
     const bool alone = threads <= 1 || pieces == 1;
-    const size_t k = size_t(v.k);
+    const size_t k = K ? size_t(K) : size_t(v.k);
     share_out(threads, pieces, [&](int, int64_t piece) {
         std::vector<double> room(2 * k);
         double* const p = room.data();
         for (int64_t t = begin[size_t(piece)]; t < begin[size_t(piece) + 1]; ++t) {
-            probabilities_of(v, h, t, p, p + k);
+            probabilities_of<K>(v, h, t, p, p + k);
             const size_t label = size_t(v.labels[t]);
-            const LastStep last = last_step(p, v.k, v.labels[t]);
+            const LastStep last = last_step(p, int(k), v.labels[t]);
             if (out.tie) out.tie[t] |= last.tied;
             if (out.answers) {
                 const int64_t doubt = std::llrint((1.0 - p[label]) / kAnswerUnit);
@@ -165,10 +205,56 @@ void honest_pass(const Labelled& v, const Honest& h, const HonestOut& out, int t
                     add(out.doubts + row, doubt, alone);
                 }
             }
+            if (out.chance) out.chance[t] = p[size_t(out.wanted[t])];
             if (out.confidence) out.confidence[t] = last.best / last.total;
             if (out.probabilities) {
                 p[label] = last.best;
                 for (size_t c = 0; c < k; ++c) out.probabilities[size_t(t) * k + c] = p[c] / last.total;
+            }
+        }
+    });
+}
+
+}  // namespace
+
+void honest_pass(const Labelled& v, const Honest& h, const HonestOut& out, int threads) {
+    switch (v.k) {
+        case 2: return judge<2>(v, h, out, threads);
+        case 3: return judge<3>(v, h, out, threads);
+        case 4: return judge<4>(v, h, out, threads);
+        case 5: return judge<5>(v, h, out, threads);
+        default: return judge<0>(v, h, out, threads);
+    }
+}
+
+void below_chance(const Labelled& v, const Honest& h, const Workers& w, double unit, int64_t* sums, int threads) {
+    const std::vector<int64_t> begin = pieces_of(v);
+    const int64_t pieces = int64_t(begin.size()) - 1;
+    const bool alone = threads <= 1 || pieces == 1;
+    const size_t k = size_t(v.k), rows = size_t(v.rows);
+    int64_t *const votes = sums, *const got = sums + rows, *const mean = got + rows, *const square = mean + rows;
+    share_out(threads, pieces, [&](int, int64_t piece) {
+        std::vector<double> room(2 * k);
+        double *const scores = room.data(), *const p = scores + k;
+        for (int64_t t = begin[size_t(piece)]; t < begin[size_t(piece) + 1]; ++t) {
+            const double size = double(v.task_ptr[t + 1] - v.task_ptr[t]);
+            if (size < 2.0) continue;
+            const double cold = coldness(h, size);
+            scores_of<0>(v, h, t, scores, nullptr);
+            for (int64_t i = v.task_ptr[t]; i < v.task_ptr[t + 1]; ++i) {
+                const size_t row = v.row[i];
+                const int32_t given = v.row_label[row];
+                vote_line(h, v.k, row, given, v.labels[t], p);
+                for (size_t c = 0; c < k; ++c) p[c] = scores[c] - p[c];  // the task without the vote
+                soften(h, v.k, cold, p);
+                add(votes + row, 1, alone);
+                add(got + row, std::llrint(p[given] / unit), alone);
+                const int64_t worker = w.row_worker[row];
+                for (int64_t r = w.worker_ptr[worker]; r < w.worker_ptr[worker + 1]; ++r) {
+                    const double x = p[v.row_label[r]];
+                    add(mean + r, std::llrint(x / unit), alone);
+                    add(square + r, std::llrint(x * x / unit), alone);
+                }
             }
         }
     });

@@ -41,6 +41,8 @@ struct HonestOut {
     double* probabilities = nullptr;  // [tasks, k]
     int64_t* answers = nullptr;       // [rows] added to: probability of the votes' own label, in units
     int64_t* doubts = nullptr;        // [rows] added to: probability that the label of the vote's task is wrong
+    const int32_t* wanted = nullptr;  // IN [tasks] a label of each task whose probability is asked for
+    double* chance = nullptr;         // [tasks] that probability, before the last step
 };
 
 void honest_pass(const Labelled& v, const Honest& h, const HonestOut& out, int threads);
@@ -56,5 +58,16 @@ struct LastStep {
     double best, total;
 };
 LastStep last_step(const double* p, int k, int label);
+
+// IN: the worker of each row, and where the rows of each worker begin.
+struct Workers {
+    const int64_t* row_worker = nullptr;  // [rows]
+    const int64_t* worker_ptr = nullptr;  // [workers + 1]
+};
+
+// What the other votes of a task say of each worker's answers, over tasks of two votes or more, in units of `unit`.
+// sums OUT [4, rows], added to: votes; probability of their own label without them; of the row's label on all tasks of its
+// worker; and the square of the latter. Integers, so that no order of adding matters.
+void below_chance(const Labelled& v, const Honest& h, const Workers& w, double unit, int64_t* sums, int threads);
 
 }  // namespace quorate

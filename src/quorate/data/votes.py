@@ -182,6 +182,26 @@ class Votes(Panel):
         """Return how many votes each row holds, [rows]."""
         return np.bincount(self.row, minlength=self.n_rows)
 
+    def without_workers(self, left_out: NDArray[np.bool_]) -> tuple[Votes, NDArray[np.int64]]:
+        """Return the votes of the other workers, and the tasks that have some, [tasks left]; `left_out` is [workers]."""
+        length, kept_row = np.diff(self.worker_ptr), ~left_out[self.row_worker()]
+        kept_vote = kept_row[self.row]
+        size = np.add.reduceat(kept_vote, self.task_ptr[:-1], dtype=np.int64) if self.n_tasks else np.zeros(0, np.int64)
+        tasks = np.flatnonzero(size)
+        left = Votes(
+            task_ptr=np.concatenate([[0], np.cumsum(size[tasks])]),
+            row=(np.cumsum(kept_row) - 1)[self.row[kept_vote]].astype(np.uint32),
+            worker_ptr=np.concatenate([[0], np.cumsum(length[~left_out])]),
+            row_label=self.row_label[kept_row],
+            workers=self.workers.take(np.flatnonzero(~left_out)),
+            labels=self.labels,
+            tasks=self.tasks.take(tasks),
+            unvoted=self.unvoted,
+            frame_kind=self.frame_kind,
+            duplicates=self.duplicates,
+        )
+        return left, tasks
+
     def parts(self) -> Iterator[tuple[slice, NDArray[np.int64], NDArray[np.uint32]]]:
         """Yield (some tasks, where the votes of each begin, the votes' rows), in task order; in memory all at once."""
         yield slice(0, self.n_tasks), self.task_ptr, self.row

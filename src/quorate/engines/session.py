@@ -395,6 +395,25 @@ class LocalSession(WorkerState):
         self._store.scan("answers", lambda _, shard: shard.honest_answers(lines, rule, *sums))
         return np.multiply(sums, ANSWER_UNIT, dtype=np.float64)
 
+    def honest_chance(self, function: HonestFunction, rule: HonestRule, wanted: NDArray[np.int32]) -> Floats:
+        """Return the honest probability of a wanted label of every task, before the last step, [tasks]; `wanted` is [tasks]."""
+        lines, out = function(self._block, self._counted[0]), np.empty(self.votes.n_tasks)
+        self._store.scan("answers", lambda cut, shard: shard.honest_chance(lines, rule, wanted[cut], out[cut]))
+        return out
+
+    def below_chance(self, function: HonestFunction, rule: HonestRule) -> tuple[NDArray[np.int64], Floats]:
+        """Return what the others say of each worker's answers, by row (see `reference.below_chance`): votes, [rows], and sums.
+
+        The sums, [3, rows], are of the probability of the answers, of the row's label on all votes of its worker, and of its
+        square.
+        """
+        lines, sums = function(self._block, self._counted[0]), np.zeros((4, self.votes.n_rows), np.int64)
+        panel = self._block.panel
+        most = int(panel.by_worker(self._block.row_votes()).max(initial=1))
+        unit = 2.0 ** (most.bit_length() - 62)  # as fine as the sums of the busiest worker allow
+        self._store.scan("answers", lambda _, shard: shard.below_chance(lines, rule, panel, unit, sums))
+        return sums[0], np.multiply(sums[1:], unit, dtype=np.float64)
+
     def _open_counts(self) -> Any:
         counts = self._counted[0]
         if self._store.gold is None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from quorate.data.counts import Parameters
 from quorate.data.exact import COARSE, FINE, LOG_UNIT, from_coarse, unit_below
 from quorate.data.vocabulary import Vocabulary
-from quorate.data.votes import Votes
+from quorate.data.votes import Panel, Votes
 from quorate.engines.base import WorkerBlock
 from quorate.kernels import reference
 from quorate.kernels.reference import HonestRule, Sums
@@ -297,6 +297,36 @@ class Shard:
         if self._gold is not None:  # certain: right or wrong
             right = self.rules.row_label[self._given_row] == np.repeat(self._given, np.diff(self._given_ptr))
             answers += np.bincount(self._given_row[right], minlength=len(answers)) * round(1 / reference.ANSWER_UNIT)
+
+    def honest_chance(self, lines: HonestLines, rule: HonestRule, wanted: NDArray[np.int32], out: NDArray[np.float64]) -> None:
+        """Write the honest probability of a wanted label of every task, before the last step of the rule, to OUT [tasks].
+
+        `wanted` has the labels, [tasks]. Gold is certain.
+        """
+        part = self._without_gold(out)
+        asked = wanted if self._gold is None else np.ascontiguousarray(wanted[self._is_open])
+        self._honest(lines, rule, wanted=asked, chance=part)
+        self._merge_gold(part, out, self._gold is not None and wanted[~self._is_open] == self._given)
+
+    def below_chance(self, lines: HonestLines, rule: HonestRule, panel: Panel, unit: float, sums: NDArray[np.int64]) -> None:
+        """Add what the others say of each worker's answers, by row, OUT [4, rows] (see `reference.below_chance`).
+
+        What gold says is certain, whether or not others voted on the task.
+        """
+        rules = self.rules
+        votes = self._ptr, self._row, rules.row_label, self._labels
+        ids = panel.row_worker(), panel.worker_ptr
+        rules.kernels.below_chance(*votes, *lines, rule, *ids, unit, sums, threads=rules.threads)
+        if self._gold is None:
+            return
+        true, row = np.repeat(self._given, np.diff(self._given_ptr)), self._given_row
+        sums[0] += np.bincount(row, minlength=panel.n_rows)
+        whole = round(1.0 / unit)
+        sums[1] += np.bincount(row[rules.row_label[row] == true], minlength=panel.n_rows) * whole
+        met = panel.row_of(ids[0][row], true)  # the row of the worker that gives the true label, if there is one
+        certain = np.bincount(met[met >= 0], minlength=panel.n_rows) * whole
+        sums[2] += certain
+        sums[3] += certain
 
     def _honest(self, lines: HonestLines, rule: HonestRule, **out: Any) -> None:
         rules = self.rules

@@ -142,6 +142,12 @@ def honest_pass(*votes_and_lines: Any, threads: int = 1, **out: Any) -> None:
     required().honest_pass(*votes, *rule, threads=threads, **out)
 
 
+def below_chance(*votes_and_lines: Any, threads: int = 1) -> None:
+    """Do what `reference.below_chance` does."""
+    *votes, rule, row_worker, worker_ptr, unit, sums = votes_and_lines
+    required().below_chance(*votes, *rule, row_worker, worker_ptr, unit, sums, threads=threads)
+
+
 def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8], threads: int = 1) -> NDArray[np.uint64]:
     """Return what `reference.hash_texts` does."""
     hashes = np.empty(len(offsets) - 1, np.uint64)

@@ -373,6 +373,8 @@ def honest_pass(
     answers: NDArray[np.int64] | None = None,  # OUT [rows] added to: probability of the votes' own label, see ANSWER_UNIT
     doubts: NDArray[np.int64] | None = None,  # OUT [rows] added to: probability that the label of the vote's task is wrong
     unraised: Floats | None = None,  # OUT [tasks, K] probabilities before the last step; of this kernel alone
+    wanted: NDArray[np.int32] | None = None,  # IN [tasks] a label of each task whose probability is asked for
+    chance: Floats | None = None,  # OUT [tasks] that probability, before the last step
 ) -> None:
     """Write the honest probabilities of the labels of every task.
 
@@ -383,18 +385,9 @@ def honest_pass(
     k, tasks = lines.shape[1], len(task_ptr) - 1
     some, size = row[task_ptr[0] : task_ptr[-1]], np.diff(task_ptr)
     task = np.repeat(np.arange(tasks), size)
-    given, label = row_label[some], labels[task]
-    each = np.arange(len(some))
-    said = lines[some]
-    said[each, label] = without[some, label]
-    said[each, given] = said.max(axis=1, initial=-np.inf)
-    scores = np.stack([np.bincount(task, said[:, c], minlength=tasks) for c in range(k)], axis=1) + rule.log_prior
-    cold = min(1.0, 2.0 * rule.holds) / (2.0 * (1.0 + (size - 1) * rule.shared_error))
-    weight = np.zeros((tasks, k))
-    exists = rule.uniform > 0
-    known = scores[:, exists]
-    weight[:, exists] = np.exp((known - known.max(axis=1, initial=-np.inf, keepdims=True)) * cold[:, None])
-    weight /= weight.sum(axis=1, keepdims=True)
+    given = row_label[some]
+    said = _said(some, row_label, labels[task], lines, without)
+    weight = _softened(_scores(task, said, tasks, rule), size, rule)
     shown = np.bincount(task * k + given, minlength=tasks * k).reshape(tasks, k)
     before = (1.0 - VOTE_SHARE) * weight + VOTE_SHARE * (shown + rule.uniform) / (size + 1)[:, None]
     if unraised is not None:
@@ -406,6 +399,8 @@ def honest_pass(
         confidence[:] = best / total
     if tie is not None:
         tie |= (before >= best[:, None] - TIE).sum(axis=1) > 1
+    if chance is not None and wanted is not None:
+        chance[:] = before[picked[0], wanted]
     if probabilities is not None:
         probabilities[:] = before
         probabilities[picked] = best
@@ -414,6 +409,73 @@ def honest_pass(
         rows = len(row_label)
         answers += _units_by_row(some, before[task, given], rows)
         doubts += _units_by_row(some, (1.0 - before[picked])[task], rows)
+
+
+def below_chance(
+    task_ptr: NDArray[np.int64],  # IN [tasks + 1]
+    row: NDArray[np.uint32],  # IN [all votes]
+    row_label: NDArray[np.int32],  # IN [rows]
+    labels: NDArray[np.int32],  # IN [tasks] the labels that were decided
+    lines: Floats,  # IN [rows, K] as for `honest_pass`
+    without: Floats,  # IN [rows, K]
+    rule: HonestRule,
+    row_worker: NDArray[np.int64],  # IN [rows]
+    worker_ptr: NDArray[np.int64],  # IN [workers + 1] where each worker's rows begin
+    unit: float,  # of the sums
+    sums: NDArray[np.int64],  # OUT [4, rows] added to
+    threads: int = 1,  # for faster twins
+) -> None:
+    """Add up what the other votes of a task say of each worker's answers, over tasks of two votes or more.
+
+    The sums of a row: its votes; the honest probability of its label without the vote, on these votes; the same on all votes
+    of its worker; and the square of the latter. But for the first they are in units: integers, so no order of adding matters.
+    """
+    tasks, rows = len(task_ptr) - 1, len(row_label)
+    some, size = row[task_ptr[0] : task_ptr[-1]], np.diff(task_ptr)
+    task = np.repeat(np.arange(tasks), size)
+    said = _said(some, row_label, labels[task], lines, without)
+    others = _scores(task, said, tasks, rule)[task]
+    exists = rule.uniform > 0
+    others[:, exists] -= said[:, exists]
+    several = size[task] > 1
+    some = some[several]
+    p = _softened(others[several], size[task][several], rule)
+    sums[0] += np.bincount(some, minlength=rows)
+    np.add.at(sums[1], some, np.rint(p[np.arange(len(some)), row_label[some]] / unit).astype(np.int64))
+    order = np.argsort(row_worker[some], kind="stable")
+    bounds = np.searchsorted(row_worker[some][order], np.arange(len(worker_ptr)))
+    for worker in np.unique(row_worker[some]).tolist():
+        mine = slice(int(worker_ptr[worker]), int(worker_ptr[worker + 1]))
+        shown = p[order[bounds[worker] : bounds[worker + 1]]][:, row_label[mine]]
+        sums[2, mine] += np.rint(shown / unit).astype(np.int64).sum(axis=0)
+        sums[3, mine] += np.rint(shown * shown / unit).astype(np.int64).sum(axis=0)
+
+
+def _said(
+    row: NDArray[np.uint32], row_label: NDArray[np.int32], label: NDArray[np.int32], lines: Floats, without: Floats
+) -> Floats:
+    """Return what votes say of every label, [votes, K]; `label` is that of each vote's task, [votes]."""
+    each, said = np.arange(len(row)), lines[row]
+    said[each, label] = without[row, label]
+    said[each, row_label[row]] = said.max(axis=1, initial=-np.inf)
+    return said
+
+
+def _scores(task: NDArray[np.int64], said: Floats, tasks: int, rule: HonestRule) -> Floats:
+    """Return the sum of what its votes say of a task, [tasks, K]."""
+    k = said.shape[1]
+    return np.stack([np.bincount(task, said[:, c], minlength=tasks) for c in range(k)], axis=1) + rule.log_prior
+
+
+def _softened(scores: Floats, size: NDArray[np.int64], rule: HonestRule) -> Floats:
+    """Return the probabilities of scores, [n, K], on tasks of so many votes, [n]: flattened by what their workers share."""
+    cold = min(1.0, 2.0 * rule.holds) / (2.0 * (1.0 + (size - 1) * rule.shared_error))
+    exists = rule.uniform > 0
+    known = scores[:, exists]
+    weight = np.zeros(scores.shape)
+    weight[:, exists] = np.exp((known - known.max(axis=1, initial=-np.inf, keepdims=True)) * cold[:, None])
+    weight /= weight.sum(axis=1, keepdims=True)
+    return weight
 
 
 def select(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
@@ -21,7 +22,7 @@ from quorate.engines.base import Engine, Session
 from quorate.engines.memory import NOTHING, Room, require_fit
 from quorate.engines.registry import resolve
 from quorate.engines.session import digest
-from quorate.errors import OptionError, listed, shown, unknown
+from quorate.errors import NotConverged, OptionError, listed, shown, unknown
 from quorate.io.encode import over_labels
 from quorate.io.ids import matched
 from quorate.io.sources import Source
@@ -196,10 +197,21 @@ class Model:
             fit = replace(fit, task_columns={**fit.task_columns, "gold": marked})
         result = getattr(session, "result", Result)  # an engine far away has results of its own
         scoring = fit.scoring or self.scoring
-        return result(session.votes, fit, session, self.name, asdict(self), scoring, past, session.gold_given)
+        again = partial(_refitted, self, chosen, priors, priors_weight) if result is Result else None
+        return result(session.votes, fit, session, self.name, asdict(self), scoring, past, session.gold_given, refit=again)
 
     def _fit(self, session: Session, known: Knowns) -> Fit:
         raise TypeError(f"{type(self).__name__} names settings but no way to fit them")
+
+
+def _refitted(
+    model: Model, engine: Engine, priors: Priors | None, weight: float | None, votes: Votes, *, gold: Any, history: Any
+) -> Result:
+    """Return a fit of other votes like an earlier one; that it may not converge was said of that one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)
+        known = {"gold": gold, "history": history, "priors": priors, "priors_weight": weight}
+        return model.fit(votes, engine=engine, trace="light", confidence="posterior", **known)
 
 
 def _carried(before: Learned, panel: Panel) -> Parameters:

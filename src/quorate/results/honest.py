@@ -9,7 +9,8 @@ chance, nothing is left but that. Everything is a sum over votes or tasks: docs/
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -19,10 +20,12 @@ from numpy.typing import NDArray
 
 from quorate.data.counts import Knowledge, given_votes, lay_out
 from quorate.data.fit import Fit, Pieces
-from quorate.data.votes import Panel
+from quorate.data.memory import available, gib
+from quorate.data.votes import Panel, Votes
 from quorate.engines.base import Session, WorkerBlock
 from quorate.kernels.reference import HonestRule
 
+log = logging.getLogger(__name__)
 Floats = NDArray[np.float64]
 LENT: Final = 5.0  # votes of the mean worker that every worker is lent
 PRIOR_WEIGHT: Final = 0.8  # of the logarithm of class priors in scores
@@ -30,6 +33,7 @@ FEW_WORKERS: Final = 3  # with two votes or more, below which the spread of skil
 USUAL_SPREAD: Final = 1 / 11  # taken then
 LEAST_SPREAD, LARGEST_SPREAD = 1 / 201, 1 / 2
 TINY: Final = 1e-9
+CHUNK_CELLS: Final = 1 << 20  # rows x labels of a table that is made, at once
 SHARED_DOUBT: Final = 0.35  # of the doubt about a worker's tasks that may be an error of all
 
 
@@ -77,26 +81,32 @@ class Honest:
 
     def lines(self, block: WorkerBlock, counts: Any) -> tuple[Floats, Floats]:
         """Return log-probabilities of votes by true label, with and without one of them, [rows, K] each."""
-        panel = block.panel
+        panel, exists = block.panel, self.rule.uniform > 0
         past = lay_out(panel, None, block.history)
-        met = panel.by_worker(counts.astype(np.float64))
-        if past is not None:
-            counts, met = counts + past.cells, met + past.totals
-        absent = self.rule.uniform == 0
-        lent = LENT * self.population[panel.row_label]
-        length = np.diff(panel.worker_ptr)
+        lines, without = (np.full((panel.n_rows, panel.n_labels), -np.inf) for _ in range(2))
+        lent = LENT * self.population[:, exists]
+        for workers, rows in _worker_chunks(panel):  # tables of many labels are large: nothing else is as long
+            start, length = panel.worker_ptr[:-1][workers] - rows.start, np.diff(panel.worker_ptr)[workers]
+            votes = counts[rows].astype(np.float64)
+            met = np.add.reduceat(votes, start, axis=0)
+            if past is not None:
+                votes, met = votes + past.cells[rows], met + past.totals[workers]
+            votes, met = votes[:, exists], met[:, exists]
+            for out, less in ((lines, 0.0), (without, 1.0)):
+                cells = np.maximum(votes - less, 0.0) + lent[panel.row_label[rows]]
+                total = np.log(np.maximum(met - less, 0.0) + LENT)
+                out[rows, exists] = np.log(cells, out=cells) - np.repeat(total, length, axis=0)
+        return lines, without
 
-        def less(votes: float) -> Floats:
-            out: Floats = counts - votes
-            np.maximum(out, 0.0, out=out)  # in place, as below: each is as large as the table
-            out += lent
-            with np.errstate(divide="ignore"):  # of labels that do not exist
-                np.log(out, out=out)
-            out -= np.repeat(np.log(np.maximum(met - votes, 0.0) + LENT), length, axis=0)
-            out[:, absent] = -np.inf
-            return out
 
-        return less(0.0), less(1.0)
+def _worker_chunks(panel: Panel) -> Iterator[tuple[slice, slice]]:
+    """Yield some workers and their rows, of about `CHUNK_CELLS` cells of the table; a worker is never split."""
+    step, start = max(CHUNK_CELLS // max(panel.n_labels, 1), 1), 0
+    while start < panel.n_workers:
+        end = int(np.searchsorted(panel.worker_ptr, panel.worker_ptr[start] + step, side="right")) - 1
+        end = max(end, start + 1)
+        yield slice(start, end), slice(int(panel.worker_ptr[start]), int(panel.worker_ptr[end]))
+        start = end
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +137,35 @@ class HonestProbabilities:
         self._count()
         sums = self.session.honest_answers(self.lines or self.honest.lines, self.honest.rule)
         return accuracy_law(panel, sums, votes, self.honest.dependence)
+
+    def below_chance(self, panel: Panel) -> Floats:
+        """Return how far each worker's answers follow what the others say, in standard errors, [workers].
+
+        This is z of the mean probability of the answers, each without the vote itself, less what answers drawn from the
+        worker's own mix of labels would have. Below 0 answers avoid what the others say. 0 for fewer than two votes on tasks
+        with other votes, or with gold.
+        """
+        self._count()
+        votes, (got, mean, square) = self.session.below_chance(self.lines or self.honest.lines, self.honest.rule)  # type: ignore[attr-defined]
+        n = panel.by_worker(votes).astype(np.float64)
+        length, safe = np.diff(panel.worker_ptr), np.maximum(n, 1.0)
+        by_row = np.repeat(safe, length)
+        said, mean, square = votes / by_row, mean / by_row, square / by_row
+        variance = panel.by_worker(said * np.maximum(square - mean**2, 0.0)) / np.maximum(n - 1.0, 1.0)
+        beyond = panel.by_worker(got) / safe - panel.by_worker(said * mean)
+        out: Floats = np.where(n > 1, beyond / np.sqrt(np.maximum(variance, 1e-12)), 0.0)
+        return out
+
+    def chance(self, wanted: NDArray[np.int32]) -> Floats:
+        """Return the honest probability of a wanted label of every task, before the last step, [tasks]; `wanted` is [tasks]."""
+        self._count()
+        found: Floats = self.session.honest_chance(self.lines or self.honest.lines, self.honest.rule, wanted)  # type: ignore[attr-defined]
+        return found
+
+    @property
+    def exists(self) -> NDArray[np.bool_]:
+        """Which labels there are, [K]."""
+        return self.honest.rule.uniform > 0
 
 
 def accuracy_law(panel: Panel, sums: Floats, votes: NDArray[np.int64], found: Dependence) -> tuple[Floats, Floats]:
@@ -163,16 +202,38 @@ def measure(session: Session) -> Dependence:
 
 def honest_fit(fit: Fit, session: Session, dependence: Dependence, exists: NDArray[np.bool_]) -> Fit:
     """Return a fit whose confidence is honest; `exists` says which labels there are, [K]."""
-    sums = session.recount(fit.outcome.labels)
-    found = _judge(session, dependence, exists, np.asarray(sums.class_counts, np.float64))
+    shown = judged(session, fit.outcome.labels, dependence, exists)
+    found = shown.honest
     facts = {**facts_of(dependence), **fit.facts, "holds": found.rule.holds}
-    shown = HonestProbabilities(found, session, fit.outcome.labels)
     elsewhere = getattr(session, "honest_outcome", None)  # of sessions whose tasks are not in this process
     if elsewhere is not None:
         return replace(fit, outcome=elsewhere(fit.outcome, found.lines, found.rule), honest=shown, facts=facts)
     confidence, tie = session.honest(found.lines, found.rule, fit.outcome.tie)
     outcome = replace(fit.outcome, confidence=confidence, tie=tie)
     return replace(fit, outcome=outcome, shown=shown, honest=shown, facts=facts)
+
+
+def judged(session: Session, labels: NDArray[np.int32], dependence: Dependence, exists: NDArray[np.bool_]) -> HonestProbabilities:
+    """Return the honest probabilities of labels, [tasks], of the votes of a session; `exists` says which there are, [K]."""
+    sums = session.recount(labels)
+    found = _judge(session, dependence, exists, np.asarray(sums.class_counts, np.float64))
+    return HonestProbabilities(found, session, labels)
+
+
+def has_room(votes: Votes) -> bool:
+    """Return whether the honest probabilities of labels can be computed beside what is there; log a warning where not."""
+    need, have = 3 * 8 * votes.n_rows * votes.n_labels, available()  # lines with and without a vote, and counts
+    if need > have:
+        size = gib(need), votes.n_rows, votes.n_labels, gib(have)
+        log.warning("no adversaries and copies: they need about %s (%d rows x %d labels), but %s are free", *size)
+    return need <= have
+
+
+def judged_later(session: Session, labels: NDArray[np.int32], named: NDArray[np.bool_]) -> HonestProbabilities:
+    """Return the same of a fit without honest confidence; `named`, [K], are labels that there are, beside those of gold."""
+    dependence = measure(session)
+    exists = named | (session.gather(lambda _, counts: counts.sum(axis=0)) > 0)
+    return judged(session, labels, dependence, exists)
 
 
 def predicted_fit(fit: Fit, session: Session, known: Knowledge, worker: NDArray[np.int64], facts: Mapping[str, Any]) -> Fit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -28,11 +28,11 @@ from quorate.io.encode import over_labels
 from quorate.io.exclude import require_in_memory
 from quorate.io.frames import Frame
 from quorate.io.groups import Grouping, group_votes
-from quorate.io.ids import column, label_columns, numbers
+from quorate.io.ids import column, label_columns, matched, numbers
 from quorate.io.sources import Source
 from quorate.io.write import check_files
 from quorate.results import model_file
-from quorate.results.honest import accuracy_columns, predicted_fit
+from quorate.results.honest import HonestProbabilities, accuracy_columns, has_room, judged_later, predicted_fit
 from quorate.results.knowledge import Learned, learned_from, transfer
 from quorate.results.temperature import posterior_pieces, probability_pieces, tempered_fit
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from quorate.results.trust.verdicts import Assessment
 
 LACKING: Final = "saved without what honest confidence needs: fit it again with honest confidence, and save it"
+Refit = Callable[..., "Result"]  # from votes, gold= and history=
 CHUNK = 1 << 20  # tasks looked at at once, so that copies stay small
 
 
@@ -65,6 +66,7 @@ class Result:
     gold_given: int = 0  # gold tasks, with votes or without
     used: Learned | None = None  # the model that predicted this, where it was not fitted
     grouping: Grouping | None = None  # who votes in which group, where workers vote in groups; `votes` are those that counted
+    refit: Refit | None = None  # fits other votes the same way: verdicts ask what a fit says without some workers
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields: frames are made again when asked for."""
@@ -119,8 +121,8 @@ class Result:
         """Worker, votes, accuracy (expected share of right votes), agreement (share of votes equal to the label).
 
         Then what the votes tell whatever the model: accuracy_low and accuracy_high (90% interval), information (bits a
-        vote), evidence (bits in all), verdict, copies (see docs/workers.md); and what else the model tells of a worker
-        (glad: ability).
+        vote), evidence (bits in all), below_chance (standard errors), verdict, answers_like and why (see docs/workers.md);
+        and what else the model tells of a worker (glad: ability).
         """
         return self._native(self.workers_frame())
 
@@ -345,13 +347,14 @@ class Result:
 
             return members_frame(self, trust=trust)
         votes = self._by_worker(self.votes.votes_per_row())
+        agreement = self._by_worker(self._agreeing()) / votes
         return pl.DataFrame(
             {
                 "worker": column(self.votes.workers),
                 "votes": votes,
                 "accuracy": self._by_worker(self.fit.outcome.right) / votes,
-                "agreement": self._by_worker(self._agreeing()) / votes,
-                **(self._trust_columns() if trust and self._is_here else {}),
+                "agreement": agreement,
+                **(self._trust_columns(votes, agreement) if trust and self._is_here else {}),
                 **(self._honest_columns(votes) if trust and self.fit.honest is not None else {}),
                 **self.fit.worker_columns,
             }
@@ -375,19 +378,72 @@ class Result:
     def _assessment(self) -> Assessment:
         from quorate.results.trust.verdicts import assess
 
-        return assess(self.votes, self.fit.outcome.labels, self.session.gold())
+        honest, labels = self._honest, self.fit.outcome.labels
+        if honest is None:
+            return assess(self.votes, labels, self.session.gold())
+        judge, z, k = self._judge_without, self._below_chance, int(honest.exists.sum())
+        return assess(self.votes, labels, self.session.gold(), below=z, judge_without=judge, n_labels=k)
 
-    def _trust_columns(self) -> dict[str, Any]:
+    @cached_property
+    def _honest(self) -> HonestProbabilities | None:
+        """The honest probabilities of the labels, whichever confidence the fit has; None where there are none."""
+        if self.fit.honest is not None:
+            return cast(HonestProbabilities, self.fit.honest)
+        if not self._is_here or not hasattr(self.session, "below_chance") or not has_room(self.votes):
+            return None
+        named = self.votes.given_labels() | (self.fit.params.priors > 0)
+        if self.history is not None:
+            named[matched(self.history.labels, self.votes.labels)[np.unique(self.history.row_label)]] = True
+        return judged_later(self.session, self.fit.outcome.labels, named)
+
+    @cached_property
+    def _below_chance(self) -> NDArray[np.float64] | None:
+        """How far each worker's answers follow what the others say, in standard errors, [workers]; None where it is unknown."""
+        known = self._honest
+        return None if known is None or not hasattr(self.session, "below_chance") else known.below_chance(self.votes)
+
+    def _judge_without(self, left_out: NDArray[np.bool_]) -> Callable[[NDArray[np.int64]], NDArray[np.float64]]:
+        """Return how likely labels are right, [tasks], judged by a fit of this model without some workers, [workers]."""
+        assert self._honest is not None
+        left, tasks = self.votes.without_workers(left_out)
+        honest = None if not len(left) else judged_later(*self._refitted(left, tasks), self._honest.exists)
+
+        def chance(wanted: NDArray[np.int64]) -> NDArray[np.float64]:
+            out = np.full(self.votes.n_tasks, np.nan)
+            if honest is not None:
+                out[tasks] = honest.chance(wanted[tasks].astype(np.int32))
+            return out
+
+        return chance
+
+    def _refitted(self, left: Votes, tasks: NDArray[np.int64]) -> tuple[Session, NDArray[np.int32]]:
+        """Return a session over some of the votes, on these tasks, and the labels of the same model: or of majority vote."""
+        known, gold = self.session.gold(), None
+        if known is not None:
+            at = np.flatnonzero(known[tasks])
+            labels = column(left.labels, self.fit.outcome.labels[tasks][at])
+            gold = pl.DataFrame({"task": column(left.tasks, at), "label": labels}) if len(at) else None
+        if self.refit is not None:
+            again = self.refit(left, gold=gold, history=self.history)
+            return again.session, again.fit.outcome.labels
+        given = {name: self.settings.get(name, getattr(DEFAULTS, name)) for name in ("seed", "ties")}
+        session = resolve(DEFAULTS.engine).load(left, seed=cast(int, given["seed"]), ties=cast(str, given["ties"]), gold=gold)
+        return session, session.majority().labels
+
+    def _trust_columns(self, votes: NDArray[np.int64], agreement: NDArray[np.float64]) -> dict[str, Any]:
+        from quorate.results.trust.reasons import reasons
         from quorate.results.trust.verdicts import VERDICTS
 
-        found = self._assessment
+        found, below = self._assessment, self._below_chance
         return {
             "accuracy_low": found.accuracy.low,
             "accuracy_high": found.accuracy.high,
             "information": found.information,
             "evidence": found.evidence,
+            "below_chance": pl.Series(below, dtype=pl.Float64) if below is not None else pl.lit(None, pl.Float64),
             "verdict": pl.Series(VERDICTS).gather(found.verdict),
-            "copies": column(self.votes.workers, found.copies),
+            "answers_like": column(self.votes.workers, found.answers_like),
+            "why": reasons(self.votes, found, votes, agreement, below),
         }
 
     def _agreeing(self) -> NDArray[np.int64]:

@@ -24,13 +24,16 @@ from quorate.results.trust.posterior import (
     Singles,
     mutual_information,
 )
+from quorate.results.trust.proof import JudgeWithout, RingProof, prove_rings, shared_tasks
 
-VERDICTS: Final = ("trusted", "sleeper", "spammer", "adversary", "copy")
-TRUSTED, SLEEPER, SPAMMER, ADVERSARY, COPY = range(len(VERDICTS))
+VERDICTS: Final = ("informative", "unclear", "spammer", "adversary", "copy")
+INFORMATIVE, UNCLEAR, SPAMMER, ADVERSARY, COPY = range(len(VERDICTS))
 MIN_SPAMMER: Final = 0.5  # probability of not looking above which a worker is called a spammer
 MIN_ADVERSARY: Final = 0.9  # and above which an adversary: bad luck in a few votes is no ill will
+MAX_BELOW: Final = -2.33  # standard errors below chance from which a worker is called an adversary: one in a hundred by luck
+MAX_BELOW_EVADING: Final = -1.645  # the same, where evading explains the votes better than guessing: one in twenty
 MAX_UNIFORM_BITS: Final = 8.0  # bits by which giving all labels alike may explain more than evading, divided by the labels
-MIN_TRUSTED_BITS: Final = float(np.log2(10.0))  # evidence from which answers are taken to say something: ten to one
+MIN_BITS: Final = float(np.log2(10.0))  # evidence from which answers are taken to say something: ten to one
 COVERAGE: Final = 0.9  # probability that an interval holds the truth
 DENSITY_POINTS: Final = 301  # at which a density is evaluated
 NODES: Final = np.linspace(np.log(0.02), np.log(1e5), 48)  # of log a and log b; quantiles are interpolated between them
@@ -52,31 +55,55 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """What the votes say about workers and labels; NaN, and verdict sleeper, where memory does not suffice."""
+    """What the votes say about workers and labels; NaN, and verdict unclear, where memory does not suffice."""
 
     accuracy: Interval  # [workers] each
     information: Floats  # [workers] bits per vote
     evidence: Floats  # [workers] bits over all votes, for answers that say something and against guessing
     verdict: NDArray[np.int8]  # [workers] index of one of `VERDICTS`
-    copies: Integers  # [workers] the worker whose answers these are; -1 where they are own
+    answers_like: Integers  # [workers] the worker of the same ring whose answers are most alike; -1 for workers in none
+    shared: Integers  # [workers] tasks that both judged
+    agreeing: Integers  # [workers] and those on which their answers agree
+    proofs: list[RingProof]  # of each ring
+    compared: Integers  # [workers] votes that say something about the worker
     priors: Interval  # [K] each
 
 
-def assess(votes: Votes, labels: NDArray[np.int32], known: Flags | None = None) -> Assessment:
+def assess(
+    votes: Votes,
+    labels: NDArray[np.int32],
+    known: Flags | None = None,
+    *,
+    below: Floats | None = None,
+    judge_without: JudgeWithout | None = None,
+    n_labels: int | None = None,
+) -> Assessment:
     """Return what the votes say, starting from labels, [tasks], of which those `known`, [tasks], are certain.
 
-    Votes that say nothing about their worker are left out (see `find_copies`).
+    Votes that say nothing about their worker are left out (see `find_copies`). `below`, [workers], says how far answers follow
+    what the others say, in standard errors: without it nobody is called an adversary. `judge_without` judges the answers of
+    rings by the other votes, of `n_labels` labels that there are: without it nobody is called a copy.
     """
     found = find_copies(votes, labels, known, need=estimate(votes))
     if found is None:
         return _nothing(votes.n_workers, votes.n_labels)
     ballots, belief = found.ballots, found.belief
+    z = np.full(votes.n_workers, np.nan) if below is None else below
+    proofs = [] if judge_without is None else prove_rings(found, judge_without, n_labels or ballots.n_labels)
+    copying = np.zeros(votes.n_workers, np.bool_)
+    for proof in proofs:
+        copying[proof.members] = proof.is_copied
+    shared, agreeing = shared_tasks(ballots, found.partner)
     return Assessment(
         accuracy=accuracy_interval(ballots, belief, found.comparison.right),
         information=mutual_information(ballots, belief),
         evidence=found.kinds.bits,
-        verdict=verdicts(found.kinds, found.ring >= 0, ballots.n_labels),
-        copies=found.partner,
+        verdict=verdicts(found.kinds, copying, z, ballots.n_labels),
+        answers_like=found.partner,
+        shared=shared,
+        agreeing=agreeing,
+        proofs=proofs,
+        compared=ballots.per_worker,
         priors=prior_interval(ballots, belief),
     )
 
@@ -90,25 +117,28 @@ def estimate(votes: Votes) -> int:
     return belief + max(search, intervals)
 
 
-def verdicts(found: Kinds, copying: Flags, labels: int) -> NDArray[np.int8]:
-    """Return the index of a word for each worker, [workers]; workers who copy, [workers], are called so before all else.
+def verdicts(found: Kinds, copying: Flags, below: Floats, labels: int) -> NDArray[np.int8]:
+    """Return the index of a word for each worker, [workers].
 
-    The more labels there are, the less a vote says about evading: a worker who guesses avoids most labels, too.
+    The more labels there are, the less a vote says about evading: a worker who guesses avoids most labels, too. So nobody is
+    called an adversary whose answers are not significantly `below` chance, [workers] standard errors. `copying`, [workers],
+    are those whose answers are proved to be copied.
     """
     blind = found.guesser + found.evader
     evading = (found.evader > found.guesser) & (found.alike < MAX_UNIFORM_BITS / labels)
-    word = np.full(len(blind), SLEEPER, np.int8)
-    word[(found.bits >= MIN_TRUSTED_BITS) & (found.looks > found.evades)] = TRUSTED
+    word = np.full(len(blind), UNCLEAR, np.int8)
+    word[(found.bits >= MIN_BITS) & (found.looks > found.evades)] = INFORMATIVE
     word[~evading & (blind > MIN_SPAMMER)] = SPAMMER
-    word[evading & (blind > MIN_ADVERSARY)] = ADVERSARY
+    word[(below < MAX_BELOW) | ((below < MAX_BELOW_EVADING) & evading & (blind > MIN_ADVERSARY))] = ADVERSARY
     word[copying] = COPY
     return word
 
 
 def _nothing(workers: int, k: int) -> Assessment:
-    empty = np.full(workers, np.nan)
+    empty, none = np.full(workers, np.nan), np.zeros(workers, np.int64)
     unknown = Interval(np.full(k, np.nan), np.full(k, np.nan))
-    return Assessment(Interval(empty, empty), empty, empty, np.full(workers, SLEEPER, np.int8), np.full(workers, NOBODY), unknown)
+    unclear, nobody = np.full(workers, UNCLEAR, np.int8), np.full(workers, NOBODY)
+    return Assessment(Interval(empty, empty), empty, empty, unclear, nobody, none, none, [], none, unknown)
 
 
 def beta_interval(mean: Floats, strength: Floats, share: float = 0.9) -> tuple[Floats, Floats]:
