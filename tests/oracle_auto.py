@@ -144,6 +144,11 @@ def auto(votes, k, majority, choose):
 
 def honest(votes, k, labels_of, majority):
     """Probabilities by task, and the same before the last step."""
+    return judged(votes, k, labels_of, majority)[:2]
+
+
+def judged(votes, k, labels_of, majority):
+    """The same, and what they are made of: coldness by task, what each vote says of the labels, scores by task."""
     labels, tasks = range(k), by_task(votes)
     rho, _, _ = shared_error(votes, majority)
     given, right = defaultdict(int), defaultdict(int)
@@ -167,7 +172,7 @@ def honest(votes, k, labels_of, majority):
     accuracy = (sum(pooled[c][c] for c in labels) + 1 / k) / (len(votes) + 1)
     mean = population(pooled, clip(accuracy, 1 / k + 0.02, 0.995), 1e-3)
     prior = [0.8 * math.log((sum(y == c for y in labels_of.values()) + 1) / (len(tasks) + k)) for c in labels]
-    out, earlier = {}, {}
+    out, earlier, colds, lines, every = {}, {}, {}, defaultdict(list), {}
     for t, ballots in tasks.items():
         scores = list(prior)
         for w, g in ballots:
@@ -175,12 +180,15 @@ def honest(votes, k, labels_of, majority):
             own = [float(c == labels_of[t]) for c in labels]
             said = [math.log((counts[w][g][c] - own[c] + 5 * mean[c][g]) / (met[c] - own[c] + 5)) for c in labels]
             said[g] = max(said)
+            lines[t].append(said)
             scores = [s + x for s, x in zip(scores, said, strict=True)]
         cold = min(1.0, 2 * holds) / (2 * (1 + (len(ballots) - 1) * rho))
+        colds[t], every[t] = cold, scores
         weights = [math.exp((s - max(scores)) * cold) for s in scores]
         shares = [(sum(g == c for _, g in ballots) + 1 / k) / (len(ballots) + 1) for c in labels]
         before = [0.8 * x / sum(weights) + 0.2 * y for x, y in zip(weights, shares, strict=True)]
         last = list(before)
         last[labels_of[t]] = max(before)
         out[t], earlier[t] = [x / sum(last) for x in last], before
-    return out, earlier
+    left = {t: iter(said) for t, said in lines.items()}
+    return out, earlier, (colds, [next(left[t]) for t, _, _ in votes], every)

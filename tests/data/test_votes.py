@@ -282,3 +282,25 @@ def test_models_that_cannot_be(changed, message):
 def test_gold_that_cannot_be():
     with pytest.raises(qr.InputError, match=r"labels has the shape \[2\]: give \[1\]"):
         Gold(qr.Vocabulary.of(["t1"]), np.array([0, 1], np.int32))
+
+
+def test_votes_without_some_workers():
+    rows = [
+        ("t1", "ann", "x"),
+        ("t1", "bob", "y"),
+        ("t2", "bob", "x"),
+        ("t3", "eve", "z"),
+        ("t3", "ann", "x"),
+        ("t3", "bob", "x"),
+    ]
+    votes = qr.read(rows)
+    left_out = np.array([name == "bob" for name in votes.workers.texts()])
+    left, tasks = votes.without_workers(left_out)
+    assert [votes.tasks.texts()[t] for t in tasks] == left.tasks.texts() == ["t1", "t3"]
+    worker, task = left.row_worker()[left.row], np.repeat(np.arange(left.n_tasks), np.diff(left.task_ptr))
+    names = [ids.texts() for ids in (left.tasks, left.workers, left.labels)]
+    got = {(names[0][t], names[1][w], names[2][g]) for t, w, g in zip(task, worker, left.row_label[left.row], strict=True)}
+    assert got == {row for row in rows if row[1] != "bob"}
+    assert left.labels is votes.labels
+    nobody, none = votes.without_workers(np.ones(3, np.bool_))
+    assert len(nobody) == len(none) == 0

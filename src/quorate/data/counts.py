@@ -98,6 +98,7 @@ def lay_out(panel: Panel, shared: Floats | None, history: Others | None) -> Work
     return WorkerPrior(cells, panel.by_worker(cells), totals, lent, left)
 
 
+WIDE_TABLE: Final = 64  # labels from which tables are summed by row, not by column
 EXACT: Final = 2.0**53  # above it, float64 no longer tells whole numbers apart
 
 
@@ -137,6 +138,10 @@ def mean_worker(panel: Panel, counts: NDArray[np.float64] | NDArray[np.int64]) -
 def given_votes(panel: Panel, counts: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the votes of all workers together, [K given, K true], from their votes by row, [rows, K]."""
     k = panel.n_labels
+    if k >= WIDE_TABLE:  # columns of a wide table are far apart in memory
+        order = np.argsort(panel.row_label, kind="stable")
+        rows = np.split(order, np.searchsorted(panel.row_label[order], np.arange(1, k)))
+        return np.stack([counts[some].sum(axis=0, dtype=np.float64) for some in rows])
     by_true = [np.bincount(panel.row_label, counts[:, c], minlength=k) for c in range(k)]
     return np.stack(by_true, axis=1).astype(np.float64) if k else np.zeros((0, 0))
 

@@ -72,6 +72,7 @@ class WorkerState:
         self._block = WorkerBlock(panel, panel.votes_per_row, None if history is None else history(panel), rules.confusion_table)
         self._tally: Tally | None = None
         self._is_current = False  # whether the tally is that of the tasks' labels, which are hard
+        self._recounted: NDArray[np.int32] | None = None  # these labels, where they were given
         self._lines: Lines | None = None
         self._params: Parameters | None = None
         self._kept: Tally | None = None  # see `remember`
@@ -157,7 +158,7 @@ class WorkerState:
 
     def _counted_now(self, tally: Tally, *, hard: bool) -> PassSums:
         """Store the tally of a complete pass, and return its class counts."""
-        self._tally, self._is_current = self._rules.counted(tally), hard
+        self._tally, self._is_current, self._recounted = self._rules.counted(tally), hard, None
         return PassSums(self._tally[1])
 
     def _pass_sums(self, tally: Tally, sums: Sums, *, hard: bool) -> PassSums:
@@ -281,7 +282,7 @@ class LocalSession(WorkerState):
         if found is None:
             return None
         point, tally = found
-        self._tally, self._is_current = tally, is_hard(tally)
+        self._tally, self._is_current, self._recounted = tally, is_hard(tally), None
         self._passes = len(point.trace)
         return point
 
@@ -297,9 +298,13 @@ class LocalSession(WorkerState):
 
     def recount(self, labels: NDArray[np.int32]) -> PassSums:
         """Take these labels, [tasks], as the current ones, and return their sums."""
+        if self._is_current and self._recounted is labels:  # nothing came in between
+            return PassSums(self._counted[1])
         tally = self._rules.empty(hard=True)
         self._store.relabel("recount", lambda cut, shard: shard.recount(piece(labels, cut), tally))
-        return self._counted_now(tally, hard=True)
+        sums = self._counted_now(tally, hard=True)
+        self._recounted = labels
+        return sums
 
     def e_step(self, *, hard: bool, likelihood: bool = True) -> PassSums:
         """Return the sums of a pass: an E-step under the current table, and the recount."""

@@ -23,6 +23,7 @@ Counts = NDArray[np.float64] | NDArray[np.int64]
 TIE = 1e-9  # scores this close (relative to the best, absolute below 1) are tied
 SAME = 1e-11  # scores this close are one score: they differ by what the rounding of a table can do
 VOTE_SHARE = 0.2  # of honest probabilities that comes from the shares of the votes
+MAX_DENSE_CELLS = 16  # cells of the table per vote, up to which counting goes over all cells
 ANSWER_UNIT = 2.0**-36  # of sums of probabilities by row: whole units add up to the same in any order
 CLASS_UNIT = COARSE * 2.0**-16  # of coarse class counts; what it leaves is added apart
 
@@ -197,7 +198,11 @@ def recount_hard(
     rows, k = counts.shape
     label = np.repeat(labels.astype(np.int64), np.diff(task_ptr))
     cell = row[task_ptr[0] : task_ptr[-1]].astype(np.int64) * k + label
-    counts += times * np.bincount(cell, minlength=rows * k).reshape(rows, k)
+    if rows * k <= MAX_DENSE_CELLS * max(len(cell), 1):
+        counts += times * np.bincount(cell, minlength=rows * k).reshape(rows, k)
+    else:  # most cells stay as they are: tables of many labels are large
+        seen, number = np.unique(cell, return_counts=True)
+        counts[seen // k, seen % k] += (times * number).astype(counts.dtype)
     class_counts += times * np.bincount(labels, minlength=k)
 
 

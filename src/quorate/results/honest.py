@@ -83,19 +83,23 @@ class Honest:
         """Return log-probabilities of votes by true label, with and without one of them, [rows, K] each."""
         panel, exists = block.panel, self.rule.uniform > 0
         past = lay_out(panel, None, block.history)
-        lines, without = (np.full((panel.n_rows, panel.n_labels), -np.inf) for _ in range(2))
-        lent = LENT * self.population[:, exists]
+        make = np.empty if exists.all() else partial(np.full, fill_value=-np.inf)
+        lines, without = (make((panel.n_rows, panel.n_labels)) for _ in range(2))
+        every: Any = slice(None) if exists.all() else exists
+        lent = LENT * self.population[:, every]
         for workers, rows in _worker_chunks(panel):  # tables of many labels are large: nothing else is as long
             start, length = panel.worker_ptr[:-1][workers] - rows.start, np.diff(panel.worker_ptr)[workers]
             votes = counts[rows].astype(np.float64)
             met = np.add.reduceat(votes, start, axis=0)
             if past is not None:
                 votes, met = votes + past.cells[rows], met + past.totals[workers]
-            votes, met = votes[:, exists], met[:, exists]
+            votes, met, mean = votes[:, every], met[:, every], lent[panel.row_label[rows]]
             for out, less in ((lines, 0.0), (without, 1.0)):
-                cells = np.maximum(votes - less, 0.0) + lent[panel.row_label[rows]]
-                total = np.log(np.maximum(met - less, 0.0) + LENT)
-                out[rows, exists] = np.log(cells, out=cells) - np.repeat(total, length, axis=0)
+                cells = np.maximum(votes - less, 0.0)
+                cells += mean
+                np.log(cells, out=cells)
+                cells -= np.repeat(np.log(np.maximum(met - less, 0.0) + LENT), length, axis=0)
+                out[rows, every] = cells
         return lines, without
 
 

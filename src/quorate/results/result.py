@@ -361,8 +361,12 @@ class Result:
         )
 
     def _honest_columns(self, votes: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-        """Return the accuracy of every worker, with its 90% interval, where confidence is honest: on every engine."""
-        return accuracy_columns(*self.fit.honest.worker_accuracy(self.votes, votes))
+        """Return the accuracy of every worker, with its 90% interval, where confidence is honest: on every engine.
+
+        And how far answers follow what others say, where the session is in this process.
+        """
+        found = accuracy_columns(*self.fit.honest.worker_accuracy(self.votes, votes))
+        return found if self._below_chance is None else {**found, "below_chance": self._below_chance}
 
     def _cuts(self) -> list[slice]:
         """Return the tasks as slices that are looked at at once: all of them, where they are in memory."""

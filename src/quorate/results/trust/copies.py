@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from quorate.data.memory import available, gib
 from quorate.data.votes import Votes
+from quorate.results.trust import candidates
+from quorate.results.trust.candidates import MANY_LABELS, CellBelief
 from quorate.results.trust.posterior import (
     MAX_CELLS,
     Ballots,
@@ -61,14 +63,14 @@ class Copies:
     partner: Integers  # [workers] the member of the ring with the most remarkable agreement; -1 for workers in none
     compared: Flags  # [tasks] tasks of two workers or more, and known ones
     ballots: Ballots  # their votes, each worker once per task
-    belief: Belief
+    belief: Belief | CellBelief
     comparison: Comparison
     kinds: Kinds
 
     def labels(self, start: Integers) -> Integers:
         """Return the most probable label of each compared task, [tasks]; the other tasks keep theirs from `start`, [tasks]."""
         out = start.copy()
-        out[self.compared] = self.belief.posterior.argmax(axis=0)
+        out[self.compared] = self.belief.best()
         return out
 
 
@@ -85,9 +87,8 @@ def find_copies(votes: Votes, labels: NDArray[np.int32], known: Flags | None = N
     informative = whole.informative(known)
     ballots, labels = whole.of_tasks(informative), labels[informative]
     known = None if known is None else known[informative]
-    posterior = settle(ballots, of_labels(labels, k), known, in_place=True)
-    belief = tally(ballots, posterior)
-    comparison = compare(ballots, belief)
+    judge = (_ByCells if k >= MANY_LABELS else _ByLabels)(ballots, labels, known)
+    belief, comparison = judge.settled()
     found = kinds(ballots, comparison)
     chance = expected(ballots, comparison, found)
     ring, shared = np.full(n, NOBODY), Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
@@ -104,12 +105,48 @@ def find_copies(votes: Votes, labels: NDArray[np.int32], known: Flags | None = N
         ring = now
         del belief, comparison, found  # as long as the rows and votes, like the next ones
         repeats, repeated = same_answers(ballots, ring)
-        posterior = settle(ballots.kept(~repeats), posterior, known, in_place=True)
-        belief = tally(ballots, posterior)
-        comparison = compare(ballots, belief)
+        belief, comparison = judge.settled(~repeats)
         found = kinds(ballots, comparison)
-        chance = expected(ballots, compare(ballots, belief, repeated), found)
+        chance = expected(ballots, judge.compared(repeated), found)
     return Copies(ring, partners(ring, shared), informative, ballots, belief, comparison, found)
+
+
+class _ByLabels:
+    """The posterior over all labels, between passes."""
+
+    def __init__(self, ballots: Ballots, labels: NDArray[np.int32], known: Flags | None) -> None:
+        self._ballots, self._known = ballots, known
+        self._posterior = of_labels(labels, ballots.panel.n_labels)
+
+    def settled(self, chosen: Flags | None = None) -> tuple[Belief, Comparison]:
+        """Return what the posterior says to which passes over all votes, or the `chosen` ones, [votes], converge."""
+        some = self._ballots if chosen is None else self._ballots.kept(chosen)
+        self._posterior = settle(some, self._posterior, self._known, in_place=True)
+        self._belief = tally(self._ballots, self._posterior)
+        return self._belief, compare(self._ballots, self._belief)
+
+    def compared(self, repeated: Flags) -> Comparison:
+        """Return every vote beside what the others say of its task, where some are `repeated`, [votes]."""
+        return compare(self._ballots, self._belief, repeated)
+
+
+class _ByCells:
+    """The posterior over the labels given on each task, between passes: the same for many labels."""
+
+    def __init__(self, ballots: Ballots, labels: NDArray[np.int32], known: Flags | None) -> None:
+        self._ballots, self._known = ballots, known
+        self._cells, self._posterior = candidates.start(ballots, labels)
+
+    def settled(self, chosen: Flags | None = None) -> tuple[CellBelief, Comparison]:
+        """Return what the posterior says to which passes over all votes, or the `chosen` ones, [votes], converge."""
+        some = self._ballots if chosen is None else self._ballots.kept(chosen)
+        self._posterior = candidates.settle(some, self._cells, self._posterior, self._known)
+        self._belief = candidates.tally(self._ballots, self._cells, self._posterior)
+        return self._belief, candidates.compare(self._ballots, self._belief)
+
+    def compared(self, repeated: Flags) -> Comparison:
+        """Return every vote beside what the others say of its task, where some are `repeated`, [votes]."""
+        return candidates.compare(self._ballots, self._belief, repeated)
 
 
 def search_memory(votes: Votes) -> tuple[int, int]:
@@ -119,8 +156,11 @@ def search_memory(votes: Votes) -> tuple[int, int]:
     belief = 4 * k * tasks + 8 * k * workers + 8 * kept
     # Probabilities of some labels in float32, posteriors of some tasks, and what the mean worker is made of.
     settling = 4 * min(k * (rows + workers), MAX_CELLS) + 4 * min(k * tasks, MAX_CELLS) + 6 * 8 * k * k + 40 * n
-    # Pairs of votes, and of workers; where there are too many of the former, only some workers are compared.
     size = np.diff(votes.task_ptr)
+    if k >= MANY_LABELS:  # every vote beside the labels given on its task
+        links = int((size * np.minimum(size, k)).sum())
+        belief, settling = candidates.LINK_BYTES * links, candidates.LINK_BYTES * links + 40 * n
+    # Pairs of votes, and of workers; where there are too many of the former, only some workers are compared.
     every, budget, of_workers = int((size * (size - 1) // 2).sum()), max(MAX_VOTE_PAIRS, n), workers * workers // 2
     if every <= budget:
         comparing = 66 * every + 60 * min(every, of_workers)
@@ -146,7 +186,7 @@ def outvoting(ballots: Ballots) -> Integers:
 def _has_room(votes: Votes, need: int) -> bool:
     """Return whether workers can be judged in so many bytes; log a warning where they cannot."""
     size = votes.n_tasks, votes.n_rows, votes.n_labels
-    if (votes.n_tasks + votes.n_rows) * votes.n_labels > MAX_NUMBERS:
+    if votes.n_labels < MANY_LABELS and (votes.n_tasks + votes.n_rows) * votes.n_labels > MAX_NUMBERS:
         log.warning("no intervals, verdicts and copies: %d tasks and %d rows x %d labels are too many", *size)
         return False
     have = available()

@@ -209,6 +209,11 @@ class Belief:
         """Return the expected votes of each row on tasks of true label c, [rows]; counted again where they are not kept."""
         return counted(ballots, self.posterior[c]) if self.counts is None else self.counts[c]
 
+    def best(self) -> Integers:
+        """Return the most probable label of each task, [tasks]."""
+        out: Integers = self.posterior.argmax(axis=0)
+        return out
+
     def right(self, ballots: Ballots, c: int) -> Floats:
         """Return each worker's probability of a right answer under true label c, [workers], with the pseudo-votes."""
         rows = ballots.rows_of(c)
@@ -383,16 +388,11 @@ def mutual_information(ballots: Ballots, belief: Belief) -> Floats:
 def compare(ballots: Ballots, belief: Belief, repeated: Flags | None = None) -> Comparison:
     """Return every vote beside what the others say of its task.
 
-    How a worker guesses is estimated from the worker's other votes and `CROWD_VOTES` pseudo-votes of the crowd. Votes that
-    are `repeated` by another of the ring, [votes], stay in the posterior: the other's vote would be there without them.
+    Votes that are `repeated` by another of the ring, [votes], stay in the posterior: the other's vote would be there without
+    them.
     """
-    panel, k = ballots.panel, ballots.panel.n_labels
-    n = len(ballots.row)
+    k, n = ballots.panel.n_labels, len(ballots.row)
     right, others = np.empty(n, np.float32), np.empty(n, np.float32)
-    usual = np.bincount(panel.row_label, ballots.per_row, minlength=k) / max(n, 1)
-    votes = ballots.per_worker[ballots.row_worker]
-    leant = np.maximum(ballots.per_row - 1, 0) + CROWD_VOTES * usual[panel.row_label]
-    guess = (leant / (np.maximum(votes - 1, 0) + CROWD_VOTES)).astype(np.float32)
     judge, total = LeaveOneOut(ballots, belief), np.zeros(n, np.float32)
     for block in judge.blocks(range(k)):
         for chunk in ballots.chunks():
@@ -402,7 +402,20 @@ def compare(ballots: Ballots, belief: Belief, repeated: Flags | None = None) -> 
         here = chunk.votes
         right[here], chance = judge.chance_given(chunk)
         others[here] = _without(right[here].copy(), chance, None if repeated is None else repeated[here]) / total[here]
-    return Comparison(right, np.minimum(others, 1.0), guess[ballots.row])
+    return Comparison(right, np.minimum(others, 1.0), guesses(ballots))
+
+
+def guesses(ballots: Ballots) -> Singles:
+    """Return the probability of each vote, [votes], if its worker guesses.
+
+    How a worker guesses is estimated from the worker's other votes and `CROWD_VOTES` pseudo-votes of the crowd.
+    """
+    panel = ballots.panel
+    usual = np.bincount(panel.row_label, ballots.per_row, minlength=panel.n_labels) / max(len(ballots.row), 1)
+    votes = ballots.per_worker[ballots.row_worker]
+    leant = np.maximum(ballots.per_row - 1, 0) + CROWD_VOTES * usual[panel.row_label]
+    by_row: Singles = (leant / (np.maximum(votes - 1, 0) + CROWD_VOTES)).astype(np.float32)
+    return by_row[ballots.row]
 
 
 def _without(own: Singles, chance: Singles, repeated: Flags | None) -> Singles:

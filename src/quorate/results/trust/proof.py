@@ -19,6 +19,8 @@ from quorate.results.trust.posterior import Ballots, Flags, Floats, Integers
 MIN_AGREEING: Final = 0.975  # share of agreeing pairs of votes in a ring from which its answers may be called copied
 AGREEING_RISK: Final = 0.01  # probability that the share is less, where some pairs differ: experts may agree by luck
 MIN_LOG_RATIO: Final = 1.0  # log-likelihood by which the others' votes must prefer a lower accuracy
+EXACT_PAIRS: Final = 100  # pairs of votes, none of which differs, from which less is asked:
+MIN_LOG_RATIO_EXACT: Final = 1 / 3  # independent workers hardly ever agree like that
 MAX_REFITS: Final = 64  # fits without some rings: where there are more rings, several are left out together
 QUANTILE_POINTS: Final = 4001
 MAX_HALVINGS: Final = 60
@@ -41,7 +43,9 @@ class RingProof(NamedTuple):
     @property
     def is_copied(self) -> bool:
         """Whether the answers are copied, and not those of a minority that is right."""
-        return self.log_ratio > MIN_LOG_RATIO and answer_alike(self.agreeing, self.pairs)
+        exact = self.pairs == self.agreeing >= EXACT_PAIRS
+        needed = MIN_LOG_RATIO_EXACT if exact else MIN_LOG_RATIO
+        return self.log_ratio > needed and answer_alike(self.agreeing, self.pairs)
 
 
 def prove_rings(found: Copies, judge_without: JudgeWithout, labels: int) -> list[RingProof]:

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quorate.data.votes import Votes
+from quorate.results.trust import candidates
+from quorate.results.trust.candidates import MANY_LABELS, CellBelief
 from quorate.results.trust.copies import NOBODY, find_copies, search_memory
 from quorate.results.trust.posterior import (
     CHUNK_WORKERS,
@@ -96,7 +98,11 @@ def assess(
     shared, agreeing = shared_tasks(ballots, found.partner)
     return Assessment(
         accuracy=accuracy_interval(ballots, belief, found.comparison.right),
-        information=mutual_information(ballots, belief),
+        information=(
+            candidates.mutual_information(ballots, belief)
+            if isinstance(belief, CellBelief)
+            else mutual_information(ballots, belief)
+        ),
         evidence=found.kinds.bits,
         verdict=verdicts(found.kinds, copying, z, ballots.n_labels),
         answers_like=found.partner,
@@ -112,7 +118,7 @@ def estimate(votes: Votes) -> int:
     """Return about how many bytes `assess` takes at its peak; benchmarks/memory.py measures it."""
     k = votes.n_labels
     belief, search = search_memory(votes)
-    shifts = max(k, min(MAX_SHIFTS, k * (MAX_GROUPS + 2)))
+    shifts = 1 if k >= MANY_LABELS else max(k, min(MAX_SHIFTS, k * (MAX_GROUPS + 2)))
     intervals = 2 * 8 * shifts * min(votes.n_tasks, 2 * MAX_SAMPLED) + 32 * len(votes) + 100 * votes.n_workers
     return belief + max(search, intervals)
 
@@ -202,7 +208,7 @@ class Population(NamedTuple):
     mean_variance: float  # variance of the mean
 
 
-def accuracy_interval(ballots: Ballots, belief: Belief, right: Singles) -> Interval:
+def accuracy_interval(ballots: Ballots, belief: Belief | CellBelief, right: Singles) -> Interval:
     """Return where the accuracy of each worker lies, [workers] each; `right` is the posterior of each vote, [votes].
 
     A vote on an uncertain task says less about its worker: of n votes, n - V / (a (1 - a)) count, where V is the
@@ -212,9 +218,12 @@ def accuracy_interval(ballots: Ballots, belief: Belief, right: Singles) -> Inter
     worker, votes = ballots.worker(), ballots.per_worker
     expected = np.bincount(worker, right, minlength=len(votes))
     unsure = np.bincount(worker, right * (1.0 - right), minlength=len(votes))
-    now = np.zeros(len(votes))
-    for c in range(ballots.panel.n_labels):
-        now += belief.totals[c] * belief.right(ballots, c)
+    if isinstance(belief, CellBelief):
+        now = belief.votes_right()
+    else:
+        now = np.zeros(len(votes))
+        for c in range(ballots.panel.n_labels):
+            now += belief.totals[c] * belief.right(ballots, c)
     now = np.clip(now / ballots.divisor, 1e-3, 1.0 - 1e-3)
     counting = np.maximum(votes - unsure / (now * (1.0 - now)), 0.05 * ballots.divisor)
     alone = now + (expected - votes * now) / counting  # the accuracy by the worker's own votes
@@ -247,7 +256,7 @@ def population(alone: Floats, votes: Floats, cast: Integers) -> Population:
     return Population(mean, spread, mean * (1.0 - mean) / (every * float(weight.sum()) + PRIOR_VOTES))
 
 
-def prior_interval(ballots: Ballots, belief: Belief) -> Interval:
+def prior_interval(ballots: Ballots, belief: Belief | CellBelief) -> Interval:
     """Return where the share of each label among future tasks lies, [K] each.
 
     It comes from the information that tasks give on the shares. The chance to be right under each true label is unknown:
@@ -256,14 +265,21 @@ def prior_interval(ballots: Ballots, belief: Belief) -> Interval:
     tasks, k = ballots.n_tasks, ballots.panel.n_labels
     if not tasks:
         return Interval(np.zeros(k), np.ones(k))
+    variance = candidates.prior_variance(belief) if isinstance(belief, CellBelief) else _prior_variance(ballots, belief)
+    mean = np.clip(belief.priors, 0.5 / (tasks + 1.0), 1.0 - 0.5 / (tasks + 1.0))  # a label that nobody gave may still occur
+    return _interval(mean, np.maximum(variance, mean * (1.0 - mean) / (tasks + 2.0)))
+
+
+def _prior_variance(ballots: Ballots, belief: Belief) -> Floats:
+    """Return the variance of the share of each label, [K]."""
+    tasks, k = ballots.n_tasks, ballots.panel.n_labels
     groups = min(MAX_GROUPS, ballots.panel.n_workers, MAX_SHIFTS // k - 2)
     score, held = _scores(ballots, belief, max(groups, 0))
     information = score.T @ score * (tasks / len(score)) + np.diag(held)
     priors = belief.priors
     turn = np.diag(priors) - np.outer(priors, priors)
     covariance = turn @ np.linalg.pinv(information, rcond=1e-10, hermitian=True)[:k, :k] @ turn
-    mean = np.clip(priors, 0.5 / (tasks + 1.0), 1.0 - 0.5 / (tasks + 1.0))  # a label that nobody gave may still occur
-    return _interval(mean, np.maximum(np.diagonal(covariance), mean * (1.0 - mean) / (tasks + 2.0)))
+    return np.diagonal(covariance)
 
 
 def _scores(ballots: Ballots, belief: Belief, groups: int) -> tuple[Floats, Floats]:
