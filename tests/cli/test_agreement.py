@@ -43,9 +43,11 @@ def test_a_ring_is_shown_and_warned_about(quorate, panel):
     code, out, err = quorate("agreement", panel / "votes.csv", "--truth", panel / "truth.csv")
     assert code == 0
     assert "errors against the truth" in out
-    assert "workers who seem to copy each other" in out
+    assert "workers who answer alike: copies, errors for the same reason" in out
     assert re.search(r"w0 +w1 +300 ", out)
-    assert err.startswith("quorate: warning: 3 workers seem to copy each other, or to err for the same reason (3 pairs, 1 ring)")
+    assert err.startswith(
+        "quorate: warning: 3 workers seem to copy each other, to err for the same reason, or to know what others do not (3 pairs, 1 ring)"
+    )
     assert err.count("\n") == 1
 
 
@@ -68,7 +70,7 @@ def test_pairs_and_matrix_into_files(quorate, votes_csv, tmp_path):
     code, _, _ = quorate("agreement", votes_csv, "--pairs", tmp_path / "pairs.csv", "--matrix", tmp_path / "matrix.parquet")
     assert code == 0
     pairs, matrix = pl.read_csv(tmp_path / "pairs.csv"), pl.read_parquet(tmp_path / "matrix.parquet")
-    assert pairs.columns == ["worker_a", "worker_b", "shared", "agreement", "kappa", "pi", "same_wrong", "copies"]
+    assert pairs.columns == ["worker_a", "worker_b", "shared", "agreement", "kappa", "pi", "same_wrong", "same_ring"]
     assert len(pairs) == 15
     assert matrix.shape == (6, 7)
     first = pairs.row(0, named=True)

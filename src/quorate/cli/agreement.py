@@ -40,7 +40,7 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only Krippendorff's alpha.")] = False,
 ) -> None:
-    """Measure how far workers agree, with intervals, and find those who copy each other."""
+    """Measure how far workers agree, with intervals, and find those who answer alike."""
     import quorate as qr
     from quorate.cli import output
     from quorate.cli.output import label_list
@@ -97,7 +97,7 @@ def _print(found: Agreement) -> None:
         out.print(console.heat_map(found.workers.texts(), found.matrix_array(found.pair_figures), corner=""))
     if len(found.copies):
         frame = found.copying_frame()
-        out.heading("workers who seem to copy each other, or to err for the same reason")
+        out.heading("workers who answer alike: copies, errors for the same reason, or knowledge that others lack")
         out.print(console.table([name.replace("_", " ") for name in frame.columns], frame.head(MAX_COPYING_PAIRS).rows(), ids=2))
         if len(frame) > MAX_COPYING_PAIRS:
             out.say(f"… and {len(frame) - MAX_COPYING_PAIRS} more pairs: --pairs FILE lists them, --json the rings")

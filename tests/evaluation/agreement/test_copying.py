@@ -84,7 +84,7 @@ def test_rings_are_found(name, known, seed):
         found = qr.agreement(crowd.votes, truth=crowd.truth if known else None, resamples=0)
     assert {frozenset(ring) for ring in found.rings} == rings_of(crowd)
     assert found.copying["copied"].min() > 0.9
-    marked = found.pairs.filter(found.pairs["copies"])
+    marked = found.pairs.filter(found.pairs["same_ring"])
     assert len(marked) == len(found.copying)
 
 
@@ -238,7 +238,7 @@ def test_without_memory_nobody_is_called_a_copy(monkeypatch, caplog):
     found = qr.agreement(crowd.votes, resamples=0)
     assert "no intervals, verdicts and copies" in caplog.text
     assert found.rings == ()
-    assert not found.pairs["copies"].any()
+    assert not found.pairs["same_ring"].any()
     assert found.pairs["same_wrong"].null_count() == 0
 
 

@@ -100,7 +100,8 @@ def agreement(
     - `seed`: what they are drawn from.
     - `task`, `worker`, `label`, `labels`, `duplicates`: as for `qr.read`.
 
-    Warns with `CopiedVotes` where workers seem to copy each other: those whom `result.workers` calls copies.
+    Warns with `CopiedVotes` where workers answer alike beyond what the truth explains: those who have somebody in the column
+    `answers_like` of `result.workers`, which then says who is called a copy.
 
     >>> import quorate as qr
     >>> a = qr.agreement(qr.simulate(tasks=400, workers=9, votes_per_task=9, seed=1).votes)
@@ -339,7 +340,7 @@ def _copied_votes(found: Agreement) -> str:
     first = found.copying_frame().row(0, named=True)
     number, rings = len(found.copies), found.rings
     return (
-        f"{sum(map(len, rings))} workers seem to copy each other, or to err for the same reason "
+        f"{sum(map(len, rings))} workers seem to copy each other, to err for the same reason, or to know what others do not "
         f"({number} pair{'s' * (number > 1)}, {len(rings)} ring{'s' * (len(rings) > 1)}): "
         f"{first['worker_a']} and {first['worker_b']} gave the same wrong answer {first['same_wrong']} times on "
         f"{first['shared']} shared tasks, which copying makes 10^{first['log10_odds']:.0f} times likelier; "

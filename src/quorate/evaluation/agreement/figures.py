@@ -84,10 +84,10 @@ class Agreement:
 
     @cached_property
     def pairs(self) -> Any:
-        """A line for every two workers that share a task: shared, agreement, kappa, pi, same_wrong, copies.
+        """A line for every two workers that share a task: shared, agreement, kappa, pi, same_wrong, same_ring.
 
         `shared` counts pairs of their votes on the same task, `agreement` is the share of them that agree, `same_wrong`
-        (null without a reference) those where both gave the same wrong label.
+        (null without a reference) those where both gave the same wrong label, `same_ring` whether both are in one of `rings`.
         """
         return self._native(self.pairs_frame())
 
@@ -107,7 +107,7 @@ class Agreement:
 
     @property
     def rings(self) -> tuple[tuple[Id, ...], ...]:
-        """Workers who copy each other, the largest ring first: those whom `result.workers` calls copies."""
+        """Workers who answer alike beyond what the truth explains, the largest ring first: `answers_like` of `result.workers`."""
         members = [np.flatnonzero(self.ring == r) for r in np.unique(self.ring[self.ring >= 0])]
         return tuple(tuple(self.workers[int(w)] for w in m) for m in sorted(members, key=lambda m: (-len(m), m[0])))
 
@@ -130,7 +130,7 @@ class Agreement:
     def pairs_frame(self) -> pl.DataFrame:
         """Return `pairs` as a polars frame."""
         p = self._pairs()
-        copies = (self.ring[p.a] >= 0) & (self.ring[p.a] == self.ring[p.b])
+        same_ring = (self.ring[p.a] >= 0) & (self.ring[p.a] == self.ring[p.b])
         return pl.DataFrame(
             {
                 "worker_a": column(self.workers, p.a),
@@ -140,7 +140,7 @@ class Agreement:
                 "kappa": p.kappa,
                 "pi": p.pi,
                 "same_wrong": pl.Series([None] * len(p), dtype=pl.Int64) if self.same_wrong is None else self.same_wrong,
-                "copies": copies,
+                "same_ring": same_ring,
             }
         ).with_columns(pl.col("kappa", "pi").fill_nan(None))
 
