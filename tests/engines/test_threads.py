@@ -21,11 +21,11 @@ def votes():
     return qr.read(CROWD.votes)
 
 
-def written(votes, model, engine, folder, *, likelihoods=True):
+def written(votes, model, engine, folder, *, likelihoods=True, confidence="honest"):
     """Everything that a fit can write, as bytes by name."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", qr.NotConverged)
-        result = MODELS[model](max_iter=4).fit(votes, engine=engine)
+        result = MODELS[model](max_iter=4).fit(votes, engine=engine, confidence=confidence)
     result.save(folder / "model.quorate")
     trace = result.trace.drop("seconds") if likelihoods else result.trace.select("change", "labels_changed")
     frames = {
@@ -55,10 +55,11 @@ def test_any_number_of_threads_writes_the_same_bytes(votes, model, tmp_path):
 @pytest.mark.skipif(compiled() is None, reason="no compiled core")
 @pytest.mark.parametrize("model", SOFT)
 def test_any_shard_size_counts_the_same(votes, model, tmp_path):
-    """All but the likelihoods, whose terms are added shard by shard."""
-    first = written(votes, model, resolve("cpu", 2), tmp_path, likelihoods=False)
+    """All but the likelihoods and the sums behind honest confidence, whose terms are added shard by shard."""
+    how = {"likelihoods": False, "confidence": "posterior"}
+    first = written(votes, model, resolve("cpu", 2), tmp_path, **how)
     small = replace(resolve("disk", 2), shard_votes=9000, batch_votes=0)
-    assert written(votes, model, small, tmp_path, likelihoods=False) == first
+    assert written(votes, model, small, tmp_path, **how) == first
 
 
 @pytest.mark.skipif(compiled() is None, reason="no compiled core")

@@ -135,7 +135,7 @@ def test_labels_called_like_columns(tmp_path):
     names = ["task", "item", "confidence", "gold"]
     votes = [(f"t{n}", f"w{w}", names[(n + (w == 2) * (n % 3 == 0)) % 4]) for n in range(12) for w in range(3)]
     truth = {f"t{n}": names[n % 4] for n in range(12)}
-    result = qr.aggregate(votes, model="mv")
+    result = qr.aggregate(votes, model="mv", confidence="posterior")
     whole = qr.evaluate(result, truth)
     result.probabilities.write_csv(tmp_path / "p.csv")
     assert figures(qr.evaluate(result.labels, truth, probabilities=tmp_path / "p.csv")) == pytest.approx(figures(whole))

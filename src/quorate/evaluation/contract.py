@@ -17,6 +17,7 @@ from typing import Any, Final, cast
 import numpy as np
 import polars as pl
 
+from quorate.data.options import Confidence
 from quorate.data.votes import Votes
 from quorate.engines.base import Engine
 from quorate.engines.local import LocalEngine
@@ -124,6 +125,18 @@ def engines_agree(model: str, engine: str | Engine) -> None:
         assert np.abs(ours.to_numpy() - theirs.to_numpy()).max() < NEAR, "probabilities differ from the reference"
         likelihoods = here.log_likelihood, there.log_likelihood
         assert np.isclose(*likelihoods, rtol=1e-9, equal_nan=True), "the likelihood differs from the reference"
+
+
+def honest_confidence_is_the_same_everywhere(model: str, engine: str | Engine) -> None:
+    """Honest confidence changes no label, is a probability, and equals the reference's to 1e-6."""
+    for k, per_task, seed in ((2, 3, 6), (4, 5, 7)):
+        crowd = simulate(tasks=120, workers=15, labels=k, votes_per_task=per_task, shared_error=0.2, seed=seed)
+        votes = read(crowd.votes)
+        here, there = (_fit(model, votes, place, "honest") for place in (engine, LocalEngine()))
+        assert _labels(here) == _labels(_fit(model, votes, engine)), "honest confidence changed a label"
+        ours, theirs = (fit.probabilities_frame().sort("task").drop("task").to_numpy() for fit in (here, there))
+        assert np.allclose(ours.sum(axis=1), 1.0), "honest probabilities do not sum to 1"
+        assert np.abs(ours - theirs).max() < NEAR, "honest probabilities differ from the reference"
 
 
 def likelihood_never_falls(model: str, engine: str | Engine) -> None:
@@ -234,6 +247,7 @@ CHECKS: Final[Mapping[str, Check]] = MappingProxyType(
             order_of_labels_does_not_matter,
             ids_are_their_text,
             engines_agree,
+            honest_confidence_is_the_same_everywhere,
             likelihood_never_falls,
             the_smallest_inputs_work,
             long_tasks_do_not_underflow,
@@ -302,10 +316,13 @@ def _answer(result: Result) -> dict[str, tuple[str, bool]]:
     return {task: (label, tie) for task, label, tie in result.labels_frame().select("task", "label", "tie").iter_rows()}
 
 
-def _fit(model: str, votes: Votes | Source, engine: str | Engine, **options: float) -> Result:
+def _fit(
+    model: str, votes: Votes | Source, engine: str | Engine, confidence: Confidence = "posterior", **options: float
+) -> Result:
+    """Return a fit whose figures are the model's own, unless honest ones are asked for, which would hide them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)  # slow convergence is not what is checked
-        return MODELS[model](**cast(Any, options)).fit(votes, engine=engine)
+        return MODELS[model](**cast(Any, options)).fit(votes, engine=engine, confidence=confidence)
 
 
 def _briefly(model: str) -> dict[str, float]:

@@ -7,14 +7,17 @@ the fit of the groups gives their answers.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from quorate.data.options import DEFAULTS
 from quorate.data.votes import Votes
 from quorate.engines.base import HonestFunction, Session
+from quorate.engines.registry import resolve
 from quorate.engines.shard import cuts
 from quorate.errors import QuorateError
 from quorate.io.encode import over_labels
@@ -140,6 +143,18 @@ class MemberSession:
     def recount(self, labels: NDArray[np.int32]) -> None:
         """Take these labels, [tasks], as the current ones."""
         self.result.session.recount(labels)
+
+    @cached_property
+    def own(self) -> Session:
+        """A session over the votes of members: what their answers say of each other."""
+        fitted = self.result
+        seed, ties = (cast(Any, fitted.settings.get(name, getattr(DEFAULTS, name))) for name in ("seed", "ties"))
+        known, gold = self.gold(), None
+        if known is not None:
+            at = np.flatnonzero(known)
+            gold = {"task": column(self.members.tasks, at), "label": column(self.members.labels, fitted.fit.outcome.labels[at])}
+        known_labels = None if gold is None else pl.DataFrame(gold)
+        return resolve(DEFAULTS.engine).load(self.members, seed=seed, ties=ties, gold=known_labels)
 
     def honest_answers(self, function: HonestFunction, rule: HonestRule) -> Floats:
         """Return sums by members' row of the probability of every vote's answer, and of its label being wrong, [2, rows]."""

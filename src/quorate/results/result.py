@@ -391,20 +391,21 @@ class Result:
     @cached_property
     def _honest(self) -> HonestProbabilities | None:
         """The honest probabilities of the labels, whichever confidence the fit has; None where there are none."""
-        if self.fit.honest is not None:
+        session = getattr(self.session, "own", self.session)  # members of groups are judged by their own votes
+        if self.fit.honest is not None and session is self.session:
             return cast(HonestProbabilities, self.fit.honest)
-        if not self._is_here or not hasattr(self.session, "below_chance") or not has_room(self.votes):
+        if not self._is_here or not hasattr(session, "below_chance") or not has_room(self.votes):
             return None
         named = self.votes.given_labels() | (self.fit.params.priors > 0)
         if self.history is not None:
             named[matched(self.history.labels, self.votes.labels)[np.unique(self.history.row_label)]] = True
-        return judged_later(self.session, self.fit.outcome.labels, named)
+        return judged_later(session, self.fit.outcome.labels, named)
 
     @cached_property
     def _below_chance(self) -> NDArray[np.float64] | None:
         """How far each worker's answers follow what the others say, in standard errors, [workers]; None where it is unknown."""
         known = self._honest
-        return None if known is None or not hasattr(self.session, "below_chance") else known.below_chance(self.votes)
+        return None if known is None or not hasattr(known.session, "below_chance") else known.below_chance(self.votes)
 
     def _judge_without(self, left_out: NDArray[np.bool_]) -> Callable[[NDArray[np.int64]], NDArray[np.float64]]:
         """Return how likely labels are right, [tasks], judged by a fit of this model without some workers, [workers]."""
@@ -444,7 +445,7 @@ class Result:
             "accuracy_high": found.accuracy.high,
             "information": found.information,
             "evidence": found.evidence,
-            "below_chance": pl.Series(below, dtype=pl.Float64) if below is not None else pl.lit(None, pl.Float64),
+            "below_chance": pl.repeat(None, len(votes), dtype=pl.Float64, eager=True) if below is None else numbers(below),
             "verdict": pl.Series(VERDICTS).gather(found.verdict),
             "answers_like": column(self.votes.workers, found.answers_like),
             "why": reasons(self.votes, found, votes, agreement, below),
