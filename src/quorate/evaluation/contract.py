@@ -317,7 +317,7 @@ def _answer(result: Result) -> dict[str, tuple[str, bool]]:
 
 
 def _fit(
-    model: str, votes: Votes | Source, engine: str | Engine, confidence: Confidence = "posterior", **options: float
+    model: str, votes: Votes | Source, engine: str | Engine, confidence: Confidence = "posterior", /, **options: float
 ) -> Result:
     """Return a fit whose figures are the model's own, unless honest ones are asked for, which would hide them."""
     with warnings.catch_warnings():
