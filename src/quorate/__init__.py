@@ -10,6 +10,7 @@ from quorate import moved
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from quorate.data.understood import Understood
     from quorate.data.vocabulary import Vocabulary
     from quorate.data.votes import Votes
     from quorate.errors import (
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         PosteriorConfidence,
         QuorateError,
         RepairedStream,
+        SuspiciousVotes,
         UnknownWorkers,
     )
     from quorate.evaluation.agreement.agreement import agreement
@@ -60,6 +62,7 @@ _HOMES = {
     "QuorateError": "errors",
     "PosteriorConfidence": "errors",
     "RepairedStream": "errors",
+    "SuspiciousVotes": "errors",
     "UnknownWorkers": "errors",
     "Evaluation": "evaluation.truth",
     "evaluate": "evaluation.truth",
@@ -84,6 +87,7 @@ _HOMES = {
     "Simulation": "evaluation.simulate",
     "simulate": "evaluation.simulate",
     "SparkStream": "spark.stream",
+    "Understood": "data.understood",
     "Vocabulary": "data.vocabulary",
     "Votes": "data.votes",
 }
@@ -117,6 +121,8 @@ __all__ = [
     "SetEvaluation",
     "Simulation",
     "SparkStream",
+    "SuspiciousVotes",
+    "Understood",
     "UnknownWorkers",
     "Vocabulary",
     "Votes",

@@ -60,6 +60,10 @@ class MissingLabels(OneLine, UserWarning):
     """Votes without a label were dropped as abstentions."""
 
 
+class SuspiciousVotes(OneLine, UserWarning):
+    """Votes look as if they were not meant as they were read; the message says what would put it right."""
+
+
 class UnknownWorkers(OneLine, UserWarning):
     """Some of the workers that an option names have no votes."""
 

@@ -32,7 +32,7 @@ def command(
         list[str],
         typer.Argument(
             metavar="VOTES",
-            help="Files or patterns: csv, tsv, jsonl, parquet, arrow, .gz or .zst; a folder of `encode`; - is standard input.",
+            help="Files or patterns: csv, tsv, jsonl, parquet, arrow, xlsx, .gz or .zst; a folder of `encode`; - is stdin.",
         ),
     ],
     model: Annotated[str, typer.Option(help="auto, mv, ds, fds, hybrid, one-coin, iwmv or glad.")] = DEFAULTS.model,
@@ -73,6 +73,19 @@ def command(
     worker: Annotated[str | None, typer.Option(help="Column of the worker.")] = None,
     label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
     labels: Annotated[str | None, typer.Option(help="The labels in order, joined by commas.")] = None,
+    wide: Annotated[
+        bool, typer.Option("--wide", help="One line per task, one column per worker (--worker 'judge_*' says which).")
+    ] = False,
+    count: Annotated[
+        str | None, typer.Option(help="Column with the number of votes that a line stands for; mv then needs no worker.")
+    ] = None,
+    abstain: Annotated[str | None, typer.Option(help="Labels that are abstentions, joined by commas: NA,skip or -1.")] = None,
+    normalize: Annotated[bool, typer.Option("--normalize", help="Join labels that differ only in case or white space.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop where votes look misread, instead of a warning.")] = False,
+    separator: Annotated[str | None, typer.Option(help="Between the fields of text files, if the header shows none.")] = None,
+    no_header: Annotated[
+        bool, typer.Option("--no-header", help="The first line is a vote: task, worker, label; or --task 2 --worker 1 --label 3.")
+    ] = False,
     smoothing: Annotated[
         float | None,
         typer.Option(help="Added to every cell of every confusion; 0 is the paper.", show_default=own("smoothing")),
@@ -93,6 +106,7 @@ def command(
         str | None, typer.Option(help="hash, or prior: ties go to the more frequent label.", show_default=own("ties"))
     ] = None,
     multi: Annotated[bool, typer.Option("--multi", help="Votes are sets of options, joined by | or as lists.")] = False,
+    set_separator: Annotated[str, typer.Option(help="With --multi: what joins the options of a set.")] = "|",
     per_option: Annotated[bool, typer.Option("--per-option", help="With --multi: fit each option separately.")] = False,
     duplicates: Annotated[str, typer.Option(help="Repeated votes: all, last, first or error.")] = DEFAULTS.duplicates,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
@@ -149,6 +163,14 @@ def command(
             worker=worker,
             label=label,
             labels=None if labels is None else label_list(labels),
+            wide=wide,
+            count=count,
+            abstain=None if abstain is None else [word.strip() for word in abstain.split(",")],
+            normalize=normalize,
+            strict=strict,
+            separator=None if separator is None else out.unescaped(separator),
+            header=not no_header,
+            set_separator=set_separator,
             trace="light",  # nobody sees it here
             multi=multi,
             per_option=per_option,
@@ -167,7 +189,11 @@ def command(
                 priors=None if priors is None else _prior_map(priors),
             ),
         )
-        evaluation: Any = None if truth is None else qr.evaluate(result, truth, truth_task=truth_task, truth_label=truth_label)
+        evaluation: Any = (
+            None
+            if truth is None
+            else qr.evaluate(result, truth, truth_task=truth_task, truth_label=truth_label, set_separator=set_separator)
+        )
         if on_spark:
             far.write(result, output, workers, probabilities)
         else:
@@ -176,6 +202,8 @@ def command(
             result.save(save)
         facts = _facts(result, evaluation)
     if not quiet and not as_json:
+        if result.understood is not None:
+            out.say(out.read_as(votes, result.understood))
         _summary(facts, None if multi else evaluation)
     if as_json:
         _json(result, facts, evaluation, with_labels=output is None)
@@ -355,9 +383,9 @@ def _flat(frame: pl.DataFrame, suffix: str) -> pl.DataFrame:
 
     if frame.schema["label"] != pl.List(pl.String) or suffix.lower() not in ("", ".csv", ".tsv"):
         return frame
-    from quorate.io.sets import SEPARATOR
+    from quorate.io.shapes import SET_SEPARATOR
 
-    return frame.with_columns(pl.col("label").list.join(SEPARATOR))
+    return frame.with_columns(pl.col("label").list.join(SET_SEPARATOR))
 
 
 def _labels(result: Any) -> None:
@@ -367,6 +395,7 @@ def _labels(result: Any) -> None:
 
 def _json(result: Result, facts: dict[str, object], evaluation: Evaluation | None, *, with_labels: bool) -> None:
     document = dict(facts)
+    document["understood"] = None if result.understood is None else result.understood.summary()
     if hasattr(result, "fit"):
         document["priors"] = dict(zip(result.votes.labels.texts(), result.fit.params.priors.tolist(), strict=True))
     if evaluation is not None:

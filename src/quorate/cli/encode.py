@@ -7,7 +7,7 @@ from typing import Annotated, cast
 
 import typer
 
-from quorate.cli.output import label_list
+from quorate.cli.output import label_list, read_as
 from quorate.data.options import DEFAULTS, Duplicates
 
 
@@ -47,5 +47,7 @@ def command(
             resume=resume,
             progress=progress,
         )
+    if made.understood is not None:
+        talk.say(read_as(votes, made.understood))
     size = sum(path.stat().st_size for path in output.iterdir())
     talk.say(f"{len(made)} votes on {made.n_tasks} tasks by {made.n_workers} workers are in {output} ({size / 1e6:.1f} MB)")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -32,7 +32,7 @@ def command(
     """
     import quorate as qr
 
-    columns = {"task": task, "label": label, "truth_task": truth_task, "truth_label": truth_label}
+    columns: Any = {"task": task, "label": label, "truth_task": truth_task, "truth_label": truth_label}
     result = qr.evaluate(labels, truth, **columns, multi=multi, probabilities=probabilities)
     if as_json:
         from quorate.cli import output

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from quorate.data.understood import Understood
     from quorate.engines.base import Engine
     from quorate.models.em import Progress
 
@@ -35,6 +36,22 @@ def label_list(text: str) -> list[str]:
     if not all(labels):
         raise OptionError(f"labels is {text!r}: give labels joined by commas, none of them empty")
     return labels
+
+
+def unescaped(separator: str) -> str:
+    r"""Return a separator as it is meant: a tab may be typed as \t.
+
+    >>> unescaped(r"\t"), unescaped(";")
+    ('\t', ';')
+    """
+    return "\t" if separator in (r"\t", "tab") else separator
+
+
+def read_as(sources: Sequence[str], understood: Understood) -> str:
+    """Return one line about what was read, and as what."""
+    names = "standard input" if list(sources) == ["-"] else sources[0] if len(sources) == 1 else f"{len(sources)} files"
+    article = "an" if understood.format[:1] in "aeiouA" else "" if understood.format.endswith("s") else "a"
+    return f"read {names} as {article}{' ' if article else ''}{understood}"
 
 
 def check(

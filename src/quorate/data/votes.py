@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quorate.data import bounds
 from quorate.data.bounds import require_array, require_below, require_offsets, require_sorted
+from quorate.data.understood import Understood
 from quorate.data.vocabulary import Vocabulary
 from quorate.errors import InputError, shown, unknown
 
@@ -123,6 +124,7 @@ class Votes(Panel):
     abstentions: int = 0
     frame_kind: FrameKind = "polars"  # the caller's own kind of frame; results come back in it
     duplicates: str = "all"  # which of a worker's votes on one task counted: all, last or first
+    understood: Understood | None = None  # what reading made of their source; None for votes that were not read
 
     def __post_init__(self) -> None:
         for name in ("task_ptr", "row", "worker_ptr", "row_label"):
@@ -163,6 +165,8 @@ class Votes(Panel):
             raise unknown("duplicates", self.duplicates, COUNTED)
         if not isinstance(self.abstentions, int | np.integer) or isinstance(self.abstentions, bool) or self.abstentions < 0:
             raise InputError(f"abstentions is {shown(self.abstentions)}: give a whole number of at least 0")
+        if self.understood is not None and not isinstance(self.understood, Understood):
+            raise InputError(f"understood is {shown(self.understood)}: give an Understood, or None")
 
     def __len__(self) -> int:
         return len(self.row)
@@ -172,6 +176,12 @@ class Votes(Panel):
             f"Votes({len(self)} votes, {self.n_tasks} tasks, {self.n_workers} workers, "
             f"{self.n_labels} labels, {self.n_rows} rows)"
         )
+
+    def with_understood(self, understood: Understood | None) -> Self:
+        """Return the same votes with what was understood of their source; arrays, which were checked, are shared."""
+        out = object.__new__(type(self))
+        out.__dict__.update(self.__dict__ | {"understood": understood})
+        return out
 
     @property
     def n_tasks(self) -> int:

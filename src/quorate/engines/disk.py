@@ -34,11 +34,13 @@ from quorate.engines.shard_reader import LabelFile, ShardFiles, ShardReader
 from quorate.engines.vector_files import VectorFiles
 from quorate.errors import NOT_PICKLED, DamagedCheckpoint, InputError, QuorateError
 from quorate.io.answers import gold_codes
-from quorate.io.files import Wanted, votes_in
+from quorate.io.dictionary import ROLES
+from quorate.io.files import votes_in
 from quorate.io.folder.arrays import ArrayFile, mapped, writing
 from quorate.io.folder.build import encode_to
 from quorate.io.folder.job import SHARD, Plan, lock
 from quorate.io.folder.opened import EncodedVotes, open_encoded
+from quorate.io.shapes import Wanted, layout_of
 from quorate.io.sources import Source, as_votes, encoded_folder, paths_of, refuse_options
 from quorate.kernels import cpu, glad_cpu, glad_reference, reference
 from quorate.kernels.cpu import compiled
@@ -300,14 +302,15 @@ class DiskEngine:
             return as_votes(source, **options)
         encoded = encoded_folder(source)
         if encoded is not None:
-            duplicates = options.pop("duplicates", "all")
-            refuse_options("encode", *options.values(), duplicates=duplicates)
+            duplicates, named = options.pop("duplicates", "all"), [options.pop(role, None) for role in (*ROLES, "labels")]
+            options.pop("strict", None)
+            refuse_options("encode", *named, duplicates=duplicates, layout=layout_of(**options))
             return open_encoded(encoded)
         keeper, folder = self._folder()
         paths = paths_of(source)
         plan = Plan.of(memory_of(self.memory), None if paths is None else votes_in(paths))
         plan = replace(plan, shard_votes=self.shard_votes)
-        columns: Wanted = {role: options.pop(role, None) for role in ("task", "worker", "label")}
+        columns: Wanted = {role: options.pop(role, None) for role in ROLES}
         votes = encode_to(
             source,
             folder / "votes",

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from quorate.errors import InputError, shown
 from quorate.io.ids import prepared
 from quorate.io.sets import sets_of
+from quorate.io.shapes import SET_SEPARATOR
 from quorate.io.sources import Source, concat, open_table
+from quorate.io.suspicious import SOME, unmatched, warn_suspicious
 from quorate.results.sets import MultiResult
 
 
@@ -78,10 +80,14 @@ def evaluate_sets(
     label: str | None = None,
     truth_task: str | None = None,
     truth_label: str | None = None,
+    set_separator: str = SET_SEPARATOR,
 ) -> SetEvaluation:
     """Return how well chosen sets meet the true ones; either is a result, a frame, a file or tuples."""
-    chosen, true = _sets(labels, "labels", task, label), _sets(truth, "truth", truth_task, truth_label)
+    chosen = _sets(labels, "labels", task, label, set_separator)
+    true = _sets(truth, "truth", truth_task, truth_label, set_separator)
     both = chosen.join(true, on="task", how="inner", suffix="_true")
+    examples = true["task"].head(SOME), chosen["task"].head(SOME)
+    warn_suspicious(unmatched("truth", (len(true), len(chosen), len(both)), *examples, among="labels"), stacklevel=3)
     options = tuple(sorted({o for name in ("label", "label_true") for o in both[name].explode().drop_nulls()}))
     if isinstance(labels, MultiResult):
         options = tuple(dict.fromkeys([*labels.votes.options.texts(), *options]))
@@ -95,7 +101,7 @@ def evaluate_sets(
     )
 
 
-def _sets(source: MultiResult | Source, what: str, task: str | None, label: str | None) -> pl.DataFrame:
+def _sets(source: MultiResult | Source, what: str, task: str | None, label: str | None, separator: str) -> pl.DataFrame:
     if isinstance(source, MultiResult):
         frame = source.labels_frame()
         labels = frame["label"]
@@ -103,7 +109,7 @@ def _sets(source: MultiResult | Source, what: str, task: str | None, label: str 
         role = "truth" if what == "truth" else "label"
         table = open_table(source, {"task": task, role: label})
         frame = concat(table.batches)
-        labels = sets_of(frame[role], table.is_text)
+        labels = sets_of(frame[role], table.is_text, separator=separator)
     out = pl.DataFrame({"task": prepared(frame["task"], "task").cast(pl.String), "label": labels}).drop_nulls("label")
     if out["task"].is_duplicated().any():
         again = out.filter(pl.col("task").is_duplicated())["task"][0]

@@ -19,7 +19,9 @@ from quorate.io.answers import is_dict, of_dict, one_each, read_answers, text_co
 from quorate.io.columns import REST
 from quorate.io.frames import Frame
 from quorate.io.ids import label_columns
+from quorate.io.shapes import SET_SEPARATOR
 from quorate.io.sources import Source, read_frame
+from quorate.io.suspicious import SOME, unmatched, warn_suspicious
 from quorate.results.result import Result
 from quorate.results.sets import MultiResult
 
@@ -232,12 +234,13 @@ class Evaluation:
 
 
 class Columns(TypedDict, total=False):
-    """The columns of labels and of truth, where their usual names do not tell."""
+    """The columns of labels and of truth, where their usual names do not tell; and what joins options of sets."""
 
     task: str | None
     label: str | None
     truth_task: str | None
     truth_label: str | None
+    set_separator: str
 
 
 @overload
@@ -281,6 +284,7 @@ def evaluate(
     truth_task: str | None = None,
     truth_label: str | None = None,
     multi: bool = False,
+    set_separator: str = SET_SEPARATOR,
     probabilities: Result | Source | None = None,
 ) -> Evaluation | SetEvaluation:
     """Return how well labels meet the truth.
@@ -294,6 +298,7 @@ def evaluate(
       of the truth.
     - `multi`: labels are sets of options, and a `SetEvaluation` comes back: exact sets, (task, option) pairs, F1, Jaccard.
       A `MultiResult` needs no saying.
+    - `set_separator`: what joins the options of sets written as text.
     - `probabilities`: of all labels (a frame or file: the task and a column for each label, or a result). The confidence
       of a label is then its probability there; a result knows its own.
 
@@ -305,10 +310,13 @@ def evaluate(
         if probabilities is not None:
             raise OptionError("probabilities are for labels, not for sets of options: leave them out")
         sets = cast(MultiResult | Source, labels)
-        return evaluate_sets(sets, cast(Source, truth), task=task, label=label, truth_task=truth_task, truth_label=truth_label)
+        columns = {"task": task, "label": label, "truth_task": truth_task, "truth_label": truth_label}
+        return evaluate_sets(sets, cast(Source, truth), **columns, set_separator=set_separator)
     chosen, kind = read_labels(labels, task, label)
     true = read_truth(truth, truth_task, truth_label)
     both = chosen.join(true, on="task", how="inner", suffix="_true")
+    examples = true["task"].head(SOME), chosen["task"].head(SOME)
+    warn_suspicious(unmatched("truth", (len(true), len(chosen), len(both)), *examples, among="labels"), stacklevel=3)
     if probabilities is None and isinstance(labels, Result):
         probabilities = labels
     names = tuple(sorted(set(both["label"]) | set(both["label_true"]), key=_natural))

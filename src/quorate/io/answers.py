@@ -14,6 +14,7 @@ from quorate.data.votes import FrameKind, Gold
 from quorate.errors import InputError, listed, shown
 from quorate.io.ids import matched, prepared, series_of, vocabulary
 from quorate.io.sources import Source, read_frame
+from quorate.io.suspicious import SOME, unmatched, warn_suspicious
 
 
 def read_answers(source: Source, what: str, task: str | None = None, label: str | None = None) -> tuple[pl.DataFrame, FrameKind]:
@@ -29,6 +30,22 @@ def read_answers(source: Source, what: str, task: str | None = None, label: str 
         frame, kind = read_frame(source, {"task": task, role: label})
         frame = frame.rename({role: "label"})
     return one_each(texts(frame), what, "label"), kind
+
+
+def matching_answers(source: Source, what: str, tasks: Vocabulary, *, strict: bool = False) -> pl.DataFrame:
+    """Return what `read_answers` does, of votes on these tasks: warn where most answers are of other tasks, raise where all are.
+
+    `strict` makes an error of the warning.
+    """
+    frame, _ = read_answers(source, what)
+    given = vocabulary(frame["task"])
+    place = tasks.codes(given.ids()) if tasks.is_hashed else matched(given, tasks)
+    strangers = given.take(np.flatnonzero(place < 0)[:SOME])
+    ours = tasks.take(np.arange(min(len(tasks), SOME)))
+    there = int((place >= 0).sum())
+    signs = unmatched(what, (len(given), len(tasks), there), strangers.ids(), ours.ids())
+    warn_suspicious(signs, strict=strict, stacklevel=3)
+    return frame
 
 
 def is_dict(source: object) -> TypeGuard[Mapping[object, object]]:

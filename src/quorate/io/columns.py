@@ -1,41 +1,101 @@
-"""Which column is the task, the worker, the label: by its usual names, or as the caller says."""
+"""Which column is the task, the worker, the label: by the names it may have, or as the caller says.
+
+Only names are looked at, never values. A role has names of several ranks: a column of a lower rank is taken where none of a
+higher rank is there. Two columns of one rank are two good candidates, and the caller chooses.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from quorate.errors import InputError, listed, shown
 
+# All names are compared in lower case without spaces, dots, dashes and underscores.
 TRUE_LABEL: Final = "label truth gold answer trueanswer truelabel goldlabel groundtruth target class category"
-WORKER: Final = "worker annotator rater user judge labeler labeller participant coder reviewer voter grader assessor"
-# Names are compared in lower case without spaces, dots, dashes, underscores and a trailing "id".
-USUAL: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+WORKER: Final = (
+    "worker annotator rater user judge labeler labeller participant coder reviewer voter grader assessor evaluator scorer "
+    "respondent juror turker crowdworker expert annotatedby labeledby labelledby ratedby judgedby reviewedby completedby"
+)
+MODEL: Final = "model llm judgemodel modelname agent person email username"
+TASK: Final = "task question item unit example instance object document sample subject hit datapoint"
+CONTENT: Final = (
+    "text prompt query sentence image picture photo video audio clip tweet post message comment claim statement passage "
+    "paragraph utterance conversation dialogue dialog thread article doc page ticket case record entry pair comparison battle "
+    "match content input url file filename path snippet phrase word title stimulus product review"
+)
+LABEL: Final = (
+    "label answer choice vote annotation rating judgment judgement score grade verdict winner decision preference preferred "
+    "opinion ballot stars mark"
+)
+LABEL_LIKE: Final = "labelname labeltext labelvalue givenlabel workerlabel annotatorlabel crowdlabel noisylabel humanlabel"
+WEAK_LABEL: Final = "response category class option value result output sentiment topic tag selection selected outcome"
+LABEL_ID: Final = "labelid classid categoryid optionid choiceid"
+ROW: Final = "index row rownumber rowindex"
+
+
+class Rank(NamedTuple):
+    """Names that are equally good for a role."""
+
+    names: frozenset[str]
+    suffixes: tuple[str, ...] = ("",)  # what may follow such a name: "id" in question_id
+    guarded: bool = False  # whether a column is taken only where no other could be meant
+
+
+def _rank(names: str, *suffixes: str, guarded: bool = False) -> Rank:
+    return Rank(frozenset(names.split()), suffixes or ("",), guarded)
+
+
+_WORKERS: Final = (_rank(WORKER, "", "id", "name"), _rank(MODEL, "", "id", "name"))
+RANKS: Final[Mapping[str, tuple[Rank, ...]]] = MappingProxyType(
     {
-        role: frozenset(names.split())
-        for role, names in {
-            "task": "task question item unit example instance object document sample subject hit datapoint",
-            "worker": WORKER,
-            "excluded worker": WORKER,
-            "group": "group team family ring cluster",
-            "label": "label answer choice vote annotation response rating judgment judgement category class option",
-            "truth": TRUE_LABEL,
-            "gold label": TRUE_LABEL,
-            "true": "true truelabel truth",
-            "given": "given givenlabel answer said label",
-            "count": "count votes n number weight",
-        }.items()
+        "task": (
+            _rank(TASK, "", "id"),
+            _rank(CONTENT, "id"),
+            Rank(frozenset({*CONTENT.split(), "id", "uid", "uuid", "guid", "key"})),
+            Rank(frozenset({"", *ROW.split()})),
+        ),
+        "worker": _WORKERS,
+        "excluded worker": _WORKERS,
+        "label": (
+            _rank(LABEL),
+            _rank(LABEL_LIKE),
+            _rank(WEAK_LABEL, guarded=True),
+            _rank(LABEL_ID, guarded=True),
+        ),
+        "group": (_rank("group team family ring cluster", "", "id"),),
+        "truth": (_rank(TRUE_LABEL, "", "id"),),
+        "gold label": (_rank(TRUE_LABEL, "", "id"),),
+        "true": (_rank("true truelabel truth", "", "id"),),
+        "given": (_rank("given givenlabel answer said label", "", "id"),),
+        "count": (_rank("count votes n number weight", "", "id"),),
     }
 )
-# Taken only when no usual name is there: too general to contradict one.
-LAST_RESORT: Final[Mapping[str, frozenset[str]]] = MappingProxyType({"task": frozenset({"", "key", "index"})})
+# A score beside a label tells how sure somebody is of it.
+BESIDE: Final[Mapping[str, str]] = MappingProxyType({"score": "label"})
+# Columns that are neither task nor worker nor label, and so leave no doubt about one that could be.
+_OTHER: Final = (
+    "confidence weight probability certainty split fold batch source language lang country region city ip age gender sex price "
+    "cost reward tokens duration seconds time timestamp date datetime day created updated submitted started finished leadtime "
+    "worktime reason rationale explanation notes note remark remarks feedback count votes n number status state version seed "
+    "temperature latency meta metadata extra truth gold groundtruth target goldlabel truelabel trueanswer correct"
+)
+OTHER: Final = frozenset(_OTHER.split())
+# The last word of such columns: annotation_id, createdAt, lead_time.
+OTHER_ENDING: Final = re.compile(
+    r"(?:[^A-Za-z0-9]|(?<=[a-z])(?=[A-Z]))(?:id|at|time|date|timestamp|seconds|ms|url|text|name|email|comment)$", re.IGNORECASE
+)
+# Two things that were compared: a question may come with many such pairs.
+COMPARED: Final = re.compile(r"(model|system|player|candidate)(a|b|1|2|left|right)")
 # Taken where a column has exactly this name, and not missed where none has.
 OPTIONAL: Final = frozenset({"confidence", "gold"})
 # Roles of tables whose columns no option names (gold, histories, groups, workers left out).
 BY_NAME: Final = frozenset({"gold label", "true", "given", "count", "group", "excluded worker"})
 REST: Final = "*"  # as a role: every column that serves no other, under its own name
+FEW: Final = 2  # columns of one family: judge_1, judge_2
+MAX_LISTED: Final = 40  # columns in a message: tools export some thirty
 
 
 def find(columns: Sequence[str], wanted: Mapping[str, str | None], where: str) -> dict[str, str]:
@@ -51,37 +111,154 @@ def find(columns: Sequence[str], wanted: Mapping[str, str | None], where: str) -
         given.setdefault("task", "task")
     for role, name in given.items():
         if name not in columns:
-            raise InputError(f"{where}: there is no column {shown(name)} for the {role}; the columns are: {listed(columns)}")
+            raise InputError(f"{where}: there is no column {shown(name)} for the {role}; the columns are: {_listed(columns)}")
+    _refuse_one_of_many(columns, given, where)
+    if "worker" in wanted and wanted.get("task") is None:
+        _refuse_compared(columns, where)
     free = [c for c in columns if c not in given.values()]
-    by_name = not wanted.keys().isdisjoint(BY_NAME)
     required = [role for role in wanted if role != REST and role not in OPTIONAL]
-    found = {role: given[role] if role in given else _usual(role, free, columns, where, by_name) for role in required}
+    found = dict(given)
+    for role in required:  # in this order: what serves one role is no candidate for the next
+        if role not in given:
+            found[role] = _usual(role, [c for c in free if c not in found.values()], columns, wanted, found, where)
     more = [c for c in free if c not in found.values()]
-    found |= {c: c for c in more if REST in wanted or (c in OPTIONAL and c in wanted)}
-    if len(set(found.values())) < len(found):
-        raise InputError(f"{where}: one column cannot serve two roles: {found}; the columns are: {listed(columns)}")
-    return found
+    roles = [*required, *(role for role in given if role not in required)]
+    out = {role: found[role] for role in roles} | {c: c for c in more if REST in wanted or (c in OPTIONAL and c in wanted)}
+    if len(set(out.values())) < len(out):
+        raise InputError(f"{where}: one column cannot serve two roles: {out}; the columns are: {_listed(columns)}")
+    return out
 
 
-def _usual(role: str, free: Sequence[str], columns: Sequence[str], where: str, by_name: bool) -> str:
-    for names in (USUAL[role], LAST_RESORT.get(role, frozenset())):
-        candidates = [c for c in free if _plain(c) in names]
+def plain(name: object) -> str:
+    """Return a column's name in lower case, without spaces and punctuation.
+
+    >>> plain("Prompt_ID"), plain("")
+    ('promptid', '')
+    """
+    text = re.sub(r"[^a-z0-9]", "", str(name).lower())
+    return "" if re.fullmatch(r"unnamed[0-9]*(level[0-9]*)?", text) else text  # as pandas calls a column without name
+
+
+def is_known(name: object) -> bool:
+    """Return whether a column's name says what it holds."""
+    return any(_stem(name, rank) is not None for ranks in RANKS.values() for rank in ranks) or is_other(name)
+
+
+def is_other(name: object) -> bool:
+    """Return whether a column's name says that it is neither task nor worker nor label."""
+    text = plain(name)
+    return text in OTHER or text in ("", "id") or text in CONTENT.split() or OTHER_ENDING.search(str(name)) is not None
+
+
+def family(columns: Iterable[object]) -> list[str]:
+    """Return columns that look like one per worker: judge_1, judge_2; rater_a, rater_b; gpt4_label, claude_label.
+
+    >>> family(["item", "text", "judge_1", "judge_2"]), family(["item", "worker_id", "worker_name"])
+    (['judge_1', 'judge_2'], [])
+    """
+    stems: dict[tuple[str, str], list[str]] = {}
+    words = [*WORKER.split(), *LABEL.split(), "ann", "anno", "w", "r", "j", "a"]
+    for name in map(str, columns):
+        parts = [part for part in re.split(r"[^a-z0-9]+|(?<=[a-z])(?=[0-9])", name.lower()) if part]
+        if len(parts) != FEW:
+            continue
+        head, tail = parts
+        if head in words and (tail.isdigit() or len(tail) == 1):
+            stems.setdefault((head, "numbered"), []).append(name)
+        elif head in words and not is_other(name) and tail not in OTHER:
+            stems.setdefault((head, "named"), []).append(name)
+        elif tail in LABEL.split():
+            stems.setdefault((tail, "of"), []).append(name)
+    least = {"numbered": FEW, "named": FEW + 1, "of": FEW + 1}
+    fitting = [found for (_, how), found in stems.items() if len(found) >= least[how]]
+    return max(fitting, key=len, default=[])
+
+
+def _refuse_one_of_many(columns: Sequence[str], given: Mapping[str, str], where: str) -> None:
+    """Raise where two columns of one family are named as worker and label: what follows would be nonsense."""
+    alike = family(columns)
+    if {given.get("worker"), given.get("label")} <= set(alike):
+        raise InputError(f"{where}: {_looks_wide(alike)}")
+
+
+def _refuse_compared(columns: Sequence[str], where: str) -> None:
+    """Raise where votes compare two things: the task is then more than one column."""
+    compared = [c for c in columns if COMPARED.fullmatch(plain(c))]
+    if len(compared) > 1:
+        raise InputError(
+            f"{where}: votes that compare {listed(compared)} have no single column for the task; make one of what was compared, "
+            f"and say which with {_option('task')} (the columns are: {_listed(columns)})"
+        )
+
+
+def _looks_wide(alike: Sequence[str]) -> str:
+    return f"this looks like one column per worker ({listed(alike)}): say wide=True (--wide on the command line)"
+
+
+def _usual(
+    role: str, free: Sequence[str], columns: Sequence[str], wanted: Mapping[str, str | None], found: Mapping[str, str], where: str
+) -> str:
+    by_name = not wanted.keys().isdisjoint(BY_NAME)
+    for rank in RANKS[role]:
+        stems = {c: stem for c in free if (stem := _stem(c, rank)) is not None}
+        stems = {c: stem for c, stem in stems.items() if BESIDE.get(stem) not in stems.values()}
+        candidates = list(stems)
+        if len(set(stems.values())) == 1 and len(candidates) > 1:  # question and question_id are one candidate: the id
+            with_id = [c for c in candidates if plain(c).endswith("id")]
+            candidates = with_id if len(with_id) == 1 else candidates
+        if candidates and rank.guarded:
+            others = [c for c in free if c not in candidates and not is_other(c) and not _serves(c, wanted, found)]
+            candidates += others
         if len(candidates) == 1:
             return candidates[0]
         if candidates:
             remedy = "leave the others out" if by_name else f"say which with {_option(role)}"
             raise InputError(
-                f"{where}: the {role} could be any of {listed(candidates)}; {remedy} (the columns are: {listed(columns)})"
+                f"{where}: the {role} could be any of {_listed(candidates)}; {remedy} (the columns are: {_listed(columns)})"
             )
     remedy = f"call its column {role.rpartition(' ')[2]!r}" if by_name else f"say which with {_option(role)}"
-    raise InputError(f"{where}: no column looks like the {role}; {remedy} (the columns are: {listed(columns)})")
+    hint = "" if by_name else _hint(role, free, columns, wanted, found)
+    raise InputError(f"{where}: no column looks like the {role}; {remedy}{hint} (the columns are: {_listed(columns)})")
+
+
+def _hint(
+    role: str, free: Sequence[str], columns: Sequence[str], wanted: Mapping[str, str | None], found: Mapping[str, str]
+) -> str:
+    """Return what else may be meant by columns among which a role was not found."""
+    doubtful = [c for c in free if not is_other(c) and not _serves(c, wanted, found)]
+    if role in ("worker", "label") and "worker" in wanted:
+        alike = family(columns)
+        if alike:
+            return f"; {_looks_wide(alike)}"
+        counts = [c for c in free if _stem(c, RANKS["count"][0]) is not None]
+        if role == "worker" and counts:
+            return f"; where each line counts votes: count={shown(counts[0])} (--count) and model='mv'"
+        if role == "worker" and len(doubtful) > 1:
+            return "; where there is one column per worker: wide=True (--wide)"
+    if len(doubtful) == 1 and role == "label":
+        return f", perhaps {shown(doubtful[0])}"
+    return ""
+
+
+def _serves(column: str, wanted: Mapping[str, str | None], found: Mapping[str, str]) -> bool:
+    """Return whether a column fits another role that is wanted, and so is no candidate for this one."""
+    others = [role for role in wanted if role in RANKS and role not in ("label", "truth")]
+    return column in found.values() or any(_stem(column, rank) is not None for role in others for rank in RANKS[role])
+
+
+def _stem(name: object, rank: Rank) -> str | None:
+    """Return the name of a rank that a column has, without what may follow it; None where it has none."""
+    text = plain(name)
+    for suffix in rank.suffixes:
+        if text.endswith(suffix) and text[: len(text) - len(suffix)] in rank.names:
+            return text[: len(text) - len(suffix)]
+    return None
+
+
+def _listed(columns: Iterable[object]) -> str:
+    return listed(("'' (without a name)" if str(c) == "" else c for c in columns), MAX_LISTED)
 
 
 def _option(role: str) -> str:
     option = "truth_label" if role == "truth" else role
     return f"{option}=… (--{option.replace('_', '-')} on the command line)"
-
-
-def _plain(name: str) -> str:
-    """Return a column's name without case, punctuation and a trailing "id"."""
-    return re.sub(r"id$", "", re.sub(r"[^a-z0-9]", "", str(name).lower()))

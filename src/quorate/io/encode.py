@@ -74,8 +74,8 @@ def check_duplicates(rule: str) -> None:
         raise OptionError(f"duplicates is {shown(rule)}: choose one of {listed(DUPLICATES)}")
 
 
-def drop_duplicates(coded: Coded, duplicates: str) -> None:
-    """Mark a worker's repeated votes on a task as MISSING: all but the last, or all but the first."""
+def drop_duplicates(coded: Coded, duplicates: str) -> int:
+    """Mark a worker's repeated votes on a task as MISSING, all but the last or all but the first; return how many."""
     given = np.flatnonzero(coded.codes["label"] != MISSING)
     task, worker = coded.codes["task"][given], coded.codes["worker"][given]
     pair = task.astype(np.int64) * max(len(coded.ids["worker"]), 1) + worker
@@ -83,13 +83,14 @@ def drop_duplicates(coded: Coded, duplicates: str) -> None:
         pair, given = pair[::-1], given[::-1]
     distinct, first = np.unique(pair, return_index=True)
     if len(distinct) == len(pair):
-        return
+        return 0
     again = np.ones(len(pair), np.bool_)
     again[first] = False
     if duplicates == "error":
         vote = int(given[np.argmax(again)])
         _refuse(coded.ids["task"], coded.ids["worker"], coded.codes["task"][vote], coded.codes["worker"][vote])
     coded.codes["label"][given[again]] = MISSING
+    return int(again.sum())
 
 
 def _refuse(tasks: Vocabulary, workers: Vocabulary, task: np.uint32, worker: np.uint32) -> None:
@@ -111,6 +112,7 @@ class Encoder:
         self._duplicates = duplicates
         self._narrow = narrow
         self._rows = 0
+        self.dropped = 0  # repeated votes that do not count, known in the end
         core = compiled()
         self._coder: Coder = PolarsCoder() if core is None else CompiledCoder(core, os.cpu_count() or 1)
 
@@ -125,12 +127,15 @@ class Encoder:
 
     def finish(self, frame_kind: FrameKind = "polars") -> Votes:
         """Return all votes added so far; warn if some had no label."""
+        # Repeated votes are dropped here, and not in `votes_of`, to know how many there are.
         coded = self._coder.finish()
         missing = int(np.count_nonzero(coded.codes["label"] == MISSING))
         if self._narrow:
             coded = Coded(coded.codes, {role: narrowed(ids) for role, ids in coded.ids.items()})
-        votes = votes_of(coded, self._declared, duplicates=self._duplicates, abstentions=missing, frame_kind=frame_kind)
-        warn_abstentions(missing, self._rows, stacklevel=3)
+        if self._duplicates != "all":
+            self.dropped = drop_duplicates(coded, self._duplicates)
+        votes = votes_of(coded, self._declared, abstentions=missing, frame_kind=frame_kind, duplicates=self._duplicates)
+        warn_abstentions(missing, self._rows, stacklevel=4)
         return votes
 
 
@@ -142,9 +147,10 @@ def votes_of(
     abstentions: int = 0,
     frame_kind: FrameKind = "polars",
 ) -> Votes:
-    """Return the votes of these codes (which are overwritten), over the declared labels or those that occur."""
-    if duplicates != "all":
-        drop_duplicates(coded, duplicates)
+    """Return the votes of these codes (which are overwritten), over the declared labels or those that occur.
+
+    `duplicates` is the rule that `drop_duplicates` has applied.
+    """
     # Workers and labels are sorted, so that rows mean the same whatever the order of the votes.
     order = {role: sort_order(coded.ids[role]) for role in ("worker", "label")}
     if declared is None:
@@ -200,7 +206,7 @@ def over_labels(votes: Votes, labels: Vocabulary, what: str, *, closed: bool = T
     codes = {"task": place, "worker": worker, "label": votes.row_label[votes.row].astype(np.uint32)}
     coded = Coded(codes, {"task": votes.tasks, "worker": votes.workers, "label": votes.labels})
     more = votes_of(coded, same_kind, abstentions=votes.abstentions, frame_kind=votes.frame_kind)
-    return replace(more, unvoted=votes.unvoted, duplicates=votes.duplicates)
+    return replace(more, unvoted=votes.unvoted, duplicates=votes.duplicates, understood=votes.understood)
 
 
 def _relabelled(votes: Any, labels: Vocabulary, what: str) -> Any:

@@ -80,6 +80,7 @@ def without_workers(votes: Votes, workers: list[str], *, keep_labels: bool) -> R
     coded = Coded(codes, {"task": votes.tasks, "worker": votes.workers, "label": labels})
     left = votes_of(coded, labels, abstentions=votes.abstentions, frame_kind=votes.frame_kind)
     left = replace(left, unvoted=concatenated(votes.unvoted, left.unvoted), duplicates=votes.duplicates)
+    left = left.with_understood(votes.understood)
     return Remaining(left, int(out.sum()), int(len(stays) - stays.sum()))
 
 
@@ -98,6 +99,7 @@ def held(votes: Votes) -> Votes:
         abstentions=votes.abstentions,
         frame_kind=votes.frame_kind,
         duplicates=votes.duplicates,
+        understood=votes.understood,
         **{name: Vocabulary(one.kind, one.values, one.offsets) for name, one in ids.items()},
     )
 

@@ -15,22 +15,24 @@ import tempfile
 import weakref
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import BinaryIO, Final, Literal
+from typing import Any, BinaryIO, Final, Literal, TextIO
 
 import polars as pl
 
-from quorate.errors import InputError, listed
-from quorate.io.columns import find
+from quorate.errors import InputError, OptionError, listed, shown
+from quorate.io.columns import is_known
+from quorate.io.shapes import PLAIN, Layout, Shape, Wanted, is_number, separators_in, shape_of
+from quorate.io.understood import Reading
 
-Wanted = Mapping[str, str | None]  # role -> the column the caller named, if any
 PACKED: Final = (".gz", ".zst")
 STANDARD: Final = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 START: Final = 1 << 16  # bytes looked at before a file is read
 GZIP: Final = b"\x1f\x8b"
 ZSTD: Final = b"\x28\xb5\x2f\xfd"
+ZIP: Final = b"PK\x03\x04"
 # Byte order marks, the longer ones first: that of UTF-32 begins like that of UTF-16.
 MARKS: Final = (
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -52,8 +54,9 @@ PANIC: Final[type[BaseException]] = pl.exceptions.PanicException  # no Exception
 class Format:
     """The format of a suffix; text formats have a separator, and numbers stay as written."""
 
-    reader: Literal["text", "lines", "parquet", "arrow"]
+    reader: Literal["text", "lines", "parquet", "arrow", "spreadsheet"]
     separator: str = ","
+    name: str = "csv"  # as people call it
 
     @property
     def is_text(self) -> bool:
@@ -64,14 +67,15 @@ class Format:
 FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
     {
         ".csv": Format("text"),
-        ".tsv": Format("text", "\t"),
-        ".jsonl": Format("lines"),
-        ".ndjson": Format("lines"),
-        ".parquet": Format("parquet"),
-        ".pq": Format("parquet"),
-        ".arrow": Format("arrow"),
-        ".feather": Format("arrow"),
-        ".ipc": Format("arrow"),
+        ".tsv": Format("text", "\t", name="tsv"),
+        ".jsonl": Format("lines", name="jsonl"),
+        ".ndjson": Format("lines", name="jsonl"),
+        ".parquet": Format("parquet", name="parquet"),
+        ".pq": Format("parquet", name="parquet"),
+        ".arrow": Format("arrow", name="arrow"),
+        ".feather": Format("arrow", name="arrow"),
+        ".ipc": Format("arrow", name="arrow"),
+        ".xlsx": Format("spreadsheet", name="xlsx"),
     }
 )
 
@@ -85,7 +89,7 @@ def format_of(path: Path) -> Format:
     suffixes = [s.lower() for s in path.suffixes]
     packed = bool(suffixes) and suffixes[-1] in PACKED
     form = FORMATS.get(suffixes[-2] if packed and len(suffixes) > 1 else suffixes[-1] if suffixes else "")
-    if form is None or (packed and form.reader in ("parquet", "arrow")):
+    if form is None or (packed and form.reader not in ("text", "lines")):
         raise InputError(
             f"{path}: the suffix {''.join(suffixes[-2:]) if packed else path.suffix!r} names no known format; "
             f"known are {listed(FORMATS)}, and .gz or .zst after those of text"
@@ -96,12 +100,13 @@ def format_of(path: Path) -> Format:
 class Spool:
     """A temporary file with a copy of a stream that can be read only once, or of decoded text; removed with this object."""
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: BinaryIO | TextIO) -> None:
         folder = tempfile.mkdtemp(prefix="quorate-")
         self._removal = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self.path = Path(folder) / "spool"
         with self.path.open("wb") as file:
-            shutil.copyfileobj(stream, file, 1 << 20)
+            while data := stream.read(1 << 20):
+                file.write(data.encode() if isinstance(data, str) else data)  # an open file may be of text
 
 
 def is_stream(path: Path) -> bool:
@@ -125,11 +130,18 @@ def descriptor(path: Path) -> int | None:
 
 
 def batches(
-    path: Path | Spool, wanted: Wanted, form: Format | None = None, name: str | None = None, *, skip: int = 0
+    path: Path | Spool,
+    wanted: Wanted,
+    form: Format | None = None,
+    name: str | None = None,
+    *,
+    layout: Layout = PLAIN,
+    reading: Reading | None = None,
+    skip: int = 0,
 ) -> Iterator[pl.DataFrame]:
-    """Yield the wanted columns of a file, named by their role, in file order, without the first `skip` rows.
+    """Yield the wanted columns of a file, named by their role, in file order, without the first `skip` rows (of votes).
 
-    `name` is the file's in messages.
+    `name` is the file's in messages. `reading` is told what was understood.
     """
     spool, path = (path, path.path) if isinstance(path, Spool) else (None, path)
     name = name or str(path)
@@ -147,25 +159,33 @@ def batches(
         raise InputError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from error
     text = path if decoded is None else decoded.path
     try:
-        lazy = _scan(text, form)
+        form = _separated(text, form, layout, name)
+        lazy = _scan(text, form, layout.header)
         header = list(lazy.collect_schema())
         if any("\0" in column for column in header):
             raise InputError(NULS.format(name=name))
         _refuse_repeats(header, form, name)
-        columns = find(header, wanted, name)
-        chosen = lazy.select(pl.col(c).alias(role) for role, c in columns.items())
+        shape = _shape(header, wanted, layout, name, form)
+        if reading is not None:
+            reading.format, reading.columns, reading.has_workers = _described(form, layout), shape.told(), shape.has_workers
+        chosen = lazy.select(pl.col(c).alias(role) for role, c in shape.columns.items())
         if form.is_text:  # a blank line is no vote
             chosen = chosen.filter(~pl.all_horizontal(pl.all().is_null()))
-        if skip:
-            chosen = chosen.slice(skip)
-        empty = True
+        several = bool(shape.workers) or shape.is_counted  # a line is several votes, or none
+        if skip and not several:
+            chosen, skip = chosen.slice(skip), 0
+        empty, rows = True, 0
         # Of a line with too many fields the reader takes the first ones, unless it has to read all of them.
         whole = pl.QueryOptFlags(projection_pushdown=not form.is_text)
         for batch in chosen.collect_batches(optimizations=whole):
             empty = False
-            yield batch
+            votes = shape.votes(batch, rows)
+            rows += len(batch)
+            if skip:
+                votes, skip = votes[skip:], max(skip - len(votes), 0)
+            yield votes
         if empty:
-            yield pl.DataFrame(schema=chosen.collect_schema())
+            yield shape.votes(pl.DataFrame(schema=chosen.collect_schema()))
     except (pl.exceptions.PolarsError, OSError, EOFError) as error:
         raise InputError(f"cannot read {name}: {_place(text, form, error)}") from error
     except PANIC as error:
@@ -190,8 +210,71 @@ def sniffed(path: Path, name: str) -> Format:
         return FORMATS[".arrow"]
     if start.lstrip().startswith(b"{"):
         return FORMATS[".jsonl"]
+    if start.startswith(ZIP):
+        return FORMATS[".xlsx"]
     header = start.split(b"\n", 1)[0]
     return FORMATS[".tsv" if b"\t" in header and b"," not in header else ".csv"]
+
+
+def scale_in(path: Path, form: Format, wanted: Wanted, layout: Layout) -> list[object] | None:
+    """Return the labels in their order where the type of their column says it; whatever is wrong is said by reading."""
+    if form.reader not in ("parquet", "arrow") or layout.wide:
+        return None
+    try:
+        schema = _scan(path, form).collect_schema()
+        dtype = schema[shape_of(list(schema), wanted, layout, "").columns["label"]]
+    except (InputError, OSError, KeyError, pl.exceptions.PolarsError, PANIC):
+        return None
+    return list(dtype.categories) if isinstance(dtype, pl.Enum) else None
+
+
+def _separated(path: Path, form: Format, layout: Layout, name: str) -> Format:
+    """Return the format of a text file with the separator that is given, or else that of its header.
+
+    A file whose header has one field under its own separator, and several under another, is separated by that one: a
+    spreadsheet writes `;` where the comma stands before decimals.
+    """
+    if not form.is_text:
+        if layout.separator is not None or (not layout.header and form.reader != "spreadsheet"):
+            raise OptionError(f"{name}: separator and header are for text files, not for {form.name}: leave them out")
+        return form
+    if layout.separator is not None:
+        return replace(form, separator=layout.separator)
+    fields = separators_in(_header_line(path))
+    other = max(fields, key=lambda mark: fields[mark])
+    return replace(form, separator=other) if fields[form.separator] <= 1 < fields[other] else form
+
+
+def _header_line(path: Path) -> str:
+    start = _start(path).split(b"\n", 1)[0]
+    return start.decode("utf-8", "replace").strip("\r\ufeff")
+
+
+def _shape(header: list[str], wanted: Wanted, layout: Layout, name: str, form: Format) -> Shape:
+    """Return the shape of a table; where its columns cannot be told, an error that also says what the file looks like."""
+    try:
+        return shape_of(header, wanted, layout, name)
+    except InputError as error:
+        if not form.is_text or not layout.header:
+            raise
+        fields = separators_in(form.separator.join(header))
+        other = max(fields, key=lambda mark: fields[mark])
+        hint = ""
+        if layout.separator is None and fields[other] > len(header):
+            hint = f"; the header looks separated by {shown(other)}: separator={shown(other)} (--separator)"
+        elif layout.separator is not None and len(header) == 1:
+            hint = f"; no line is separated by {shown(layout.separator)}: leave separator out, or give another"
+        elif not any(map(is_known, header)) or any(map(is_number, header)):
+            hint = "; where the first line is a vote already: header=False (--no-header)"
+        raise InputError(f"{error}{hint}") from None
+
+
+def _described(form: Format, layout: Layout) -> str:
+    """Return the format of a file in words."""
+    usual = {"csv": ",", "tsv": "\t"}.get(form.name)
+    kind = form.name if usual in (None, form.separator) else f"{form.name}, separated by {shown(form.separator)}"
+    kind += "" if layout.header else ", without header"
+    return f"{'wide ' if layout.wide else ''}table{' of counts' if layout.count else ''} ({kind})"
 
 
 def _start(path: Path) -> bytes:
@@ -305,7 +388,7 @@ def _refuse_repeated_keys(start: bytes, name: str) -> None:
             return  # the reader will say what is wrong
 
 
-def _scan(path: Path, form: Format) -> pl.LazyFrame:
+def _scan(path: Path, form: Format, header: bool = True) -> pl.LazyFrame:
     if form.reader == "parquet":
         return pl.scan_parquet(path, glob=False)
     if form.reader == "arrow":
@@ -314,8 +397,31 @@ def _scan(path: Path, form: Format) -> pl.LazyFrame:
         return pl.scan_ipc(path, glob=False) if is_file else pl.read_ipc_stream(path).lazy()
     if form.reader == "lines":
         return pl.scan_ndjson(glob.escape(str(path)), infer_schema_length=None)
+    if form.reader == "spreadsheet":
+        return _numbered(_sheet(path, header).lazy(), header)
     # Everything is read as text: "007" is an id, not the number 7.
-    return pl.scan_csv(path, separator=form.separator, infer_schema=False, glob=False)
+    table = pl.scan_csv(path, separator=form.separator, infer_schema=False, glob=False, has_header=header)
+    return table if header else _numbered(table, header)
+
+
+def _numbered(table: pl.LazyFrame, header: bool) -> pl.LazyFrame:
+    """Return a table whose columns, where it has no header, are called 1, 2, …."""
+    names = [] if header else list(table.collect_schema())
+    return table.rename({name: str(number) for number, name in enumerate(names, 1)}) if names else table
+
+
+def _sheet(path: Path, header: bool) -> pl.DataFrame:
+    """Return the first sheet of a spreadsheet; the library that reads it is an extra."""
+    try:
+        found: Any = pl.read_excel(path, engine="calamine", has_header=header, raise_if_empty=False)
+    except (ImportError, ModuleNotFoundError) as error:
+        raise InputError(
+            f"{path.name} is a spreadsheet, which needs the library fastexcel: pip install 'quorate[excel]', or save it as CSV"
+        ) from error
+    except Exception as error:  # fastexcel has errors of its own, with no base in common with others
+        raise InputError(f"cannot read {path}: it is no spreadsheet ({' '.join(str(error).split())[:200]})") from error
+    frame: pl.DataFrame = found
+    return frame
 
 
 def _refuse_repeats(header: list[str], form: Format, name: str) -> None:
@@ -334,7 +440,7 @@ def _stamp(path: Path) -> tuple[int, int, int]:
 def _place(path: Path, form: Format, error: Exception) -> str:
     """Return the fault in one line, with the line number for text files."""
     plain = " ".join(str(error).split())[:300]
-    if form.reader in ("parquet", "arrow") or path.suffix.lower() == ".zst":
+    if form.reader not in ("text", "lines") or path.suffix.lower() == ".zst":
         return plain
     try:
         with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as raw:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, cast
 
 import polars as pl
 
 from quorate.data.votes import FrameKind
+from quorate.errors import InputError, shown
 from quorate.io.ids import series_of
 
 
@@ -40,11 +41,63 @@ def select(frame: Any, columns: Mapping[str, str]) -> pl.DataFrame:
     return pl.DataFrame({role: _series(wrapped.get_column(name), role) for role, name in columns.items()})
 
 
+def with_index(frame: Any) -> Any:
+    """Return a frame of pandas whose named index levels are columns, too; any other as it is."""
+    names = [name for name in getattr(getattr(frame, "index", None), "names", None) or () if name is not None]
+    new = [name for name in names if name not in frame.columns]
+    return frame.reset_index(level=new) if new else frame
+
+
+def is_series(source: object) -> bool:
+    """Return whether this is a series of pandas: values under an index."""
+    return type(source).__name__ == "Series" and type(source).__module__.partition(".")[0] == "pandas"
+
+
+def of_series(source: Any, roles: Sequence[str]) -> dict[str, Any]:
+    """Return a series of pandas as columns by role: the levels of its index, in order or by their names, then the values.
+
+    A series of labels by task is truth or gold; one by task and worker is votes.
+    """
+    *keys, last = roles
+    levels = source.index.nlevels
+    if levels != len(keys):
+        raise InputError(
+            f"the pandas series {shown(source.name)} has {levels} index level{'' if levels == 1 else 's'}: "
+            f"give one for each of {', '.join(keys)}, and the {last} as values"
+        )
+    names = list(source.index.names)
+    at = [names.index(key) for key in keys] if set(names) == set(keys) else list(range(levels))
+    columns = {key: source.index.get_level_values(place).to_list() for key, place in zip(keys, at, strict=True)}
+    return {**columns, last: source.to_list()}
+
+
+def scale_of(frame: Any, name: str) -> list[object] | None:
+    """Return the labels in their order where a column says it: an ordered categorical, an Enum; None for any other column."""
+    wrapped = _wrapped(frame)
+    if wrapped is None:
+        return None
+    column = wrapped.get_column(name).to_native()
+    dtype = getattr(column, "dtype", None)
+    if isinstance(dtype, pl.Enum):
+        return list(dtype.categories)
+    if getattr(dtype, "ordered", False):  # of pandas
+        return list(cast(Any, dtype).categories.to_list())
+    if getattr(getattr(column, "type", None), "ordered", False):  # of pyarrow: its chunks have one dictionary each
+        chunks = column.unify_dictionaries().chunks
+        return list(chunks[0].dictionary.to_pylist()) if chunks else None
+    return None
+
+
 def _wrapped(source: object) -> Any:
     """Return any eager frame behind one interface, None for anything else; narwhals is loaded with the first frame."""
     import narwhals as nw
 
-    wrapped: Any = nw.from_native(source, eager_only=True, pass_through=True)
+    try:
+        wrapped: Any = nw.from_native(source, eager_only=True, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        names = [str(name) for name in cast(Any, source).columns]
+        twice = next((name for n, name in enumerate(names) if name in names[:n]), "")
+        raise InputError(f"the column {twice!r} occurs twice in the frame: rename one of them") from error
     return wrapped if isinstance(wrapped, nw.DataFrame) else None
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from datetime import date, time
 from typing import Any, Final, cast
+from uuid import UUID
 
 import numpy as np
 import polars as pl
@@ -41,6 +43,8 @@ def series_of(values: object, what: str, first_row: int = 0) -> pl.Series:
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise InputError(f"the {what} column is {shown(values)}: give a sequence of ids")
     given = [_plain(v) for v in values]
+    if any(isinstance(v, bytes) for v in given):
+        given = [_text_of_bytes(v, what, first_row + n) if isinstance(v, bytes) else v for n, v in enumerate(given, 1)]
     present = [v for v in given if v is not None]
     if present and all(isinstance(v, list | tuple | set | frozenset | np.ndarray) for v in present):  # sets of options
         return pl.Series([None if v is None else options_of(cast(Any, v)) for v in given], dtype=pl.List(pl.String))
@@ -108,7 +112,40 @@ def prepared(series: pl.Series, what: str, first_row: int = 0, *, keep_categorie
         return series.cast(pl.Int64)
     if dtype.is_float():
         return _whole(series, what, first_row)
+    if dtype in (pl.Date, pl.Datetime, pl.Time):
+        return _moments(series)
+    if dtype == pl.Binary:
+        return _decoded(series, what, first_row)
+    if isinstance(dtype, pl.List | pl.Array) and what.endswith(("label", "truth")):
+        raise InputError(f"the {what} column holds lists: these are sets, say multi=True (--multi on the command line)")
     raise InputError(f"the {what} column holds {dtype}: give text, whole numbers or booleans")
+
+
+def _moments(series: pl.Series) -> pl.Series:
+    """Return dates and times as Python writes them: microseconds only where there are some.
+
+    >>> from datetime import datetime
+    >>> _moments(pl.Series([datetime(2024, 5, 1), datetime(2024, 5, 1, 9, 30, 0, 500)])).to_list()
+    ['2024-05-01 00:00:00', '2024-05-01 09:30:00.000500']
+    """
+    dtype = series.dtype
+    if dtype == pl.Date:
+        return series.dt.to_string("%Y-%m-%d")
+    nanoseconds = dtype == pl.Time or getattr(dtype, "time_unit", "us") == "ns"
+    fraction = series.dt.to_string("%.9f" if nanoseconds else "%.6f")
+    fraction = fraction.replace(".000000000" if nanoseconds else ".000000", "")
+    fraction = fraction.str.strip_suffix("000") if nanoseconds else fraction
+    clock = series.dt.to_string("%H:%M:%S" if dtype == pl.Time else "%Y-%m-%d %H:%M:%S")
+    zone = series.dt.to_string("%:z") if getattr(dtype, "time_zone", None) else pl.Series([""])
+    return clock + fraction + zone
+
+
+def _decoded(series: pl.Series, what: str, first_row: int) -> pl.Series:
+    """Return bytes as the UTF-8 that they are; others are an error that names the row."""
+    try:
+        return series.cast(pl.String)
+    except pl.exceptions.PolarsError:
+        return series_of(series.to_list(), what, first_row)  # which says where
 
 
 def vocabulary(series: pl.Series) -> Vocabulary:
@@ -227,7 +264,7 @@ def _whole(series: pl.Series, what: str, first_row: int) -> pl.Series:
 
 
 def _plain(value: Any) -> object:
-    """Return a NumPy scalar as a Python object, a string of any subclass as str, and NaN or NA as None."""
+    """Return a NumPy scalar as a Python object, a string of any subclass, a UUID or a date as str, and NaN or NA as None."""
     if value is None or type(value) in (str, int, bool):
         return value
     if isinstance(value, np.generic):
@@ -235,7 +272,16 @@ def _plain(value: Any) -> object:
     if isinstance(value, str):
         return str(value)
     missing = value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
+    if not missing and isinstance(value, UUID | date | time):
+        return str(value)  # a datetime is a date
     return None if missing else value
+
+
+def _text_of_bytes(value: bytes, what: str, row: int) -> str:
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{what} in row {row} is {shown(value)}, bytes that are not UTF-8: give such ids as text") from error
 
 
 def require_present(ids: pl.Series, role: str, first_row: int = 0, why: str = "") -> None:

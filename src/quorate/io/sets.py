@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -11,17 +11,19 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from quorate.data.understood import Understood
 from quorate.data.vocabulary import Vocabulary
 from quorate.data.votes import FrameKind, Votes
 from quorate.errors import InputError, listed, shown, undeclared, warn_abstentions
 from quorate.io.columns import find
 from quorate.io.dictionary import MISSING, Coded, Dictionary
 from quorate.io.encode import check_duplicates, drop_duplicates, votes_of
-from quorate.io.files import Wanted
 from quorate.io.ids import column, narrowed, options_of, prepared, require_present, vocabulary
+from quorate.io.shapes import SET_SEPARATOR as SEPARATOR
+from quorate.io.shapes import Wanted, layout_of
 from quorate.io.sources import Source, concat, open_table
+from quorate.io.suspicious import MAX_SPELLINGS, SOME, warn_suspicious
 
-SEPARATOR: Final = "|"  # between the options of a set written as text
 LISTED: Final = (pl.String, pl.Boolean, pl.Categorical, pl.Enum, pl.Null)  # what lists of options may hold
 NO_YES: Final = ("no", "yes")
 
@@ -38,6 +40,7 @@ class SetVotes:
     unvoted: pl.Series  # tasks whose every vote was an abstention
     abstentions: int = 0
     frame_kind: FrameKind = "polars"
+    understood: Understood | None = None
 
     def __repr__(self) -> str:
         sizes = f"{len(self.tasks)} tasks, {self.binary.n_workers} workers, {len(self.options)} options"
@@ -67,8 +70,11 @@ def read_sets(
     label: str | None = None,
     labels: Iterable[object] | None = None,
     duplicates: str = "all",
+    set_separator: str = SEPARATOR,
+    strict: bool = False,
+    **shaping: Any,
 ) -> SetVotes:
-    """Return votes whose labels are sets: list columns, JSON lists, or text joined by `|`.
+    """Return votes whose labels are sets: list columns, JSON lists, or text joined by `|` or another `set_separator`.
 
     An empty set is a vote for none of the options, a missing value an abstention; in text files, where the two look
     alike, an empty cell is the empty set.
@@ -77,10 +83,11 @@ def read_sets(
     SetVotes(3 sets, 2 tasks, 2 workers, 2 options)
     """
     check_duplicates(duplicates)
-    table = open_table(source, {"task": task, "worker": worker, "label": label})
+    table = open_table(source, {"task": task, "worker": worker, "label": label}, layout_of(**shaping))
     parts, rows = [], 0
     for batch in table.batches:
-        parts.append(pl.DataFrame({**_ids(batch, rows), "label": sets_of(batch["label"], table.is_text, rows)}))
+        sets = sets_of(batch["label"], table.is_text, rows, separator=set_separator)
+        parts.append(pl.DataFrame({**_ids(batch, rows), "label": sets}))
         rows += len(batch)
     frame = concat(parts)
     given = frame.filter(pl.col("label").is_not_null())
@@ -89,19 +96,40 @@ def read_sets(
     silent = frame.select("task").unique(maintain_order=True).join(given, on="task", how="anti", maintain_order="left")["task"]
     whole = table.is_text and narrowed(vocabulary(silent.cast(pl.String))).kind == "integer" if len(silent) else table.is_text
     votes = _expand(given, options, duplicates, narrow={"task": whole, "worker": table.is_text})
-    votes = replace(votes, unvoted=silent, abstentions=missing, frame_kind=table.frame_kind)
+    repeated = len(given) - given.select("task", "worker").n_unique()
+    understood = table.reading.understood(votes=votes.n_votes, abstentions=missing, repeated=repeated)
+    votes = replace(votes, unvoted=silent, abstentions=missing, frame_kind=table.frame_kind, understood=understood)
     warn_abstentions(missing, len(frame))
+    warn_suspicious(_joined_otherwise(options, set_separator), strict=strict, stacklevel=3)
     return votes
 
 
-def gold_of_options(source: Source, options: Vocabulary) -> pl.DataFrame:
+def _joined_otherwise(options: Vocabulary, separator: str) -> Iterator[str]:
+    """Yield a sign where options look like sets that something else joins."""
+    texts = options.texts() if len(options) <= MAX_SPELLINGS else []
+    for mark in (",", ";", "|"):
+        joined = [text for text in texts if mark in text]
+        parts = {part.strip() for text in joined for part in text.split(mark)}
+        if mark != separator and len(joined) > 1 and (len(parts) < len(joined) or parts & set(texts)):
+            yield (
+                f"{len(joined)} options look like sets joined by {mark!r} ({listed(joined, SOME)}): "
+                f"set_separator={mark!r} (--set-separator {mark!r}) takes them apart"
+            )
+
+
+def gold_of_options(source: Source, options: Vocabulary, separator: str = SEPARATOR) -> pl.DataFrame:
     """Return gold sets as gold of the (task, option) questions: task and label, yes or no."""
     wanted: Wanted = {"task": None, "gold label": None}
     if isinstance(source, Mapping) and not _has_columns(source, wanted):
         source = {"task": list(source), "label": list(source.values())}
     table = open_table(source, wanted)
     parts = [
-        pl.DataFrame({"task": prepared(b["task"], "task").cast(pl.String), "set": sets_of(b["gold label"], table.is_text)})
+        pl.DataFrame(
+            {
+                "task": prepared(b["task"], "task").cast(pl.String),
+                "set": sets_of(b["gold label"], table.is_text, separator=separator),
+            }
+        )
         for b in table.batches
     ]
     frame = concat(parts).drop_nulls("set").with_columns(pl.col("set").list.unique().list.sort()).unique(maintain_order=True)
@@ -131,7 +159,7 @@ def _has_columns(source: Mapping[Any, object], wanted: Wanted) -> bool:
     return True
 
 
-def sets_of(values: pl.Series, empty_is_set: bool, first_row: int = 0) -> pl.Series:
+def sets_of(values: pl.Series, empty_is_set: bool, first_row: int = 0, *, separator: str = SEPARATOR) -> pl.Series:
     """Return a column of sets as lists of texts; a value that is not a set is an error that names the row."""
     if isinstance(values.dtype, pl.List):
         inner = values.dtype.inner
@@ -148,16 +176,17 @@ def sets_of(values: pl.Series, empty_is_set: bool, first_row: int = 0) -> pl.Ser
     if empty_is_set:
         values = values.fill_null("")
     if values.str.starts_with("[").any():
-        return pl.Series([_json_set(v, row) for row, v in enumerate(values, first_row + 1)], dtype=pl.List(pl.String))
+        rows = enumerate(values, first_row + 1)
+        return pl.Series([_json_set(v, row, separator) for row, v in rows], dtype=pl.List(pl.String))
     options = pl.element().str.strip_chars()
-    return values.str.split(SEPARATOR).list.eval(options.filter(options != ""))
+    return values.str.split(separator).list.eval(options.filter(options != ""))
 
 
-def _json_set(text: str | None, row: int) -> list[str] | None:
+def _json_set(text: str | None, row: int, separator: str) -> list[str] | None:
     if text is None:
         return None
     if not text.startswith("["):
-        return [option.strip() for option in text.split(SEPARATOR) if option.strip()]
+        return [option.strip() for option in text.split(separator) if option.strip()]
     try:
         found = json.loads(text)
     except ValueError as error:

@@ -13,10 +13,11 @@ from quorate.data.votes import Votes
 from quorate.engines.base import Engine
 from quorate.engines.registry import home_of, resolve
 from quorate.errors import InputError, OptionError
-from quorate.io.answers import read_answers
+from quorate.io.answers import matching_answers, read_answers
 from quorate.io.exclude import read_workers, require_in_memory, without_workers
 from quorate.io.groups import ANSWERS_LIKE, group_votes, read_groups
-from quorate.io.sources import Source
+from quorate.io.shapes import SET_SEPARATOR
+from quorate.io.sources import SHAPING, Source
 from quorate.models.base import Model, make
 from quorate.models.em import Progress
 from quorate.results.knowledge import Learned
@@ -42,6 +43,14 @@ class Options(TypedDict, total=False):
     label: str | None
     labels: Iterable[object] | None
     duplicates: Duplicates
+    wide: bool
+    count: str | None
+    abstain: Iterable[object] | object | None
+    normalize: bool
+    strict: bool
+    separator: str | None
+    header: bool
+    set_separator: str
     smoothing: float | None
     strength: Strength | None
     tol: float | None
@@ -96,6 +105,14 @@ def aggregate(
     label: str | None = None,
     labels: Iterable[object] | None = None,
     duplicates: Duplicates = DEFAULTS.duplicates,
+    wide: bool = False,
+    count: str | None = None,
+    abstain: Iterable[object] | object | None = None,
+    normalize: bool = False,
+    strict: bool = False,
+    separator: str | None = None,
+    header: bool = True,
+    set_separator: str = SET_SEPARATOR,
     smoothing: float | None = None,
     strength: Strength | None = None,
     tol: float | None = None,
@@ -123,6 +140,15 @@ def aggregate(
     - `model`: "auto" (careful; majority vote where workers err together), "fds" (Fast Dawid-Skene), "ds" (Dawid-Skene),
       "hybrid" (soft at first, hard at the end), "one-coin" (one accuracy per worker), "glad" (abilities and difficulties),
       "iwmv" (weighted majority), "mv" (majority vote); or a model with its settings, as `qr.DawidSkene(tol=1e-6)`.
+
+    How votes are laid out, and what their labels mean, as for `qr.read`:
+
+    - `wide`: True for one line per task and one column per worker, or a matrix of tasks x workers.
+    - `count`: the column that says how many votes a line stands for; model "mv" then needs no worker.
+    - `abstain`: labels that are abstentions, as ["NA", "skip"] or -1.
+    - `normalize`: True joins labels that differ only in case or white space.
+    - `strict`: True makes errors of what looks wrong about votes, gold or calibration labels (`SuspiciousVotes`).
+    - `separator`, `header`: of text files, where their first line does not show them.
 
     Settings of a model, which are its own defaults where they are None:
 
@@ -168,6 +194,7 @@ def aggregate(
 
     - `multi`: True takes votes that are sets of options (lists, JSON lists, or text joined by `|`) and returns a
       `MultiResult`.
+    - `set_separator`: what joins the options of a set written as text, as "," or ";".
     - `per_option`: fits each option apart, where one confusion per worker is pooled by default.
 
     >>> import quorate as qr
@@ -197,6 +224,9 @@ def aggregate(
         "priors_weight": priors_weight,
         "warm_start": warm_start,
     }
+    table = {"wide": wide, "count": count, "abstain": abstain, "normalize": normalize, "strict": strict}
+    table |= {"separator": separator, "header": header}
+    shaping: Any = {name: value for name, value in table.items() if value is not SHAPING[name]}  # engines may know none of them
     if multi:
         from quorate.io.sets import SetVotes, read_sets
 
@@ -207,16 +237,27 @@ def aggregate(
         sets = (
             source
             if isinstance(source, SetVotes)
-            else read_sets(given_votes, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates)
+            else read_sets(
+                given_votes,
+                task=task,
+                worker=worker,
+                label=label,
+                labels=labels,
+                duplicates=duplicates,
+                set_separator=set_separator,
+                **shaping,
+            )
         )
-        return fit_sets(sets, chosen, per_option=per_option, gold=gold, **watch)
-    if per_option:
-        raise OptionError("per_option works only with multi=True")
+        return fit_sets(sets, chosen, per_option=per_option, gold=gold, set_separator=set_separator, **watch)
+    if per_option or set_separator != SET_SEPARATOR:
+        raise OptionError(f"{'per_option' if per_option else 'set_separator'} works only with multi=True")
     if exclude is not None:
         require_in_memory("exclude", place, "leave the votes of these workers out of the source")
     if groups is not None:
         require_in_memory("groups", place, "give the votes of the groups as votes of workers")
-    votes = place.read(given_votes, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates)
+    votes = place.read(given_votes, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates, **shaping)
+    if votes.understood is not None and not votes.understood.has_workers and chosen.name != "mv":
+        raise InputError("these votes do not say who gave them, so only majority vote can count them: model='mv' (--model mv)")
     is_calibrated = not (calibrate is False or calibrate is None)
     if home_of(votes) is not None and is_calibrated:
         raise OptionError("calibrate looks at tasks one by one, which votes on Spark do not allow: leave it out")
@@ -227,6 +268,8 @@ def aggregate(
         facts |= dict(zip(("excluded_workers", "excluded_votes"), left_out, strict=True))
     if is_calibrated and calibrate is True and gold is None:
         raise InputError("calibrate=True fits a temperature on gold: give gold=…, or known labels as calibrate=…")
+    if gold is not None and home_of(votes) is None:
+        gold = matching_answers(gold, "gold", votes.tasks, strict=strict)
     return _fitted(votes, chosen, groups, calibrate if is_calibrated else None, gold, known, watch, facts)
 
 
@@ -283,6 +326,7 @@ def fit_sets(
     *,
     per_option: bool = False,
     gold: Source | None = None,
+    set_separator: str = SET_SEPARATOR,
     **watch: Any,
 ) -> MultiResult:
     """Return the sets a model finds: one confusion per worker pooled over options, or each option fitted separately."""
@@ -290,5 +334,5 @@ def fit_sets(
     from quorate.results.sets import MultiResult
 
     problems = [votes.of_option(o) for o in range(len(votes.options))] if per_option and len(votes.options) else [votes.binary]
-    standards = None if gold is None else gold_of_options(gold, votes.options)
+    standards = None if gold is None else gold_of_options(gold, votes.options, set_separator)
     return MultiResult(votes, tuple(model.fit(p, gold=standards, **watch) for p in problems), model.name)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from quorate.data.counts import Knowledge
 from quorate.data.fit import Fit, TraceRow
 from quorate.data.options import DEFAULTS, Choice, Confidence, Duplicates, EngineName
+from quorate.data.understood import Understood
 from quorate.data.vocabulary import text_of
 from quorate.data.votes import Votes, piece
 from quorate.engines.base import Engine, Session
@@ -115,6 +116,16 @@ class Result:
         tied), with workers left out `excluded_workers` and `excluded_votes`.
         """
         return dict(self.fit.facts)
+
+    @property
+    def understood(self) -> Understood | None:
+        """What reading made of the votes: format, columns, votes, abstentions, repeated votes; None for arrays of your own.
+
+        >>> import quorate as qr
+        >>> print(qr.aggregate({"item": [1, 1], "judge": ["a", "b"], "score": [5, 5]}).understood)
+        dict of columns: task=item, worker=judge, label=score; 2 votes
+        """
+        return self.votes.understood
 
     @cached_property
     def workers(self) -> Frame:

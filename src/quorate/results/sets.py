@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from quorate.data.understood import Understood
 from quorate.errors import InputError, listed, shown
 from quorate.io import frames
 from quorate.io.frames import Frame
@@ -42,6 +43,11 @@ class MultiResult:
     def __repr__(self) -> str:
         v = self.votes
         return f"MultiResult({self.model}: {len(v.tasks)} tasks, {v.binary.n_workers} workers, {len(v.options)} options)"
+
+    @property
+    def understood(self) -> Understood | None:
+        """What reading made of the votes: format, columns, votes (sets), abstentions, repeated votes."""
+        return self.votes.understood
 
     @property
     def iterations(self) -> int:

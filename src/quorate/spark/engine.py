@@ -21,7 +21,7 @@ from quorate.engines.session import DecidedBy, WorkerState
 from quorate.engines.shard import PassRules, Units, cuts
 from quorate.errors import OptionError
 from quorate.io.answers import gold_codes, read_gold
-from quorate.io.sources import Source, as_votes, is_spark_frame
+from quorate.io.sources import Shaping, Source, as_votes, is_spark_frame
 from quorate.kernels.cpu import fastest
 from quorate.kernels.reference import ANSWER_UNIT, HonestRule, Sums
 from quorate.spark import files as spark_files
@@ -75,6 +75,9 @@ class SparkEngine:
         if isinstance(source, SparkVotes):
             return spark_votes.distributed(source) if self.rows == "executors" else source
         names = [source] if isinstance(source, str | os.PathLike) else source
+        given = next((name for name in Shaping.__annotations__ if name in options), None)
+        if given is not None and (is_spark_frame(source) or isinstance(names, list | tuple)):
+            raise OptionError(f"{given} is for votes that are read into memory or onto disk, not by Spark: leave it out")
         if is_spark_frame(source):
             return self._survey(source, narrow=False, **options)
         if isinstance(names, list | tuple) and names and all(isinstance(name, str | os.PathLike) for name in names):

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from quorate.data.understood import NOT_COUNTED, Understood
 from quorate.data.vocabulary import Kind, Vocabulary
 from quorate.data.votes import FrameKind, Panel
 from quorate.errors import InputError, OptionError, listed, shown, undeclared, warn_abstentions
@@ -44,6 +45,7 @@ class SparkVotes(Panel):
     n_tasks: int = 0  # known once the votes are laid out on executors
     n_unvoted: int = 0
     frame_kind: FrameKind = "polars"  # of gathered frames
+    understood: Understood | None = None  # what reading made of their source
 
     def __len__(self) -> int:
         return int(self.per_row.sum())
@@ -107,7 +109,7 @@ def distributed(votes: SparkVotes) -> DistributedVotes:
     if isinstance(votes, DistributedVotes):
         return votes
     given = np.bincount(votes.row_label, votes.per_row, minlength=votes.n_labels).astype(np.int64)
-    rest = {name: getattr(votes, name) for name in ("frame", "task_kind", "abstentions", "duplicates")}
+    rest = {name: getattr(votes, name) for name in ("frame", "task_kind", "abstentions", "duplicates", "understood")}
     return _distributed(votes.labels, given, votes.n_rows, votes.workers.kind, **rest)
 
 
@@ -160,7 +162,9 @@ def read(
         given[matched(found, order)] = seen.labels.drop_nulls("label")["votes"].to_numpy()
         votes = _distributed(order, given, seen.rows, kinds["worker"], **rest)
     warn_abstentions(missing, missing + len(votes), stacklevel=3)
-    return votes
+    return replace(
+        votes, understood=Understood("Spark frame", columns, votes=len(votes), abstentions=missing, repeated=NOT_COUNTED)
+    )
 
 
 def _prepared(frame: Frame, columns: Mapping[str, str]) -> Frame:

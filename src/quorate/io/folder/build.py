@@ -11,19 +11,22 @@ import ctypes
 import os
 import shutil
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Unpack
 
 from quorate.data.memory import memory_of
 from quorate.data.options import DEFAULTS, Duplicates
 from quorate.data.vocabulary import Vocabulary
 from quorate.errors import InputError, OptionError, QuorateError, warn_abstentions
 from quorate.io.encode import check_duplicates
-from quorate.io.files import Wanted, is_encoded, votes_in
+from quorate.io.files import is_encoded, votes_in
 from quorate.io.folder.arrays import sync
 from quorate.io.folder.job import STATE, Job, Plan, Progress, State, emptied, fingerprint, is_of_source, locked, write_source
 from quorate.io.folder.opened import EncodedVotes, open_encoded
-from quorate.io.sources import Source, open_table, paths_of
+from quorate.io.shapes import Wanted, layout_of
+from quorate.io.sources import Shaping, Source, Table, check_read, open_table, order_of, paths_of
+from quorate.io.understood import Understood
 from quorate.io.write import check_parent, check_replaced
 
 # The remedy where a folder for temporary files is full.
@@ -43,6 +46,7 @@ def encode(
     resume: bool = False,
     progress: Progress | None = None,
     plan: Plan | None = None,
+    **shaping: Unpack[Shaping],
 ) -> EncodedVotes:
     """Return votes encoded into a folder; they need not fit in memory.
 
@@ -53,6 +57,7 @@ def encode(
     - `resume`: continue where an earlier call with the same files and options was interrupted.
     - `progress`: called with what is being done, the votes done, and about how many there are.
     - `plan`: into how many partitions and shards the votes are cut, for tests; by default what fits into the memory.
+    - `shaping`: `wide`, `count`, `abstain`, `normalize`, `strict`, `separator` and `header`, as for `qr.read`.
 
     >>> import tempfile, quorate as qr
     >>> folder = tempfile.mkdtemp() + "/votes"
@@ -71,6 +76,7 @@ def encode(
         resume=resume,
         progress=progress,
         plan=plan,
+        **shaping,
     )
 
 
@@ -86,14 +92,18 @@ def encode_to(
     progress: Progress | None = None,
     plan: Plan | None = None,
     temporary: bool = False,
+    strict: bool = False,
+    **shaping: Any,
 ) -> EncodedVotes:
     """Return votes encoded into a folder, as by `encode`; a `temporary` one that fails is removed."""
     check_duplicates(duplicates)
-    declared = None if labels is None else Vocabulary.of(labels, "label")
+    given = None if labels is None else Vocabulary.of(labels, "label")
+    layout = layout_of(**shaping, labels=None if given is None else given.ids())
     limit, paths = memory_of(memory), paths_of(source)
     if paths is None and resume:
         raise OptionError("resume needs files, and these votes are not files: encode them again")
-    options = {**columns, "labels": None if declared is None else declared.ids(), "duplicates": duplicates}
+    options: dict[str, Any] = {**columns, "labels": None if given is None else given.ids(), "duplicates": duplicates}
+    options |= {} if layout.is_plain else {"layout": {**asdict(layout), "abstain": sorted(layout.abstain)}}
     identity = {} if paths is None else fingerprint(paths, options)
     aside = target.parent / f".{target.name}.partial"
     check_parent(target)
@@ -103,7 +113,9 @@ def encode_to(
     if resume and is_encoded(target) and not aside.exists() and is_of_source(target, identity):
         shutil.rmtree(_old(target), ignore_errors=True)
         return open_encoded(target)
-    table = open_table(source, columns)
+    table = open_table(source, columns, layout)
+    order = order_of(table, None if given is None else given.ids(), layout)
+    declared = given if given is not None or order is None else Vocabulary.of(order, "label")
     with locked(aside):
         if resume and aside.joinpath(STATE).exists() and not is_of_source(aside, identity):
             raise InputError(f"{aside} was started with other files or options: start again without resume")
@@ -118,11 +130,12 @@ def encode_to(
         try:
             if not is_encoded(aside):  # the manifest is written last
                 job = Job(aside, state, plan or Plan.of(limit, None), declared, duplicates, table.is_text, progress)
-                job.read(table, paths, columns)
+                job.read(table, paths)
                 job.build()
             shutil.rmtree(aside / "spill", ignore_errors=True)
             if resumed:
                 open_encoded(aside)  # check what an earlier run has written before it replaces anything
+            understood = _understood(aside, table, state, source, declared=declared is not None, strict=strict)
         except OSError as error:
             _forget(aside, keep=kept)
             left = f"; finished work is kept in {aside}: continue with resume" if kept else f"; {NO_ROOM}" if temporary else ""
@@ -132,7 +145,16 @@ def encode_to(
             raise
         _replace(aside, target)
     warn_abstentions(state.missing, state.rows, stacklevel=3)
-    return open_encoded(target, check=False)
+    return open_encoded(target, check=False).with_understood(understood)
+
+
+def _understood(folder: Path, table: Table, state: State, source: Source, *, declared: bool, strict: bool) -> Understood:
+    """Return what was understood of votes that are in a folder; warn of what looks wrong, or raise where the caller is strict."""
+    votes = open_encoded(folder, check=False)
+    understood = table.reading.understood(votes=len(votes), abstentions=state.missing, repeated=state.repeated)
+    has_workers = table.reading.has_workers
+    check_read(votes, source, understood, declared=declared, has_workers=has_workers, strict=strict, stacklevel=5)
+    return understood
 
 
 def _replace(aside: Path, target: Path) -> None:

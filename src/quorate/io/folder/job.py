@@ -20,7 +20,7 @@ from quorate.data.vectors import pieces
 from quorate.data.vocabulary import Kind, Vocabulary
 from quorate.errors import InputError, OptionError, QuorateError, shown
 from quorate.io.dictionary import KINDS, MISSING, require_same
-from quorate.io.files import Wanted, batches, votes_in
+from quorate.io.files import votes_in
 from quorate.io.folder.arrays import StoredArray
 from quorate.io.folder.manifest import Manifest, digest, is_count, read_json, spans_fault, write_sealed
 from quorate.io.folder.spill import Rows, RunningRows, Spill, append_streams, cut_to, hash_ids, read_streams, split
@@ -33,7 +33,7 @@ PER_VOTE: Final = 100  # bytes per vote while a partition is sorted
 SHARD: Final = 1 << 22  # votes in a shard
 STATE: Final = "state.json"
 SOURCE: Final = "source.json"
-VERSION: Final = 2
+VERSION: Final = 3
 MAX_BITS: Final = 10  # of partitions
 Progress = Callable[[str, int, int], None]  # the step, votes done, and votes in all (0: not known)
 BATCH = 1 << 18  # rows read at once
@@ -68,6 +68,7 @@ class State:
     taken: int = 0  # rows read of it
     rows: int = 0  # rows read of all files
     missing: int = 0  # those without label
+    repeated: int = 0  # votes beyond the first of a worker on a task, in partitions that are in the shards
     kind: Kind | None = None  # of the tasks' ids
     whole: bool = True  # whether all tasks' ids, read as text, are whole numbers
     votes: list[int] = field(default_factory=list)  # [partitions] see Spill
@@ -108,7 +109,7 @@ def _fault(body: Mapping[str, Any]) -> str | None:
     """Return the fault in a state whose checksum is right; None without fault."""
     if body.keys() != State.__dataclass_fields__.keys():
         return f"it has the fields {shown(sorted(body))}"
-    counts = [body[name] for name in ("file", "taken", "rows", "missing", "done")]
+    counts = [body[name] for name in ("file", "taken", "rows", "missing", "repeated", "done")]
     fine = is_count(body["bits"], MAX_BITS + 1) and is_count(body["shard_votes"]) and body["shard_votes"] > 0
     if not fine or not all(is_count(count) for count in counts) or not all(type(body[n]) is bool for n in ("whole", "read")):
         return "one of its numbers or flags is not valid"
@@ -232,17 +233,17 @@ class Job:
         self._spill = Spill(folder / "spill", state.bits)
         self._restore()
 
-    def read(self, table: Table, paths: list[Path] | None, columns: Wanted) -> None:
+    def read(self, table: Table, paths: list[Path] | None) -> None:
         """Spill all votes of the source to their partitions."""
         state = self._state
         if state.read:
             return
         total = votes_in(paths) if paths is not None else 0
-        if paths is None:
+        if paths is None or table.file is None:
             self._take(table.batches, total)
         else:
             for number in range(state.file, len(paths)):
-                self._take(batches(paths[number], columns, skip=state.taken), total)
+                self._take(table.file(number, state.taken), total)
                 state.file, state.taken = number + 1, 0
         state.read = True
         self._save_read()
@@ -261,6 +262,7 @@ class Job:
                     found = arrange(votes, rows, duplicates=self._duplicates, narrow=narrow)
                     shards.add(*found[:4])
                     unvoted.add(found.unvoted)
+                    state.repeated += found.repeated
                 state.done, state.shards, state.unvoted = part + 1, shards.state(), unvoted.state()
                 state.save(self._folder)
                 shutil.rmtree(spill.folder / f"{part:05d}", ignore_errors=True)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quorate.data.memory import available
+from quorate.data.understood import NOT_COUNTED, Understood
 from quorate.data.vocabulary import Id, Kind, Vocabulary, text_of
 from quorate.data.votes import Votes
 from quorate.errors import InputError
@@ -175,7 +176,8 @@ class EncodedVotes(Votes):
 
     def __reduce__(self) -> tuple[Any, ...]:
         changed = {name: self.__dict__[name] for name in ("task_ptr", "row") if name in self.__dict__}
-        return _reopened, (self.folder, self.identity, changed | {"labels": self.labels, "row_label": self.row_label})
+        kept = {name: self.__dict__[name] for name in ("labels", "row_label", "understood")}
+        return _reopened, (self.folder, self.identity, changed | kept)
 
     def with_fields(self, **changes: Any) -> EncodedVotes:
         """Return the same votes with other values of some fields, without reading arrays."""
@@ -252,6 +254,7 @@ def open_encoded(folder: str | os.PathLike[str], *, check: bool = True, hold: bo
         shards=manifest.shards,
         row_votes=files["row_votes"].all(),
         identity=manifest.identity,
+        understood=Understood("encoded votes", votes=manifest.votes, abstentions=manifest.abstentions, repeated=NOT_COUNTED),
     )
 
 

@@ -18,6 +18,7 @@ from quorate.io.encode import drop_duplicates
 from quorate.io.folder.arrays import ArrayFile
 from quorate.io.folder.spill import Codes, Rows, group, hash_ids, rank_of
 from quorate.io.ids import narrowed
+from quorate.io.suspicious import repeats_in
 
 VALUES: Final = {"string": np.uint8, "integer": np.int64, "boolean": np.bool_}  # type of a vocabulary's values, by kind
 
@@ -30,6 +31,7 @@ class Arranged(NamedTuple):
     task_hash: NDArray[np.uint64]  # [tasks]
     tasks: Vocabulary
     unvoted: Vocabulary
+    repeated: int  # votes beyond the first of a worker on a task, counted or dropped
 
 
 def arrange(votes: Iterable[pl.DataFrame], rows: Rows, *, duplicates: str, narrow: bool) -> Arranged:
@@ -37,17 +39,19 @@ def arrange(votes: Iterable[pl.DataFrame], rows: Rows, *, duplicates: str, narro
     task, row, ids = _encoded(votes, rows.final_row)
     if narrow:
         ids = narrowed(ids)
+    worker, repeated = np.repeat(np.arange(len(rows.workers), dtype=np.uint32), np.diff(rows.worker_ptr)), 0
     if duplicates != "all":
-        worker = np.repeat(np.arange(len(rows.workers), dtype=np.uint32), np.diff(rows.worker_ptr))
         by = np.append(worker, np.uint32(0))[np.minimum(row, len(worker))]  # of abstentions any worker
-        drop_duplicates(Coded({"task": task, "worker": by, "label": row}, {"task": ids, "worker": rows.workers}), duplicates)
+        coded = Coded({"task": task, "worker": by, "label": row}, {"task": ids, "worker": rows.workers})
+        repeated = drop_duplicates(coded, duplicates)
     order, hashes = by_hash(ids)
     task_ptr, row = group(rank_of(order)[task], row, len(ids))
+    repeated = repeated or repeats_in(task_ptr, row, worker)
     voted = task_ptr[1:] > task_ptr[:-1]
     if voted.all():
-        return Arranged(task_ptr, row, hashes, ids.take(order), ids.take(order[:0]))
+        return Arranged(task_ptr, row, hashes, ids.take(order), ids.take(order[:0]), repeated)
     task_ptr = np.concatenate([task_ptr[:-1][voted], task_ptr[-1:]])
-    return Arranged(task_ptr, row, hashes[voted], ids.take(order[voted]), ids.take(order[~voted]))
+    return Arranged(task_ptr, row, hashes[voted], ids.take(order[voted]), ids.take(order[~voted]), repeated)
 
 
 def by_hash(ids: Vocabulary) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:

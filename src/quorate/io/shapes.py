@@ -1,0 +1,281 @@
+"""Tables of other shapes as one vote per line: a column per worker (wide), counts of votes; labels that are no votes.
+
+A `Layout` says how a table is laid out, as the caller does. A `Shape` is what follows for the columns of one table: which are
+read, and how their lines become votes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from quorate.data.understood import workers_in_words
+from quorate.data.vocabulary import text_of
+from quorate.errors import InputError, OptionError, listed, shown
+from quorate.io.columns import OPTIONAL, family, find, is_other
+from quorate.io.ids import prepared
+
+Wanted = Mapping[str, str | None]  # role -> the column the caller named, if any
+SET_SEPARATOR: Final = "|"  # between the options of a set written as text
+EVERYBODY: Final = "everybody"  # the one worker of votes that do not say who gave them
+MAX_COUNTED: Final = 1 << 31  # votes that a column of counts may amount to
+CELL: Final = "worker {}"  # the role of a worker's column in a wide table
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a table is laid out, where that does not show; see `quorate.read` for every option."""
+
+    separator: str | None = None
+    header: bool = True
+    wide: bool = False
+    count: str | None = None
+    abstain: frozenset[str] = frozenset()  # texts of labels
+    normalize: bool = False
+    spelling: Mapping[str, str] = field(default_factory=dict)  # normal form -> the declared label
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is asked for."""
+        return self == Layout()
+
+    def cleaned(self, batch: pl.DataFrame, role: str = "label") -> pl.DataFrame:
+        """Return a batch whose labels are normalised, and missing where they are words for abstentions."""
+        if not (self.abstain or self.normalize) or role not in batch.columns:
+            return batch
+        label = batch[role]
+        if label.dtype in (pl.Categorical, pl.Enum):
+            label = label.cast(pl.String)
+        if self.normalize and label.dtype == pl.String:
+            label = normal(label)
+        if self.abstain:
+            texts = prepared(label, role).cast(pl.String) if label.dtype != pl.String else label
+            out = {*self.abstain, *normal(pl.Series(list(self.abstain)))} if self.normalize else self.abstain
+            where = texts.is_in(list(out)).fill_null(False)
+            label = label.set(where, None) if where.any() else label
+        if self.spelling and label.dtype == pl.String:
+            label = label.replace(dict(self.spelling))
+        return batch.with_columns(label.alias(role))
+
+
+PLAIN: Final = Layout()
+
+
+def layout_of(
+    *,
+    wide: bool = False,
+    count: str | None = None,
+    abstain: object = None,
+    normalize: bool = False,
+    separator: str | None = None,
+    header: bool = True,
+    labels: Sequence[object] | None = None,
+) -> Layout:
+    """Return the layout that options describe; nonsense is an error."""
+    if wide and count is not None:
+        raise OptionError("wide=True and count=… do not go together: a wide table has one vote per cell")
+    if separator is not None and (not isinstance(separator, str) or len(separator.encode()) != 1):
+        raise OptionError(f"separator is {shown(separator)}: give one character, like ';' or a tab")
+    if count is not None and not isinstance(count, str):
+        raise OptionError(f"count is {shown(count)}: name the column of counts")
+    spelling = {}
+    if normalize and labels is not None:
+        texts = [text_of(label) for label in labels]
+        forms = normal(pl.Series(texts, dtype=pl.String)).to_list()
+        if len(set(forms)) < len(forms):
+            twice = next(text for n, text in enumerate(texts) if forms[n] in forms[:n])
+            raise OptionError(f"labels name {shown(twice)} in two spellings, which normalize=True joins: leave one out")
+        spelling = dict(zip(forms, texts, strict=True))
+    return Layout(separator, bool(header), bool(wide), count, _abstentions(abstain), bool(normalize), spelling)
+
+
+def _abstentions(given: object) -> frozenset[str]:
+    """Return the labels that are abstentions, as texts: one, or several."""
+    if given is None:
+        return frozenset()
+    if isinstance(given, str | int | float | np.generic):
+        given = [given]
+    if not isinstance(given, Iterable):
+        raise OptionError(f"abstain is {shown(given)}: give the labels that are abstentions, like ['NA', 'skip'] or -1")
+    whole = [int(v) if isinstance(v, float) and v.is_integer() else v for v in given]
+    return frozenset(text_of(value) for value in whole)
+
+
+def normal(labels: pl.Series) -> pl.Series:
+    """Return labels without what hardly distinguishes two: case, white space around and repeated within, ".0" of numbers.
+
+    >>> normal(pl.Series(["Cat ", "new  York", "1.0"])).to_list()
+    ['cat', 'new york', '1']
+    """
+    return (
+        labels.str.normalize("NFC")
+        .str.strip_chars()
+        .str.replace_all(r"\s+", " ")
+        .str.to_lowercase()
+        .str.replace(r"^(-?[0-9]+)\.0+$", "${1}")
+    )
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Which columns of a table are read, under which roles, and how they become votes."""
+
+    columns: dict[str, str]  # role -> column
+    workers: tuple[Any, ...] = ()  # of a wide table, in the order of their columns
+    is_counted: bool = False
+    layout: Layout = PLAIN
+
+    @property
+    def has_workers(self) -> bool:
+        """Whether votes say who gave them."""
+        return bool(self.workers) or "worker" in self.columns
+
+    def told(self) -> dict[str, str]:
+        """Return the columns as `Understood` tells them."""
+        if not self.workers:
+            return {role: str(name) for role, name in self.columns.items()}
+        return {"task": str(self.columns["task"]), "workers": workers_in_words(self.workers)}
+
+    def votes(self, batch: pl.DataFrame, first_row: int = 0) -> pl.DataFrame:
+        """Return a batch of the table, its columns named by role, as one vote per line; `first_row` lines came before."""
+        if self.workers:
+            batch = _unpivoted(batch, self.workers)
+        elif self.is_counted:
+            batch = _repeated(batch, first_row)
+        return self.layout.cleaned(batch)
+
+
+def shape_of(columns: Sequence[str], wanted: Wanted, layout: Layout, where: str) -> Shape:
+    """Return the shape of a table with these columns."""
+    if layout.wide:
+        return _wide(columns, wanted, layout, where)
+    if not layout.header:
+        wanted = _by_number(columns, wanted, where)
+    if layout.count is None:
+        return Shape(find(columns, wanted, where), layout=layout)
+    counted: dict[str, str | None] = {**wanted, "count": layout.count}
+    try:
+        found = find(columns, counted, where)
+    except InputError:
+        if wanted.get("worker") is not None:
+            raise
+        found = find(columns, {role: name for role, name in counted.items() if role != "worker"}, where)
+    return Shape(found, is_counted=True, layout=layout)
+
+
+def _by_number(columns: Sequence[str], wanted: Wanted, where: str) -> Wanted:
+    """Return the columns of a table without header, which are called 1, 2, …: all roles in order, or as the caller says."""
+    given = {role: None if name is None else str(name) for role, name in wanted.items()}
+    roles = [role for role in wanted if role not in OPTIONAL]
+    if any(name is not None for name in given.values()):
+        return given
+    if len(columns) != len(roles):
+        options = ", ".join(f"{role}=…" for role in roles)
+        raise InputError(f"{where}: the {len(columns)} columns without a header are called 1, 2, …: say which with {options}")
+    return dict(zip(roles, columns, strict=True))
+
+
+def _wide(columns: Sequence[str], wanted: Wanted, layout: Layout, where: str) -> Shape:
+    """Return the shape of a table with one column per worker: those the caller names, a family, or all but the task."""
+    if wanted.get("label") is not None:
+        raise OptionError("with wide=True the labels are the cells: leave label out, and name the workers' columns with worker=…")
+    named = wanted.get("worker")
+    if named is not None:
+        patterns = [part.strip() for part in str(named).split(",")]
+        workers = [c for c in columns if c == named or any(fnmatchcase(str(c), pattern) for pattern in patterns)]
+        if not workers:
+            raise InputError(f"{where}: no column matches worker={shown(named)}; the columns are: {listed(columns, 40)}")
+    else:
+        workers = family(columns)
+    left = [c for c in columns if c not in workers or c == wanted.get("task")]
+    task = find(left, {"task": wanted.get("task")}, where)["task"]
+    if not workers:
+        workers = [c for c in columns if c != task]
+        doubtful = [c for c in workers if is_other(c)]
+        if doubtful:
+            raise InputError(
+                f"{where}: with wide=True every column but the task is a worker, but {listed(doubtful)} do not look so: "
+                "name the columns of workers with worker='judge_*' or worker='ann,bob' (--worker)"
+            )
+    workers = [c for c in workers if c != task]
+    if not workers:
+        raise InputError(f"{where}: with wide=True there is one column per worker; the columns are: {listed(columns, 40)}")
+    roles = {"task": task} | {CELL.format(n): name for n, name in enumerate(workers)}
+    return Shape(roles, tuple(workers), layout=layout)
+
+
+def _unpivoted(batch: pl.DataFrame, workers: Sequence[Any]) -> pl.DataFrame:
+    """Return the cells of a wide table as votes, line by line; an empty cell is none, a line without votes stays as one."""
+    cells = [prepared(batch[CELL.format(n)], "label") for n in range(len(workers))]
+    kinds = {cell.dtype for cell in cells if cell.null_count() < len(cell)}
+    target = kinds.pop() if len(kinds) == 1 else pl.String()
+    plain = [_text(cell) if target == pl.String() else cell.cast(target) for cell in cells]
+    names = pl.Series("worker", list(workers), dtype=pl.Int64 if all(type(w) is int for w in workers) else pl.String)
+    n, width = len(batch), len(workers)
+    grid = pl.DataFrame([cell.alias(str(at)) for at, cell in enumerate(plain)])
+    labels = grid.select(pl.concat_list(pl.all()).alias("label"))["label"].explode() if n else pl.Series([], dtype=target)
+    index = np.arange(n * width)
+    long = pl.DataFrame(
+        {
+            "task": batch["task"].gather(pl.Series(index // width)),
+            "worker": names.gather(pl.Series(index % width)),
+            "label": labels,
+        }
+    )
+    empty = grid.select(pl.all_horizontal(pl.all().is_null()).alias("empty"))["empty"].to_numpy()
+    silent = np.zeros((n, width), np.bool_)
+    silent[:, :1] = empty[:, None]
+    return long.filter(pl.col("label").is_not_null() | pl.Series(silent.ravel()))
+
+
+def _text(series: pl.Series) -> pl.Series:
+    return series.cast(pl.String)  # booleans become true and false, as everywhere
+
+
+def _repeated(batch: pl.DataFrame, first_row: int) -> pl.DataFrame:
+    """Return the lines of a table of counts, each as many times as it counts."""
+    given = batch["count"]
+    count = _whole_numbers(given)
+    bad = (count.is_null() | (count < 0) | (count > MAX_COUNTED)).fill_null(True).arg_true()
+    if len(bad):
+        row = int(bad[0])
+        raise InputError(f"count in row {first_row + row + 1} is {shown(given[row])}: give a whole number of at least 0")
+    if int(count.sum()) > MAX_COUNTED:
+        raise InputError(f"the counts amount to {int(count.sum())} votes, beyond {MAX_COUNTED}: divide all of them by a number")
+    index = pl.Series(np.repeat(np.arange(len(batch)), count.to_numpy()))
+    votes = batch.drop("count")
+    if "worker" not in votes.columns:
+        votes = votes.with_columns(pl.lit(EVERYBODY).alias("worker"))
+    return votes[index]
+
+
+def _whole_numbers(given: pl.Series) -> pl.Series:
+    """Return counts as whole numbers; null for anything else."""
+    if given.dtype == pl.String:
+        return given.str.strip_chars().str.replace(r"[.,]0+$", "").cast(pl.Int64, strict=False)
+    if given.dtype.is_float():
+        odd = (~given.is_finite() | (given != given.round())).fill_null(True)
+        return given.set(odd, None).cast(pl.Int64, strict=False)
+    return given.cast(pl.Int64, strict=False) if given.dtype.is_integer() else pl.Series([None] * len(given), dtype=pl.Int64)
+
+
+def separators_in(line: str) -> dict[str, int]:
+    """Return how many fields each usual separator makes of a header line.
+
+    >>> list(separators_in('task;"a, b";label').values())
+    [2, 3, 1, 1]
+    """
+    import csv
+
+    return {mark: len(next(csv.reader([line], delimiter=mark), [])) for mark in (",", ";", "\t", "|")}
+
+
+def is_number(name: str) -> bool:
+    """Return whether a text is a number, as no name of a column is."""
+    return re.fullmatch(r"\s*-?[0-9]+([.,][0-9]+)?\s*", name) is not None

@@ -1,0 +1,30 @@
+"""What is understood of a source while it is read, and what it amounts to in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from quorate.data.understood import NOT_COUNTED, Understood
+
+__all__ = ["NOT_COUNTED", "Reading", "Understood"]
+
+
+@dataclass
+class Reading:
+    """A source being read: fields are filled when its first lines are, and final with its last."""
+
+    format: str
+    columns: Mapping[str, str] = field(default_factory=dict)  # role -> column
+    skipped: dict[str, int] = field(default_factory=dict)  # reason -> lines left out
+    gold: int = 0  # answers taken as gold
+    has_workers: bool = True  # whether votes say who gave them
+
+    def understood(self, *, votes: int, abstentions: int, repeated: int) -> Understood:
+        """Return what was understood in the end; without workers no vote is a repeated one.
+
+        >>> print(Reading("tuples").understood(votes=2, abstentions=1, repeated=0))
+        tuples; 2 votes, 1 abstention
+        """
+        repeated = repeated if self.has_workers else 0
+        return Understood(self.format, self.columns, votes, abstentions, repeated, self.skipped, self.gold)
