@@ -30,7 +30,7 @@ LABEL: Final = (
     "label answer choice vote annotation rating judgment judgement score grade verdict winner decision preference preferred "
     "opinion ballot stars mark"
 )
-LABEL_LIKE: Final = "labelname labeltext labelvalue givenlabel workerlabel annotatorlabel crowdlabel noisylabel humanlabel"
+LABEL_LIKE: Final = "labelname labeltext labelvalue givenlabel workerlabel annotatorlabel crowdlabel noisylabel humanlabel labels"
 WEAK_LABEL: Final = "response category class option value result output sentiment topic tag selection selected outcome"
 LABEL_ID: Final = "labelid classid categoryid optionid choiceid"
 ROW: Final = "index row rownumber rowindex"
@@ -85,7 +85,8 @@ _OTHER: Final = (
 OTHER: Final = frozenset(_OTHER.split())
 # The last word of such columns: annotation_id, createdAt, lead_time.
 OTHER_ENDING: Final = re.compile(
-    r"(?:[^A-Za-z0-9]|(?<=[a-z])(?=[A-Z]))(?:id|at|time|date|timestamp|seconds|ms|url|text|name|email|comment)$", re.IGNORECASE
+    r"(?:[^A-Za-z0-9](?i:id|at|time|date|timestamp|seconds|ms|url|text|name|email|comment|status)"
+    r"|(?<=[a-z])(?:Id|ID|At|Time|Date|Timestamp|Seconds|Ms|Url|URL|Text|Name|Email|Comment|Status))$"
 )
 # Two things that were compared: a question may come with many such pairs.
 COMPARED: Final = re.compile(r"(model|system|player|candidate)(a|b|1|2|left|right)")
