@@ -109,7 +109,11 @@ WIDE = [
         "wide-labels.csv",
         {"worker": "*_label"},
         "gpt_label, claude_label, gemini_label",
-        [(t, f"{w}_label", "dog" if (t, w) == ("t1", "claude") else "cat") for t in ("t1", "t2") for w in ("gpt", "claude", "gemini")],
+        [
+            (t, f"{w}_label", "dog" if (t, w) == ("t1", "claude") else "cat")
+            for t in ("t1", "t2")
+            for w in ("gpt", "claude", "gemini")
+        ],
     ),
 ]
 COUNTS = [("counts.csv", "count", "item label count"), ("counts-votes.csv", "votes", "image_id class votes")]
@@ -150,7 +154,11 @@ REFUSED = [
     ("abstentions.csv", {"strict": True}, ABSTENTIONS),
 ]
 SUSPICIOUS = [
-    ("spellings.csv", {}, r"labels differ only in case, white space or '.0' \('(Cat|cat| CAT)' and .*: normalize=True \(--normalize\) joins"),
+    (
+        "spellings.csv",
+        {},
+        r"labels differ only in case, white space or '.0' \('(Cat|cat| CAT)' and .*: normalize=True \(--normalize\) joins",
+    ),
     ("numbers-spelt-twice.csv", {}, r"labels differ only in case, white space or '.0'"),
     ("abstentions.csv", {}, ABSTENTIONS),
 ]
@@ -236,7 +244,9 @@ def test_every_file_has_its_reading():
     assert len(named) >= 60
 
 
-@pytest.mark.parametrize(("name", "columns"), [("index-alone.csv", ["", "worker", "label"]), ("spaced-names.csv", ["Task ID", "Worker ID", "Label"])])
+@pytest.mark.parametrize(
+    ("name", "columns"), [("index-alone.csv", ["", "worker", "label"]), ("spaced-names.csv", ["Task ID", "Worker ID", "Label"])]
+)
 def test_odd_names(name, columns):
     found = qr.read(CORPUS / name)
     assert list(found.understood.columns.values()) == columns

@@ -95,7 +95,7 @@ def places(labels: pl.Series, columns: Mapping[str, int]) -> NDArray[np.int64]:
 def _probability(series: pl.Series, tasks: pl.Series, what: str) -> pl.Series:
     """Return a column of numbers from 0 to 1; null where nothing (or NaN) is given."""
     if series.dtype == pl.String:
-        series = series.str.strip_chars().replace("", None)
+        series = series.str.strip_chars().replace("", None).str.replace(r"^([0-9]*),([0-9]+)$", "${1}.${2}")  # decimal commas
     fits = series.dtype.is_numeric() or series.dtype in (pl.String, pl.Null)
     numbers = series.cast(pl.Float64, strict=False) if fits else pl.repeat(None, len(series), dtype=pl.Float64, eager=True)
     inside = (numbers.is_nan() | numbers.is_between(-BEYOND, 1 + BEYOND)).fill_null(False)

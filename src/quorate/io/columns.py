@@ -19,7 +19,7 @@ WORKER: Final = (
     "worker annotator rater user judge labeler labeller participant coder reviewer voter grader assessor evaluator scorer "
     "respondent juror turker crowdworker expert annotatedby labeledby labelledby ratedby judgedby reviewedby completedby"
 )
-MODEL: Final = "model llm judgemodel modelname agent person email username"
+MODEL: Final = "model llm judgemodel agent person email username"
 TASK: Final = "task question item unit example instance object document sample subject hit datapoint"
 CONTENT: Final = (
     "text prompt query sentence image picture photo video audio clip tweet post message comment claim statement passage "
@@ -66,8 +66,8 @@ RANKS: Final[Mapping[str, tuple[Rank, ...]]] = MappingProxyType(
             _rank(LABEL_ID, guarded=True),
         ),
         "group": (_rank("group team family ring cluster", "", "id"),),
-        "truth": (_rank(TRUE_LABEL, "", "id"),),
-        "gold label": (_rank(TRUE_LABEL, "", "id"),),
+        "truth": (_rank(TRUE_LABEL, "", "id"), _rank(LABEL)),
+        "gold label": (_rank(TRUE_LABEL, "", "id"), _rank(LABEL)),
         "true": (_rank("true truelabel truth", "", "id"),),
         "given": (_rank("given givenlabel answer said label", "", "id"),),
         "count": (_rank("count votes n number weight", "", "id"),),

@@ -1,0 +1,279 @@
+"""Votes of every shape that Python has: the same votes from all of them, on memory and on disk."""
+
+import io
+import pickle
+import uuid
+from datetime import date, datetime
+
+import datasets
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import quorate as qr
+from quorate.io.ids import frame_of
+
+VOTES = [("t1", "ann", "x"), ("t1", "bob", "y"), ("t2", "ann", "y"), ("t2", "bob", "y")]
+FRAME = pl.DataFrame(VOTES, schema=["item", "judge", "score"], orient="row")
+PANDAS = FRAME.to_pandas()
+WIDE = pd.DataFrame({"item": ["t1", "t2"], "ann": ["x", "y"], "bob": ["y", "y"]})
+CSV = FRAME.write_csv()
+
+
+def triples(votes):
+    return sorted(frame_of(votes).rows())
+
+
+SHAPES = {
+    "list of dicts": (FRAME.to_dicts(), "records"),
+    "iterator of dicts": (iter(FRAME.to_dicts()), "records"),
+    "record array": (PANDAS.to_records(index=False), "NumPy array"),
+    "array of text": (np.array(VOTES), "NumPy array"),
+    "array of objects": (np.array(VOTES, object), "NumPy array"),
+    "LazyFrame": (FRAME.lazy(), "polars frame"),
+    "named index": (PANDAS.set_index("item"), "pandas frame"),
+    "two named index levels": (PANDAS.set_index(["judge", "item"]), "pandas frame"),
+    "series by task and worker": (PANDAS.set_index(["item", "judge"])["score"], "pandas series"),
+    "series with levels turned": (
+        PANDAS.rename(columns={"item": "task", "judge": "worker"}).set_index(["worker", "task"])["score"],
+        "pandas series",
+    ),
+    "StringIO": (io.StringIO(CSV), "table (csv)"),
+    "BytesIO": (io.BytesIO(CSV.encode()), "table (csv)"),
+    "BytesIO of Parquet": (io.BytesIO(), "table (parquet)"),
+    "StringIO with semicolons": (io.StringIO(CSV.replace(",", ";")), "table (csv, separated by ';')"),
+    "list of lists": ([list(vote) for vote in VOTES], "tuples"),
+}
+FRAME.write_parquet(SHAPES["BytesIO of Parquet"][0])
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_shapes(name):
+    source, form = SHAPES[name]
+    if hasattr(source, "seek"):
+        source.seek(0)
+    found = qr.read(source)
+    assert triples(found) == VOTES
+    assert found.understood.format == form
+    if form not in ("tuples", "pandas series", "NumPy array"):
+        assert found.understood.columns == {"task": "item", "worker": "judge", "label": "score"}
+
+
+def test_open_files(tmp_path):
+    path = tmp_path / "votes.tsv"
+    path.write_text(CSV.replace(",", "\t"))
+    for mode in ("r", "rb"):
+        with path.open(mode) as file:
+            assert triples(qr.read(file)) == VOTES
+    with path.open() as file:
+        file.read()
+        with pytest.raises(qr.InputError, match="votes.tsv is empty"):
+            qr.read(file)
+
+
+WIDES = {
+    "pandas": WIDE,
+    "pandas by its index": WIDE.set_index("item"),
+    "polars": pl.DataFrame(WIDE),
+    "lazy": pl.LazyFrame(WIDE),
+    "pyarrow": pa.Table.from_pandas(WIDE),
+    "dict of columns": WIDE.to_dict("list"),
+    "records": WIDE.to_dict("records"),
+}
+
+
+@pytest.mark.parametrize("name", WIDES)
+def test_wide(name, tmp_path):
+    found = qr.read(WIDES[name], wide=True)
+    assert triples(found) == VOTES
+    assert found.understood.format.startswith("wide ")
+    assert found.understood.columns == {"task": "item", "workers": "ann, bob"}
+    assert triples(qr.encode(WIDES[name], tmp_path / "votes", wide=True)) == VOTES
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int8, np.float64, object])
+def test_matrices(kind):
+    matrix = np.array([[0, 1, -1], [1, 1, 0]], kind)
+    with pytest.warns(qr.MissingLabels, match="1 of 6"):
+        found = qr.read(matrix, wide=True, abstain=-1)
+    assert triples(found) == [(0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 1), (1, 2, 0)]
+    assert found.understood.abstentions == 1
+    with pytest.warns(qr.MissingLabels):
+        assert triples(qr.read(matrix.tolist(), wide=True, abstain=[-1])) == triples(found)
+
+
+def test_cells_without_a_vote():
+    matrix = np.array([[0, np.nan, 1], [np.nan] * 3])
+    with pytest.warns(qr.MissingLabels, match="1 of 3"):
+        found = qr.read(matrix, wide=True)
+    assert triples(found) == [(0, 0, 0), (0, 2, 1)]
+    assert found.unvoted.ids() == [1]
+    masked = np.ma.masked_array([[0, 5, 1]], [[False, True, False]])
+    assert triples(qr.read(masked, wide=True)) == [(0, 0, 0), (0, 2, 1)]
+
+
+def test_cells_of_several_types():
+    frame = pl.DataFrame({"item": [1, 2], "judge_1": [1, 2], "judge_2": ["1", "x"]})
+    assert triples(qr.read(frame, wide=True)) == [
+        (1, "judge_1", "1"),
+        (1, "judge_2", "1"),
+        (2, "judge_1", "2"),
+        (2, "judge_2", "x"),
+    ]
+
+
+@pytest.mark.parametrize(("source", "message"), [
+    (np.zeros((9, 5)), r"the array is 9 x 5: give lines of task, worker, label, or say wide=True"),
+    (np.zeros(9), r"the array has 1 dimensions"),
+    (np.random.default_rng(0).integers(0, 3, (60, 3)), r"60 x 3, and most of its lines repeat their first two numbers: say wide=True"),
+    ([[1, 2, 3, 4]], r"give tuples \(task, worker, label\); where each item is a task and has a label per worker: wide=True"),
+    ([{"task": 1, "worker": 2, "label": 3}, (1, 2, 3)], r"item 2 is \(1, 2, 3\): the items before are dicts"),
+    (PANDAS["score"], r"has 1 index level: give one for each of task, worker"),
+    (pd.DataFrame([[1, 2, 3, 4]], columns=["task", "worker", "label", "label"]), r"the column 'label' occurs twice in the frame"),
+    ([("t", "w", ["x"])], r"these are sets, say multi=True"),
+    ([("t", "w", b"\xff")], r"label in row 1 is b'\\xff', bytes that are not UTF-8"),
+])  # fmt: skip
+def test_refused(source, message):
+    with pytest.raises(qr.InputError, match=message):
+        qr.read(source)
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"wide": True, "count": "n"}, "wide=True and count=… do not go together"),
+    ({"wide": True, "label": "score"}, "with wide=True the labels are the cells"),
+    ({"separator": ";;"}, "separator is ';;': give one character"),
+    ({"separator": ";"}, "separator and header are for text files"),
+    ({"header": False}, "separator and header are for text files"),
+    ({"count": "nope"}, "there is no column 'nope' for the count"),
+    ({"count": 3}, "count is 3: name the column"),
+    ({"abstain": object()}, "abstain is"),
+    ({"normalize": True, "labels": ["x", "X "]}, "labels name 'X ' in two spellings"),
+])  # fmt: skip
+def test_options_without_sense(options, message):
+    with pytest.raises((qr.OptionError, qr.InputError), match=message):
+        qr.read(FRAME, **options)
+
+
+def test_votes_are_not_read_twice():
+    with pytest.raises(qr.OptionError, match="already been read"):
+        qr.aggregate(qr.read(FRAME), wide=True)
+
+
+@pytest.mark.parametrize("kind", [
+    [datetime(2024, 5, 1, 9, 30), datetime(2024, 5, 1, 9, 30), datetime(2024, 5, 2), datetime(2024, 5, 2)],
+    [date(2024, 5, 1), date(2024, 5, 1), date(2024, 5, 2), date(2024, 5, 2)],
+    [uuid.UUID(int=n // 2) for n in range(4)],
+    [b"one", b"one", b"two", b"two"],
+])  # fmt: skip
+def test_ids_of_other_types_are_text(kind):
+    """The text is Python's own, from tuples, pandas and polars alike."""
+    wanted = [
+        kind[0].decode() if isinstance(kind[0], bytes) else str(kind[0]),
+        kind[2].decode() if isinstance(kind[2], bytes) else str(kind[2]),
+    ]
+    rows = [(task, worker, label) for task, (_, worker, label) in zip(kind, VOTES, strict=True)]
+    columns = {"task": kind, "worker": [v[1] for v in VOTES], "label": [v[2] for v in VOTES]}
+    sources = [
+        rows,
+        columns,
+        pd.DataFrame(columns),
+        pl.DataFrame({**columns, "task": pl.Series(kind)}),
+        [dict(zip(columns, row, strict=True)) for row in rows],
+    ]
+    for source in sources:
+        assert qr.read(source).tasks.ids() == wanted
+
+
+def scales():
+    codes, names = [0, 1, 1, 1], ["y", "x", "z"]
+    texts = [names[n] for n in codes]
+    columns = {"task": [v[0] for v in VOTES], "worker": [v[1] for v in VOTES]}
+    features = datasets.Features(
+        {"task": datasets.Value("string"), "worker": datasets.Value("string"), "label": datasets.ClassLabel(names=names)}
+    )
+    return {
+        "pandas": pd.DataFrame({**columns, "label": pd.Categorical(texts, names, ordered=True)}),
+        "polars": pl.DataFrame({**columns, "label": pl.Series(texts, dtype=pl.Enum(names))}),
+        "pyarrow": pa.table({**columns, "label": pa.DictionaryArray.from_arrays(pa.array(codes), names, ordered=True)}),
+        "Hugging Face": datasets.Dataset.from_dict({**columns, "label": codes}, features=features),
+        "batches": iter([pl.DataFrame({**columns, "label": pl.Series(texts, dtype=pl.Enum(names))})] * 1),
+    }
+
+
+@pytest.mark.parametrize("name", scales())
+def test_ordered_types_keep_their_names_and_order(name, tmp_path):
+    assert qr.read(scales()[name]).labels.ids() == ["y", "x", "z"]
+    assert qr.encode(scales()[name], tmp_path / "votes").labels.ids() == ["y", "x", "z"]
+    assert qr.read(scales()[name], labels=["z", "y", "x"]).labels.ids() == ["z", "y", "x"]
+
+
+def test_other_categories_are_sorted():
+    frame = pd.DataFrame({"task": [1, 1], "worker": [1, 2], "label": pd.Categorical(["b", "a"], ["b", "a", "c"])})
+    assert qr.read(frame).labels.ids() == ["a", "b"]
+
+
+def test_missing_class_labels():
+    features = datasets.Features(
+        {c: datasets.Value("int64") for c in ("task", "worker")} | {"label": datasets.ClassLabel(names=["no", "yes"])}
+    )
+    found = datasets.Dataset.from_dict({"task": [1, 1], "worker": [1, 2], "label": [1, -1]}, features=features)
+    with pytest.warns(qr.MissingLabels):
+        assert triples(qr.read(found)) == [(1, 1, "yes")]
+
+
+def test_series_are_truth_and_gold():
+    result = qr.aggregate(VOTES * 5, model="mv", duplicates="last")
+    truth = pd.Series({"t1": "x", "t2": "y"}, name="answer")
+    assert qr.evaluate(result, truth).tasks == 2
+    assert qr.aggregate(VOTES, gold=truth).labels["label"].to_list() == ["x", "y"]
+
+
+@pytest.mark.parametrize("engine", ["cpu", "disk", "reference"])
+@pytest.mark.parametrize(("source", "options"), [
+    (WIDE, {"wide": True}),
+    ({"item": ["a", "a"], "worker": ["u", "v"], "label": ["x", "y"], "n": [3, 1]}, {"count": "n"}),
+    ([("t", "ann", "Yes"), ("t", "bob", " yes"), ("t", "eve", "NA"), ("u", "ann", "no")], {"normalize": True, "abstain": ["NA"]}),
+])  # fmt: skip
+@pytest.mark.filterwarnings("ignore::quorate.MissingLabels")
+def test_engines_read_alike(engine, source, options):
+    wanted = qr.read(source, **options)
+    found = qr.aggregate(source, model="fds", engine=engine, **options)
+    assert triples(found.votes) == triples(wanted)
+    assert found.understood == wanted.understood
+
+
+def test_what_was_understood_travels(tmp_path):
+    found = qr.read(FRAME)
+    for same in (
+        pickle.loads(pickle.dumps(found)),
+        qr.aggregate(found, groups={"ann": "g"}).votes,
+        qr.aggregate(found, exclude=["bob"]).votes,
+    ):
+        assert same.understood == found.understood
+    encoded = qr.encode(FRAME, tmp_path / "votes")
+    assert encoded.understood == found.understood
+    opened = qr.read(tmp_path / "votes").understood
+    assert (opened.format, opened.votes, opened.repeated) == ("encoded votes", 4, -1)
+    with pytest.raises(qr.InputError, match="understood is 3"):
+        qr.Votes(
+            **{
+                name: getattr(found, name)
+                for name in ("task_ptr", "row", "worker_ptr", "row_label", "tasks", "workers", "labels", "unvoted")
+            },
+            understood=3,
+        )
+
+
+def test_wide_files_are_resumed(tmp_path, monkeypatch):
+    """A line of a wide table is several votes: rows that were taken are skipped as votes, not as lines."""
+    from quorate.io import files
+    from quorate.io.shapes import Layout
+
+    path = tmp_path / "wide.csv"
+    path.write_text("item,judge_1,judge_2\n" + "".join(f"t{n},x,{'y' if n % 3 else ''}\n" for n in range(50)))
+    whole = pl.concat(files.batches(path, dict.fromkeys(("task", "worker", "label")), layout=Layout(wide=True)))
+    for skip in (1, 17, len(whole) - 1):
+        rest = pl.concat(files.batches(path, dict.fromkeys(("task", "worker", "label")), layout=Layout(wide=True), skip=skip))
+        assert rest.equals(whole[skip:])
