@@ -153,7 +153,7 @@ def test_missing_numbers_in_pandas_stay_whole_numbers():
         ([("t", "w")], r"item 1 is \('t', 'w'\): give tuples \(task, worker, label\)"),
         ([("t", "w", "a"), (1, "w", "a")], "task in row 2 is 1 of type int: the previous ids are of type str"),
         ([("t", "w", 1.5)], "label in row 1 is 1.5"),
-        ([("t", "w", [1])], r"the label column holds List\(String\): give text"),
+        ([("t", "w", [1])], "the label column holds lists: these are sets, say multi=True"),
         ([("t", None, "a")], "worker is missing in row 1"),
         ([(2**70, "w", "a")], "beyond 64 bits"),
         ({"task": [1], "worker": [1]}, "no column looks like the label.*the columns are: task, worker"),

@@ -100,7 +100,8 @@ class Capsule:
 @pytest.mark.parametrize("name", producers())
 def test_producers(name):
     got = labels(producers()[name])
-    assert pl.DataFrame(got).with_columns(pl.col("task", "label").cast(pl.String)).equals(WANTED)
+    wanted = labels(FRAME, labels=["l2", "l1", "l0"]) if name == "polars enum" else WANTED  # an Enum orders the labels
+    assert pl.DataFrame(got).with_columns(pl.col("task", "label").cast(pl.String)).equals(wanted)
 
 
 def test_duckdb_relations(tmp_path):

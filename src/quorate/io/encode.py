@@ -125,8 +125,8 @@ class Encoder:
         self._coder.add(pl.DataFrame(columns))
         self._rows += len(batch)
 
-    def finish(self, frame_kind: FrameKind = "polars") -> Votes:
-        """Return all votes added so far; warn if some had no label."""
+    def finish(self, frame_kind: FrameKind = "polars", *, warn: bool = True) -> Votes:
+        """Return all votes added so far; warn if some had no label, unless the caller expects that."""
         # Repeated votes are dropped here, and not in `votes_of`, to know how many there are.
         coded = self._coder.finish()
         missing = int(np.count_nonzero(coded.codes["label"] == MISSING))
@@ -135,7 +135,8 @@ class Encoder:
         if self._duplicates != "all":
             self.dropped = drop_duplicates(coded, self._duplicates)
         votes = votes_of(coded, self._declared, abstentions=missing, frame_kind=frame_kind, duplicates=self._duplicates)
-        warn_abstentions(missing, self._rows, stacklevel=4)
+        if warn:
+            warn_abstentions(missing, self._rows, stacklevel=3)
         return votes
 
 

@@ -83,7 +83,8 @@ def read_sets(
     SetVotes(3 sets, 2 tasks, 2 workers, 2 options)
     """
     check_duplicates(duplicates)
-    table = open_table(source, {"task": task, "worker": worker, "label": label}, layout_of(**shaping))
+    layout = layout_of(**shaping)
+    table = open_table(source, {"task": task, "worker": worker, "label": label}, layout)
     parts, rows = [], 0
     for batch in table.batches:
         sets = sets_of(batch["label"], table.is_text, rows, separator=set_separator)
@@ -99,7 +100,8 @@ def read_sets(
     repeated = len(given) - given.select("task", "worker").n_unique()
     understood = table.reading.understood(votes=votes.n_votes, abstentions=missing, repeated=repeated)
     votes = replace(votes, unvoted=silent, abstentions=missing, frame_kind=table.frame_kind, understood=understood)
-    warn_abstentions(missing, len(frame))
+    if not layout.abstain:  # or they are expected
+        warn_abstentions(missing, len(frame))
     warn_suspicious(_joined_otherwise(options, set_separator), strict=strict, stacklevel=3)
     return votes
 

@@ -47,7 +47,7 @@ class SparkFrame(Protocol):
 
 
 # A path or several, a pattern, "-", a frame, anything Arrow, an iterator of batches, tuples, or a dict of columns.
-Source: TypeAlias = str | os.PathLike[str] | Mapping[str, object] | Iterable[object] | ArrowData | SparkFrame
+Source: TypeAlias = str | os.PathLike[str] | Mapping[str, object] | Iterable[object] | ArrowData | SparkFrame | pl.LazyFrame
 ACCEPTED: Final = (
     "a path, a pattern or '-' for standard input, an open file, a frame of pandas, polars or pyarrow, anything with the "
     "Arrow interface, an iterator of record batches, tuples, dicts, a dict of columns, or a NumPy array"
@@ -403,7 +403,7 @@ def read(
     encoder = Encoder(labels=declared, duplicates=duplicates, narrow=table.is_text)
     for batch in table.batches:
         encoder.add(batch)
-    votes = encoder.finish(table.frame_kind)
+    votes = encoder.finish(table.frame_kind, warn=not layout.abstain)
     repeated = encoder.dropped or repeats(votes)
     understood = table.reading.understood(votes=len(votes), abstentions=votes.abstentions, repeated=repeated)
     check_read(votes, source, understood, declared=declared is not None, has_workers=table.reading.has_workers, strict=strict)

@@ -144,7 +144,8 @@ def encode_to(
             _forget(aside, keep=kept and not isinstance(error, QuorateError))
             raise
         _replace(aside, target)
-    warn_abstentions(state.missing, state.rows, stacklevel=3)
+    if not layout.abstain:  # or they are expected
+        warn_abstentions(state.missing, state.rows, stacklevel=3)
     return open_encoded(target, check=False).with_understood(understood)
 
 
