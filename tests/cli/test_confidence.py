@@ -82,7 +82,9 @@ def test_aggregate_foretells_and_with_truth_measures(quorate, votes_csv, tmp_pat
     assert document["expected_among_these"] == pytest.approx(some.expected_errors)
     assert document["evaluation"]["reliability"] == some.summary()["reliability"]
     (tmp_path / "none.csv").write_text("task,label\nnowhere,l0\n")
-    assert json.loads(quorate("aggregate", votes_csv, "--json", "--truth", tmp_path / "none.csv")[1])["accuracy"] is None
+    code, _, err = quorate("aggregate", votes_csv, "--json", "--truth", tmp_path / "none.csv")
+    assert code == 1
+    assert "none of the 1 tasks of the truth has labels" in err
 
 
 def test_bad_confidence_is_one_line(quorate, files, tmp_path):

@@ -102,7 +102,7 @@ def test_without_confidence_nothing_is_told():
         summary = e.summary()
         assert [summary[name] for name in (*FIGURES, "errors", "reliability")] == [None] * 7
         assert summary["tasks_with_confidence"] == 0
-    nothing = qr.evaluate(qr.aggregate([("a", "w", "x")]), {"b": "x"})
+    nothing = qr.evaluate(qr.aggregate([("a", "w", "x")]), {})
     assert nothing.reliability is None
 
 

@@ -32,7 +32,9 @@ def test_tasks_meet_by_id_whatever_their_order_type_and_source(tmp_path):
 
 
 def test_nothing_in_common():
-    e = qr.evaluate({"a": 1}, {"b": 1})
+    with pytest.raises(qr.InputError, match="none of the 1 tasks of the truth has labels: the truth has tasks like 'b'"):
+        qr.evaluate({"a": 1}, {"b": 1})
+    e = qr.evaluate({"a": 1}, {})
     assert e.tasks == 0
     assert e.summary()["accuracy"] is None
 

@@ -8,7 +8,6 @@ from typing import Any, Final
 import polars as pl
 
 from quorate.data.votes import Votes
-from quorate.io.sources import read
 from quorate.paper import published
 from quorate.paper.grid import Cells, Figures, conditions, fit
 from quorate.paper.protocol import Questions
@@ -26,7 +25,7 @@ def likelihoods(questions: Questions, cells: Cells) -> pl.DataFrame:
     """Return method, iteration, phase and negative log-likelihood of DS, FDS and Hybrid with all annotators."""
 
     def compute() -> Figures:
-        votes = read(questions.subset(questions.annotators))
+        votes = questions.read(questions.annotators)
         return {"rows": [row for model in published.FAMILY for row in _trace(fit(votes, model))]}
 
     rows = cells.get(f"likelihood-{questions.name}", conditions(questions), compute)["rows"]
@@ -44,7 +43,7 @@ def switches(questions: Questions, cells: Cells) -> pl.DataFrame:
     def compute() -> Figures:
         rows = []
         for k in range(2, questions.annotators + 1):
-            trace = fit(read(questions.subset(k)), "hybrid", trace="light").fit.trace
+            trace = fit(questions.read(k), "hybrid", trace="light").fit.trace
             rows.append([k, sum(row.phase == "soft" for row in trace), len(trace)])
         return {"rows": rows}
 
@@ -57,7 +56,7 @@ def gaps(questions: Questions, cells: Cells) -> pl.DataFrame:
     """Return how far DS (log-likelihood) and FDS (C2, the paper's theorem) are from their limit in every iteration."""
 
     def compute() -> Figures:
-        votes = read(questions.subset(questions.annotators))
+        votes = questions.read(questions.annotators)
         return {"rows": [*_gaps(votes, "ds", FAR), *_gaps(votes, "fds", {"stop": "labels"})]}
 
     rows = cells.get(f"gaps-{questions.name}", conditions(questions, **FAR), compute)["rows"]

@@ -17,7 +17,6 @@ from quorate.data.options import ModelName
 from quorate.data.votes import Votes
 from quorate.errors import NotConverged
 from quorate.evaluation.truth import evaluate
-from quorate.io.sources import read
 from quorate.io.write import write_aside
 from quorate.models.aggregation import aggregate
 from quorate.models.base import MODELS
@@ -135,10 +134,10 @@ def run(questions: Questions, plan: Plan, cells: Cells) -> dict[tuple[str, str, 
 
 def _spot(questions: Questions, model: str, k: int, plan: Plan) -> Figures:
     out: Figures = {"accuracy": [], "iterations": [], "seconds": [], "nll": []}
-    votes = read(questions.subset(k))
+    votes = questions.read(k)
     for trial in range(plan.trials):
         if plan.subset == "random":
-            votes = read(questions.subset(k, "random", trial))
+            votes = questions.read(k, "random", trial)
         began = time.perf_counter()
         result = fit(votes, model, trial, trace="light")
         out["seconds"].append(time.perf_counter() - began)
