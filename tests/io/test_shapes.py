@@ -275,3 +275,44 @@ def test_wide_files_are_resumed(tmp_path, monkeypatch):
     for skip in (1, 17, len(whole) - 1):
         rest = pl.concat(files.batches(path, dict.fromkeys(("task", "worker", "label")), layout=Layout(wide=True), skip=skip))
         assert rest.equals(whole[skip:])
+
+
+def spreadsheet(path, rows):
+    """The least that a spreadsheet needs to have."""
+    import zipfile
+
+    main, kinds = "http://schemas.openxmlformats.org/spreadsheetml/2006/main", "http://schemas.openxmlformats.org/package/2006"
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    cells = [
+        [f'<c t="inlineStr"><is><t>{v}</t></is></c>' if isinstance(v, str) else f"<c><v>{v}</v></c>" for v in row] for row in rows
+    ]
+    sheet = "".join(f"<row>{''.join(row)}</row>" for row in cells)
+    link = (
+        f'<Relationships xmlns="{kinds}/relationships"><Relationship Id="r1" Type="{office}/{{}}" Target="{{}}"/></Relationships>'
+    )
+    parts = {
+        "[Content_Types].xml": f'<Types xmlns="{kinds}/content-types"><Default Extension="xml" ContentType="application/xml"/></Types>',
+        "_rels/.rels": link.format("officeDocument", "xl/workbook.xml"),
+        "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{office}"><sheets><sheet name="s" sheetId="1" r:id="r1"/></sheets></workbook>',
+        "xl/_rels/workbook.xml.rels": link.format("worksheet", "worksheets/sheet1.xml"),
+        "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{main}"><sheetData>{sheet}</sheetData></worksheet>',
+    }
+    with zipfile.ZipFile(path, "w") as file:
+        for name, text in parts.items():
+            file.writestr(name, f'<?xml version="1.0" encoding="UTF-8"?>{text}')
+
+
+def test_spreadsheets(tmp_path):
+    pytest.importorskip("fastexcel")
+    path = tmp_path / "votes.xlsx"
+    spreadsheet(path, [["item", "judge", "score"], [1, "ann", "x"], [1, "bob", "y"]])
+    found = qr.read(path)
+    assert triples(found) == [(1, "ann", "x"), (1, "bob", "y")]
+    assert found.understood.format == "table (xlsx)"
+    with path.open("rb") as file:
+        assert triples(qr.read(file)) == triples(found)
+    spreadsheet(path, [[1, "ann", "x"], [1, "bob", "y"]])
+    assert triples(qr.read(path, header=False)) == triples(found)
+    path.write_bytes(b"PK\x03\x04 and no more")
+    with pytest.raises(qr.InputError, match="it is no spreadsheet"):
+        qr.read(path)

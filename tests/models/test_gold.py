@@ -117,7 +117,7 @@ def test_ids_are_compared_as_text():
         (pl.DataFrame({"task": ["t1"], "label": ["l1"], "gold": [True]}), "could be any of label, gold; leave the others out"),
         (pl.DataFrame({"name": ["t1"], "label": ["l1"]}), "no column looks like the task; call its column 'task'"),
         (7, "cannot read from 7"),
-        (pd.Series(["l0", "l1"], index=["t1", "t2"]), "cannot read from t1 "),
+        (pl.Series(["l0", "l1"]), "no column looks like the gold label"),
     ],
 )
 def test_bad_gold(gold, words):

@@ -144,8 +144,7 @@ def encode_to(
             _forget(aside, keep=kept and not isinstance(error, QuorateError))
             raise
         _replace(aside, target)
-    if not layout.abstain:  # or they are expected
-        warn_abstentions(state.missing, state.rows, stacklevel=3)
+    warn_abstentions(0 if layout.abstain else state.missing, state.rows, stacklevel=3)  # those that are named are expected
     return open_encoded(target, check=False).with_understood(understood)
 
 
