@@ -123,7 +123,7 @@ def _prepare(folder: Path) -> None:
     answers = {}
     for name, source in {"texts": votes, "numbers": numbered, "accents": accented}.items():
         encode(source, folder / name, plan=Plan(bits=1, shard_votes=60))
-        answers[name] = _answer(qr.aggregate(folder / name, engine="reference", **MOST))
+        answers[name] = _answer(qr.aggregate(folder / name, model="fds", engine="reference", **MOST))
     for model in MODELS:
         answers[model] = _answer(qr.aggregate(folder / "texts", model=model, engine=_place(folder / model / "whole"), **MOST))
         seen = 0
@@ -308,7 +308,7 @@ def _aggregate(random_, folder: Path, right: list | None) -> None:
 
     for engine in random_.sample(["cpu", "disk", "reference"], 3):
         try:
-            found = _answer(qr.aggregate(folder, engine=_place() if engine == "disk" else engine, **MOST))
+            found = _answer(qr.aggregate(folder, model="fds", engine=_place() if engine == "disk" else engine, **MOST))
         except QuorateError as error:
             _require_one_line(error)
             continue
