@@ -68,6 +68,8 @@ class Workspace:
 class DiskStore:
     """Votes on disk, and the current label of every task in a file; every pass writes a new one."""
 
+    keeps_decided: bool = False  # they are written to the outcome alone
+
     def __init__(
         self, workspace: Workspace, votes: Votes, files: ShardFiles, seed: int, rules: PassRules, gold: Gold | None
     ) -> None:

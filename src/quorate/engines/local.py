@@ -66,6 +66,8 @@ class LocalEngine:
 class MemoryStore:
     """Votes in memory, divided into shards that keep the label of every task."""
 
+    keeps_decided: bool = True
+
     def __init__(self, engine: LocalEngine, votes: Votes, seed: int, rules: PassRules, gold: NDArray[np.int32] | None) -> None:
         self.votes = votes
         self.gold = gold

@@ -172,6 +172,8 @@ class WorkerState:
 class Store(Protocol):
     """Storage of a session's votes and of the current label of every task."""
 
+    keeps_decided: bool  # whether the labels that `decide` leaves in shards stay the current ones
+
     @property
     def votes(self) -> Votes:
         """The votes."""
@@ -322,9 +324,8 @@ class LocalSession(WorkerState):
         params, tally = self._scored_by, self._rules.empty(hard=hard)
         sums, decided = self._store.decide("last pass", lambda _, shard, *out: shard.finish(params, tally, *out))
         self._is_current, self._decided_by = False, "scores"
-        if hard:
-            self._tally = tally
-        return self._outcome(decided, tally, total(sums).log_likelihood)
+        outcome = self._outcome(decided, tally, total(sums).log_likelihood)
+        return self._kept_as_counted(outcome, tally) if hard else outcome
 
     def gold_tasks(self, *, votes: int) -> int:
         """Return how many gold tasks have at least so many votes."""
@@ -334,15 +335,15 @@ class LocalSession(WorkerState):
         """Return the decisions of majority vote; a vote is right when it agrees."""
         tally, weights = self._rules.empty(hard=True), self._tie_weights()
         _, decided = self._store.decide("majority vote", lambda _, shard, *out: shard.majority(tally, weights, *out))
-        self._tally, self._is_current, self._decided_by = tally, False, "votes"
-        return self._outcome(decided, tally, float("nan"))
+        self._decided_by = "votes"
+        return self._kept_as_counted(self._outcome(decided, tally, float("nan")), tally)
 
     def weighted_majority(self) -> Outcome:
         """Return the decisions of votes weighted by the current table; a vote is right when it agrees."""
         params, tally = self._scored_by, self._rules.empty(hard=True)
         _, decided = self._store.decide("last pass", lambda _, shard, *out: shard.weighted_majority(params, tally, *out))
-        self._tally, self._is_current, self._decided_by = tally, False, "weights"
-        return self._outcome(decided, tally, float("nan"))
+        self._decided_by = "weights"
+        return self._kept_as_counted(self._outcome(decided, tally, float("nan")), tally)
 
     def posterior(self) -> Pieces:
         """Return T_qc, [tasks, K], as the tasks were decided: probabilities, weight shares or vote shares."""
@@ -427,6 +428,12 @@ class LocalSession(WorkerState):
             tally = self._on_gold = self._rules.empty(hard=True)
             self._store.scan("gold", lambda _, shard: shard.count_gold(tally))
         return counts - self._on_gold[0]
+
+    def _kept_as_counted(self, outcome: Outcome, tally: Tally) -> Outcome:
+        """Return an outcome whose labels need not be counted again, where they are the current ones."""
+        self._counted_now(tally, hard=self._store.keeps_decided)
+        self._recounted = outcome.labels
+        return outcome
 
     def _tie_weights(self) -> Floats | None:
         """Return each label's share of all votes, [K], if ties are broken by it before any model."""
