@@ -83,23 +83,29 @@ class Honest:
         """Return log-probabilities of votes by true label, with and without one of them, [rows, K] each."""
         panel, exists = block.panel, self.rule.uniform > 0
         past = lay_out(panel, None, block.history)
-        make = np.empty if exists.all() else partial(np.full, fill_value=-np.inf)
-        lines, without = (make((panel.n_rows, panel.n_labels)) for _ in range(2))
-        every: Any = slice(None) if exists.all() else exists
-        lent = LENT * self.population[:, every]
+        lines = np.empty((panel.n_rows, panel.n_labels))
+        without = np.zeros(lines.shape)  # asked for only where there is a vote to leave out
+        lent = np.where(exists, LENT * self.population, 0.0)
+        with np.errstate(divide="ignore"):
+            log_lent = np.log(lent)
         for workers, rows in _worker_chunks(panel):  # tables of many labels are large: nothing else is as long
             start, length = panel.worker_ptr[:-1][workers] - rows.start, np.diff(panel.worker_ptr)[workers]
-            votes = counts[rows].astype(np.float64)
-            met = np.add.reduceat(votes, start, axis=0)
+            votes, label = counts[rows], panel.row_label[rows]
+            met = np.add.reduceat(votes, start, axis=0, dtype=np.float64)
             if past is not None:
                 votes, met = votes + past.cells[rows], met + past.totals[workers]
-            votes, met, mean = votes[:, every], met[:, every], lent[panel.row_label[rows]]
-            for out, less in ((lines, 0.0), (without, 1.0)):
-                cells = np.maximum(votes - less, 0.0)
-                cells += mean
-                np.log(cells, out=cells)
-                cells -= np.repeat(np.log(np.maximum(met - less, 0.0) + LENT), length, axis=0)
-                out[rows, every] = cells
+            total = np.log(met + LENT)
+            np.subtract(log_lent[label], np.repeat(total, length, axis=0), out=lines[rows])
+            row, c = np.nonzero(votes)  # most cells of many labels have no votes, and need no logarithm
+            row, c = row[exists[c]], c[exists[c]]
+            voted, worker, mean = (
+                votes[row, c].astype(np.float64),
+                np.repeat(np.arange(len(met)), length)[row],
+                lent[label[row], c],
+            )
+            lines[rows.start + row, c] = np.log(voted + mean) - total[worker, c]
+            fewer = np.log(np.maximum(met[worker, c] - 1.0, 0.0) + LENT)
+            without[rows.start + row, c] = np.log(np.maximum(voted - 1.0, 0.0) + mean) - fewer
         return lines, without
 
 
