@@ -24,6 +24,7 @@ class Broken(LocalEngine):
     sums: Callable = lambda sums, passes: sums
     outcome: Callable = lambda outcome, votes: outcome
     shares: Callable = lambda shares: shares
+    honest: Callable = lambda shares: shares
 
     def read(self, source, **options):
         return as_votes(self.reading(source) if isinstance(source, pl.DataFrame) else source, **options)
@@ -44,6 +45,9 @@ class Broken(LocalEngine):
             def posterior(self):
                 return engine.shares(super().posterior())
 
+            def honest_probabilities(self, *how):
+                return engine.honest(super().honest_probabilities(*how))
+
         session.__class__ = Session
         return session
 
@@ -55,6 +59,10 @@ def labels(change):
 
 def confidence(change):
     return Broken(outcome=lambda outcome, votes: replace(outcome, confidence=change(outcome.confidence, votes)))
+
+
+def tilted(shares):
+    return shares + 1e-5 * (np.arange(shares.shape[1]) == 0) - 1e-5 * (np.arange(shares.shape[1]) == 1)
 
 
 def always_the_first(outcome, votes):
@@ -208,6 +216,10 @@ CAUGHT = {
             "the likelihood differs",
         ),
         "more iterations": ("fds", Broken(sums=restless), "iterations, [0-9]+ of the reference"),
+    },
+    "honest_confidence_is_the_same_everywhere": {
+        "other probabilities": ("mv", Broken(honest=tilted), "honest probabilities differ"),
+        "more than all": ("mv", Broken(honest=lambda shares: shares * 2), "honest probabilities do not sum to 1"),
     },
     "likelihood_never_falls": {
         "a soft phase that falls": ("ds", Broken(sums=worse_every_time), " fell to "),
