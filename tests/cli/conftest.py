@@ -1,4 +1,19 @@
+from typing import NamedTuple
+
 import pytest
+
+
+class Done(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def run(quorate):
+    return lambda *arguments: Done(*quorate(*arguments))
 
 
 @pytest.fixture

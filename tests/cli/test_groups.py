@@ -1,24 +1,12 @@
 """Groups, workers left out, and what is said of panels that err together, on the command line."""
 
 import json
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 import pytest
 
 import quorate as qr
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def run(quorate):
-    return lambda *arguments: Done(*quorate(*arguments))
 
 
 @pytest.fixture

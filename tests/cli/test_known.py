@@ -2,23 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import NamedTuple
 
 import polars as pl
 import pytest
 
 import quorate as qr
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def run(quorate):
-    return lambda *arguments: Done(*quorate(*arguments))
 
 
 @pytest.fixture

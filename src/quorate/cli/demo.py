@@ -69,6 +69,8 @@ def _run(folder: Path, seed: int) -> None:
         rows.append((name, model.title, f"{found.accuracy:.1%}", wrong, results[name].iterations, f"{seconds * 1000:.0f}"))
     out.heading("every model on the same votes")
     out.print(console.table(["model", "", "accuracy", "wrong (expected)", "iterations", "ms"], rows, left=2))
+    out.say("expected: how many labels are wrong, as confidence tells it without truth. It allows for errors that workers share,")
+    out.say("which these simulated ones do not: here it is too modest. On real votes: docs/can-you-trust-it.md")
     out.print()
     out.say("What Fast Dawid-Skene learned about three of the workers, without ever seeing the truth:")
     for worker, about in TELLING.items():

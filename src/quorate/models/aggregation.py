@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
 from quorate.data.options import DEFAULTS, Confidence, Duplicates, EngineName, ModelName, Stop, Strength, Ties, TraceDetail
 from quorate.data.votes import Votes
@@ -17,7 +17,7 @@ from quorate.io.answers import matching_answers, read_answers
 from quorate.io.exclude import read_workers, require_in_memory, without_workers
 from quorate.io.groups import ANSWERS_LIKE, group_votes, read_groups
 from quorate.io.shapes import SET_SEPARATOR
-from quorate.io.sources import SHAPING, Source
+from quorate.io.sources import SHAPING, Shaping, Source
 from quorate.models.base import Model, make
 from quorate.models.em import Progress
 from quorate.results.knowledge import Learned
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from quorate.results.sets import MultiResult
 
 
-class Options(TypedDict, total=False):
+class Options(Shaping, total=False):
     """The options of `aggregate`, but for `multi`, on which the kind of its result depends."""
 
     seed: int | None
@@ -43,13 +43,6 @@ class Options(TypedDict, total=False):
     label: str | None
     labels: Iterable[object] | None
     duplicates: Duplicates
-    wide: bool
-    count: str | None
-    abstain: Iterable[object] | object | None
-    normalize: bool
-    strict: bool
-    separator: str | None
-    header: bool
     set_separator: str
     smoothing: float | None
     strength: Strength | None

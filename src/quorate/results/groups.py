@@ -147,14 +147,13 @@ class MemberSession:
     @cached_property
     def own(self) -> Session:
         """A session over the votes of members: what their answers say of each other."""
+        from quorate.results.result import gold_frame  # results make these sessions
+
         fitted = self.result
         seed, ties = (cast(Any, fitted.settings.get(name, getattr(DEFAULTS, name))) for name in ("seed", "ties"))
-        known, gold = self.gold(), None
-        if known is not None:
-            at = np.flatnonzero(known)
-            gold = {"task": column(self.members.tasks, at), "label": column(self.members.labels, fitted.fit.outcome.labels[at])}
-        known_labels = None if gold is None else pl.DataFrame(gold)
-        return resolve(DEFAULTS.engine).load(self.members, seed=seed, ties=ties, gold=known_labels)
+        known = self.gold()
+        gold = None if known is None else gold_frame(self.members, fitted.fit.outcome.labels, known)
+        return resolve(DEFAULTS.engine).load(self.members, seed=seed, ties=ties, gold=gold)
 
     def honest_answers(self, function: HonestFunction, rule: HonestRule) -> Floats:
         """Return sums by members' row of the probability of every vote's answer, and of its label being wrong, [2, rows]."""

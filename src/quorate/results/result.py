@@ -434,11 +434,8 @@ class Result:
 
     def _refitted(self, left: Votes, tasks: NDArray[np.int64]) -> tuple[Session, NDArray[np.int32]]:
         """Return a session over some of the votes, on these tasks, and the labels of the same model: or of majority vote."""
-        known, gold = self.session.gold(), None
-        if known is not None:
-            at = np.flatnonzero(known[tasks])
-            labels = column(left.labels, self.fit.outcome.labels[tasks][at])
-            gold = pl.DataFrame({"task": column(left.tasks, at), "label": labels}) if len(at) else None
+        known = self.session.gold()
+        gold = None if known is None else gold_frame(left, self.fit.outcome.labels[tasks], known[tasks])
         if self.refit is not None:
             again = self.refit(left, gold=gold, history=self.history)
             return again.session, again.fit.outcome.labels
@@ -480,6 +477,12 @@ class Result:
 
     def _native(self, frame: pl.DataFrame) -> Frame:
         return frames.native(frame, self.votes.frame_kind)
+
+
+def gold_frame(votes: Votes, labels: NDArray[np.int32], known: NDArray[np.bool_]) -> pl.DataFrame | None:
+    """Return the labels of those tasks of some votes that are `known`, [tasks], as a table of gold; None where none is."""
+    at = np.flatnonzero(known)
+    return pl.DataFrame({"task": column(votes.tasks, at), "label": column(votes.labels, labels[at])}) if len(at) else None
 
 
 def _joined(frames: Iterator[pl.DataFrame]) -> pl.DataFrame:
