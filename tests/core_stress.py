@@ -33,6 +33,9 @@ def on_one_stream(core, rounds, *, hard):
             online.learn(f"{seed} task {n}", f"worker {draw.integers(30)}", int(draw.integers(K)), False, False)
             if n % 7 == 0:
                 online.retract(f"{seed} task {n}", f"worker {draw.integers(30)}")
+            if n % 3 == 0:
+                online.abstain(f"{seed} unsure {n}", "worker 1", False, False)
+                assert online.forget(f"{seed} unsure {n}") == 0
 
     def learn_many(seed):
         draw = np.random.default_rng(seed)
@@ -65,7 +68,8 @@ def on_one_stream(core, rounds, *, hard):
             assert len(now["task_offsets"]) == len(now["task_ptr"]) == len(shares) + 1
             marks = np.minimum(now["labels"] + 1, 1).astype(np.uint8)
             soft = {} if hard else {"units": shares}
-            online.adopt(now["task_ptr"], now["row"], winners=now["labels"], fitted=marks, **soft)
+            fitted = (now[name] for name in ("task_offsets", "task_texts", "task_ptr", "row"))
+            online.adopt(*fitted, winners=now["labels"], fitted=marks, **soft)
 
     in_threads(
         *(lambda s=s: learn(s) for s in (1, 2)),

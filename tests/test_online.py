@@ -1,5 +1,6 @@
 """Online: after any events the counts equal a recount; the same events give the same bytes; batch fits are met."""
 
+import pickle
 import statistics
 import tempfile
 from pathlib import Path
@@ -72,6 +73,7 @@ class Stream(RuleBasedStateMachine):
         self.online = qr.Online(labels=LABELS, model=model, **options)
         self.twin = with_reference(labels=LABELS, model=model, **options)
         self.kept = {}
+        self.abstentions = 0
         self.events = []
 
     @rule(task=TASKS, worker=WORKERS, label=st.sampled_from(LABELS))
@@ -95,6 +97,30 @@ class Stream(RuleBasedStateMachine):
         assert self.online.retract(task, worker) == self.twin.retract(task, worker) == there
         self.kept[task] = [v for v in self.kept[task] if v[0] != worker]
 
+    @rule(task=TASKS, worker=WORKERS, label=st.sampled_from([None, float("nan")]))
+    def abstain(self, task, worker, label):
+        self.events.append(("learn", task, worker, label))
+        for stream in (self.online, self.twin):
+            stream.learn(task, worker, label)
+        self.kept.setdefault(task, [])
+        self.abstentions += 1
+
+    @rule(task=TASKS)
+    def forget(self, task):
+        if task not in self.kept:
+            with pytest.raises(qr.InputError, match="nothing to forget"):
+                self.online.forget(task)
+            return
+        self.events.append(("forget", task))
+        assert self.online.forget(task) == self.twin.forget(task) == len(self.kept.pop(task))
+        with pytest.raises(qr.InputError, match="was never seen"):
+            self.online.predict(task)
+
+    @rule()
+    def load(self):
+        """What was forgotten is not in the file, and a stream continues from it as if it had never been saved."""
+        self.online = pickle.loads(pickle.dumps(self.online))
+
     @invariant()
     def counts_equal_a_recount(self):
         if hasattr(self, "online"):
@@ -106,13 +132,16 @@ class Stream(RuleBasedStateMachine):
             assert self.online.labels().equals(self.twin.labels())
             assert self.online.workers().equals(self.twin.workers())
             one, two = (stream._state.snapshot() for stream in (self.online, self.twin))
+            assert one.keys() == two.keys()
             assert all(np.array_equal(one[name], two[name]) for name in one)
 
     @invariant()
     def kept_votes_are_those_cast(self):
-        if hasattr(self, "online") and self.kept:
-            votes = dict(self.online.labels().select("task", "votes").iter_rows())
-            assert votes == {task: len(mine) for task, mine in self.kept.items()}
+        if hasattr(self, "online"):
+            votes = list(self.online.labels().select("task", "votes").iter_rows())
+            assert votes == [(task, len(mine)) for task, mine in self.kept.items()]
+            assert len(self.online) == len(votes)
+            assert self.online.abstentions == self.twin.abstentions == self.abstentions
 
     def teardown(self):
         """Replaying the same events gives the same bytes."""
@@ -296,6 +325,105 @@ def test_ids_come_back_as_they_went_in_and_abstentions_are_no_votes():
     assert online.labels().row(2) == (11, None, None, 0, False)
     assert online.predict(11).votes == 0
     assert repr(online) == "Online(fds: 3 tasks, 2 workers, 2 labels)"
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_learn_many_counts_abstentions_as_learn_does(compiled, tmp_path):
+    rows = [("t1", "ann", "x"), ("t2", "ann", None), ("t1", "ann", None), (7, "bob", "y"), ("t3", "eve", float("nan"))]
+    make = qr.Online if compiled else with_reference
+    one, many = (make(labels=["x", "y"]) for _ in range(2))
+    for row in rows:
+        one.learn(*row)
+    with pytest.warns(qr.MissingLabels, match="3 of 5 votes have no label"):
+        many.learn_many([(str(task), *rest) for task, *rest in rows])
+    assert saved(one) == saved(many)
+    assert one.abstentions == many.abstentions == 3
+    assert one.labels().select("task", "label", "votes").rows() == [
+        *(("t1", "x", 1), ("t2", None, 0), ("7", "y", 1), ("t3", None, 0))  # the vote of ann stays
+    ]
+    assert one.workers()["worker"].to_list() == ["ann", "bob"]
+    assert one.predict("t2").label is None
+    fitted = one.refit()
+    assert fitted.votes.abstentions == 3
+    assert fitted.votes.unvoted.ids() == ["t2", "t3"]
+    with pytest.raises(qr.InputError, match="label '' is not among the declared labels"):  # as in a batch
+        one.learn("t1", "ann", "")
+    with pytest.raises(qr.InputError, match="worker is None"):
+        one.learn("t1", None, None)
+
+
+@pytest.mark.filterwarnings("ignore::quorate.MissingLabels")
+def test_from_result_keeps_abstentions_and_the_tasks_that_have_nothing_else():
+    rows = [(1, "ann", "x"), (1, "bob", "x"), (2, "ann", None), (3, "bob", "y"), (4, "eve", None)]
+    for model in ("auto", "ds", "fds", "hybrid"):
+        result = qr.aggregate(rows, model=model)
+        online = qr.Online.from_result(result)
+        assert online.abstentions == 2
+        columns = ["task", "label", "votes"]
+        assert online.labels().select(columns).equals(result.labels.select(columns))
+        online.learn(4, "ann", "y")
+        assert online.labels()["label"].to_list() == ["x", "y", None, "y"]
+
+
+VOTES_ON_MANY = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5), st.sampled_from(["a", "b", "c", None])), max_size=60)
+
+
+@pytest.mark.filterwarnings("ignore::quorate.MissingLabels", "ignore::quorate.NotConverged")
+@given(votes=VOTES_ON_MANY, forgotten=st.sets(st.integers(0, 9)), model=st.sampled_from(["auto", "ds", "fds", "hybrid"]))
+@settings(deadline=None)
+def test_a_refit_after_forgetting_is_a_batch_fit_of_the_rest(votes, forgotten, model):
+    online = qr.Online(labels=LABELS, model=model, duplicates="all")
+    online.learn_many([(99, 9, "a"), *votes])
+    for task in forgotten & {task for task, *_ in votes}:
+        online.forget(task)
+    rest = [(99, 9, "a"), *(vote for vote in votes if vote[0] not in forgotten)]
+    batch = qr.aggregate(rest, model=model, labels=LABELS)
+    refitted = online.refit()
+    assert refitted.labels.select("task", "label", "votes").equals(batch.labels.select("task", "label", "votes"))
+    assert refitted.labels["confidence"].to_list() == pytest.approx(batch.labels["confidence"].to_list(), abs=1e-9)
+
+
+@pytest.mark.parametrize("model", ["ds", "fds"])
+def test_a_window_of_tasks_answers_as_a_stream_of_its_own(model):
+    """Thousands of tasks pass, so that codes of forgotten ones are used again and again."""
+    online, alone = qr.Online(labels=LABELS, model=model, strength=0.0), qr.Online(labels=LABELS, model=model, strength=0.0)
+    for n in range(5000):
+        online.learn_many([(f"t{n}", f"w{n % 3}", LABELS[n % 2]), (f"t{n}", f"w{(n + 1) % 3}", "a")])
+        if n >= 20:
+            assert online.forget(f"t{n - 20}") == 2
+    assert len(online) == 20
+    assert online.labels()["task"].to_list() == [f"t{n}" for n in range(4980, 5000)]
+    for n in range(4980, 5000):
+        alone.learn_many([(f"t{n}", f"w{n % 3}", LABELS[n % 2]), (f"t{n}", f"w{(n + 1) % 3}", "a")])
+    online.refit(threads=1)
+    alone.refit(threads=1)
+    assert online.labels().equals(alone.labels())
+    assert counts(online) == recount(online)
+
+
+def test_tasks_forgotten_during_a_refit_stay_forgotten(monkeypatch):
+    online = qr.Online(labels=LABELS)
+    online.learn_many([(f"t{n % 6}", f"w{n % 5}", LABELS[n % 2]) for n in range(30)])
+    real = online_module.make
+
+    def slow(*given):
+        model = real(*given)
+
+        class Slow:
+            def fit(self, *votes, **options):
+                result = model.fit(*votes, **options)
+                online.forget("t2")
+                online.forget("t4")
+                online.learn("t4", "late", "c")
+                return result
+
+        return Slow()
+
+    monkeypatch.setattr(online_module, "make", slow)
+    online.refit()
+    assert online.labels().select("task", "votes").rows() == [("t0", 5), ("t1", 5), ("t3", 5), ("t5", 5), ("t4", 1)]
+    assert online.predict("t4").label == "c"
+    assert counts(online) == recount(online)
 
 
 def test_newcomers_start_like_the_population():

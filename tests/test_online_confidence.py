@@ -285,7 +285,10 @@ def test_a_fit_of_auto_continues_from_its_labels(how, tmp_path):
     assert (frame["tie"] == frame["tie_fit"]).all()
     assert np.abs(frame["confidence"] - frame["confidence_fit"]).max() < 1e-9
     plain = qr.Online.from_result(result)
-    plain._state.adopt(*(plain._state.snapshot()[n] for n in ("task_ptr", "row")), winners=plain._state.snapshot()["labels"])
+    plain._state.adopt(
+        *(plain._state.snapshot()[n] for n in ("task_offsets", "task_texts", "task_ptr", "row")),
+        winners=plain._state.snapshot()["labels"],
+    )
     other = plain.labels().join(result.labels, on="task", suffix="_fit")
     changed = other.filter(other["label"] != other["label_fit"])["task"].to_list()
     assert changed, "the E-step of fds says the same everywhere: nothing is tried here"

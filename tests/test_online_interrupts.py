@@ -19,7 +19,10 @@ from quorate import online as online_module
 VOTES = [(f"t{n % 4}", f"w{n % 3}", "ab"[n * n % 5 % 2]) for n in range(12)]
 MORE = [("t1", "w0", "b"), ("new", "w9", "a"), ("t0", "w9", "b"), ("newer", "w1", "a")]
 FILES = ("/online.py", "/container.py", "/write.py")
-COMMITS = ("run", "_begin", "_commit", "_complete", "learn", "learn_many", "retract", "adopt", "install", "snapshot")
+COMMITS = (
+    *("run", "_begin", "_commit", "_complete", "learn", "learn_many", "abstain", "retract", "forget"),
+    *("adopt", "install", "snapshot"),
+)
 
 # A tracer that raises where a file or a generator is closed has its exception swallowed, or leaves the file to Python.
 pytestmark = pytest.mark.filterwarnings(
@@ -38,7 +41,9 @@ ACTIONS = {
     "learn again": lambda online, _: online.learn("t1", "w1", "a"),
     "learn numbers": lambda online, _: online.learn(7, 8, "a"),
     "learn_many": lambda online, _: online.learn_many(iter([frame(MORE[:2]), frame(MORE[2:])])),
+    "abstain": lambda online, _: online.learn("new", "w9", None),
     "retract": lambda online, _: online.retract("t1", "w1"),
+    "forget": lambda online, _: online.forget("t1"),
     "refit": lambda online, _: online.refit(engine="reference"),
     "renew": lambda online, _: online.renew(),
     "read": lambda online, _: (online.labels(), online.workers(), online.predict("t1")),

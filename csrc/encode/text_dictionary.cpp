@@ -41,9 +41,24 @@ void TextDictionary::truncate(size_t size) noexcept {
     data_.resize(static_cast<size_t>(offsets_[size]));
     clear_slots();
     for (size_t code = 0; code < size; ++code) {
-        const TextKey key = key_of(data_.data() + offsets_[code], offsets_[code + 1] - offsets_[code]);
-        take_slot({key.low, key.high, static_cast<uint32_t>(code)});
+        const Text text{data_.data() + offsets_[code], offsets_[code + 1] - offsets_[code]};
+        const TextKey key = key_of(text.data, text.size);
+        slots_[slot_of(key, text)] = {key.low, key.high, static_cast<uint32_t>(code)};
     }
+}
+
+uint32_t TextDictionary::again(uint32_t code) {
+    const int64_t start = offsets_[code], size = offsets_[code + 1] - start;
+    reserve(1);
+    offsets_.reserve(offsets_.size() + 1);
+    data_.reserve(data_.size() + static_cast<size_t>(size));  // the text moves, where it must, before it is looked at
+    const Text text{data_.data() + start, size};
+    Slot& slot = slots_[slot_of(key_of(text.data, text.size), text)];
+    if (slot.code != code) return slot.code;
+    std::copy_n(text.data, size, data_.extend(static_cast<size_t>(size)));
+    slot.code = static_cast<uint32_t>(this->size());
+    offsets_.push(static_cast<int64_t>(data_.size()));
+    return slot.code;
 }
 
 uint32_t TextDictionary::find_or_add(TextKey key, size_t at, Text text) {

@@ -33,17 +33,19 @@ public:
 
     // Returns the code of one text, or NONE where it was never seen.
     uint32_t find(Text text) const {
-        const TextKey key = key_of(text.data, text.size);
-        for (size_t at = hash(key) & mask_; slots_[at].code != NONE; at = (at + 1) & mask_)
-            if (slots_[at].key() == key && (!is_long(key) || is_text(slots_[at].code, text))) return slots_[at].code;
-        return NONE;
+        return slots_[slot_of(key_of(text.data, text.size), text)].code;
     }
+
+    // Returns a new code for the text of `code`, which keeps the text but is no longer found; the newer one, where it has
+    // one already.
+    uint32_t again(uint32_t code);
 
     // The texts in code order: text i is data[offsets[i] .. offsets[i + 1]].
     const Growing<int64_t>& offsets() const { return offsets_; }
     const Growing<char>& data() const { return data_; }
 
-    // Forgets all texts but the first `size`; allocates nothing. Takes as long as adding those that stay.
+    // Forgets all texts but the first `size`; allocates nothing. Takes as long as adding those that stay. Of codes with
+    // one text the last is found.
     void truncate(size_t size) noexcept;
 
     // Hands the texts over and starts afresh.
@@ -64,6 +66,12 @@ private:
     void clear_slots() noexcept;
     void take_slot(Slot slot) noexcept;  // of a text that has none yet
     uint32_t find_or_add(TextKey key, size_t slot, Text text);
+    size_t slot_of(TextKey key, Text text) const {  // where it is, or else would be
+        size_t at = hash(key) & mask_;
+        while (slots_[at].code != NONE && !(slots_[at].key() == key && (!is_long(key) || is_text(slots_[at].code, text))))
+            at = (at + 1) & mask_;
+        return at;
+    }
     bool is_text(uint32_t code, Text text) const {
         const int64_t start = offsets_[code];
         return offsets_[code + 1] - start == text.size && std::memcmp(data_.data() + start, text.data, text.size) == 0;

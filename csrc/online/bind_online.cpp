@@ -136,6 +136,7 @@ nb::dict snapshot(SharedOnline& s) {
     out["shares"] = all.hard ? labels : nb::cast(owned<int64_t>(std::move(all.units))).attr("reshape")(-1, k);
     out["labels"] = labels;
     out["fitted"] = owned<uint8_t>(std::move(all.fitted));
+    out["abstentions"] = all.abstentions;
     out["numbers"] = nb::make_tuple(task_numbers, worker_numbers);
     return out;
 }
@@ -178,26 +179,30 @@ Shares shares_of(const Winners& winners, const Units& units, const Fitted& fitte
     return {winners.data(), units ? units->data() : nullptr, fitted ? fitted->data() : nullptr};
 }
 
+Given::Ids ids(const In<int64_t, 1>& offsets, const In<uint8_t, 1>& data) {
+    return {offsets.data(), offsets.size() - 1, reinterpret_cast<const char*>(data.data()), data.size()};
+}
+
 void restore(SharedOnline& s, In<int64_t, 1> task_offsets, In<uint8_t, 1> task_texts, In<int64_t, 1> worker_offsets,
              In<uint8_t, 1> worker_texts, In<uint32_t, 1> row_worker, In<uint32_t, 1> row_label, In<int64_t, 1> task_ptr,
-             In<uint32_t, 1> row, Winners winners, Units units, Fitted fitted, bool task_numbers, bool worker_numbers) {
+             In<uint32_t, 1> row, Winners winners, Units units, Fitted fitted, int64_t abstentions, bool task_numbers,
+             bool worker_numbers) {
     require(task_offsets.size() >= 1 && worker_offsets.size() >= 1, "offsets begin with 0");
     require(task_ptr.size() == task_offsets.size(), "votes for every task");
     require(row_worker.size() == row_label.size(), "a worker and a label for every row");
-    const auto ids = [](const In<int64_t, 1>& offsets, const In<uint8_t, 1>& data) {
-        return Given::Ids{offsets.data(), offsets.size() - 1, reinterpret_cast<const char*>(data.data()), data.size()};
-    };
     const Given given{ids(task_offsets, task_texts), ids(worker_offsets, worker_texts), row_worker.data(), row_label.data(),
-                      row_worker.size(), task_ptr.data(), row.data(), row.size()};
+                      row_worker.size(), task_ptr.data(), row.data(), row.size(), abstentions};
     const Shares shares = shares_of(winners, units, fitted, task_ptr.size() - 1, s.state().labels());
     at_length<Writing>(s.mutex, [&] { s.restore(given, shares, task_numbers, worker_numbers); });
 }
 
-void adopt(SharedOnline& s, In<int64_t, 1> task_ptr, In<uint32_t, 1> row, Winners winners, Units units, Fitted fitted) {
-    require(task_ptr.size() >= 1, "task_ptr begins with 0");
+void adopt(SharedOnline& s, In<int64_t, 1> task_offsets, In<uint8_t, 1> task_texts, In<int64_t, 1> task_ptr,
+           In<uint32_t, 1> row, Winners winners, Units units, Fitted fitted) {
+    require(task_offsets.size() >= 1, "offsets begin with 0");
+    require(task_ptr.size() == task_offsets.size(), "votes for every task");
     const Shares shares = shares_of(winners, units, fitted, task_ptr.size() - 1, s.state().labels());
     at_length<Writing>(s.mutex, [&] {
-        s.adopt(task_ptr.data(), row.data(), task_ptr.size() - 1, row.size(), shares, shares.units == nullptr);
+        s.adopt(ids(task_offsets, task_texts), task_ptr.data(), row.data(), row.size(), shares, shares.units == nullptr);
     });
 }
 
@@ -208,15 +213,22 @@ void bind_online(nb::module_& m) {
         .def(nb::init<std::vector<uint64_t>, uint64_t, bool, double, bool>(), "label_hash"_a, nb::kw_only(), "seed"_a, "hard"_a,
              "strength"_a, "replace"_a)
         .def_prop_ro("tasks", [](SharedOnline& s) { return briefly<Reading>(s.mutex, [&] { return s.tasks(); }); })
+        .def_prop_ro("abstentions", [](SharedOnline& s) { return briefly<Reading>(s.mutex, [&] { return s.abstentions(); }); })
         .def_prop_ro("workers", [](SharedOnline& s) { return briefly<Reading>(s.mutex, [&] { return s.workers(); }); })
         .def("learn", [](SharedOnline& s, std::string_view task, std::string_view worker, uint32_t label, bool task_numbers,
                          bool worker_numbers) {
             briefly<Writing>(s.mutex, [&] { s.learn(task, worker, label, task_numbers, worker_numbers); });
         }, "task"_a, "worker"_a, "label"_a, "task_numbers"_a, "worker_numbers"_a)
+        .def("abstain", [](SharedOnline& s, std::string_view task, std::string_view worker, bool task_numbers, bool worker_numbers) {
+            briefly<Writing>(s.mutex, [&] { s.abstain(task, worker, task_numbers, worker_numbers); });
+        }, "task"_a, "worker"_a, "task_numbers"_a, "worker_numbers"_a)
         .def("learn_many", &learn_many, "frame"_a, "labels"_a.noconvert(), "task_numbers"_a, "worker_numbers"_a)
         .def("retract", [](SharedOnline& s, std::string_view task, std::string_view worker) {
             return briefly<Writing>(s.mutex, [&] { return s.retract(task, worker); });
         }, "task"_a, "worker"_a)
+        .def("forget", [](SharedOnline& s, std::string_view task) {  // how many votes there were; -1: no such task
+            return at_length<Writing>(s.mutex, [&] { return s.forget(task); });
+        }, "task"_a)
         .def("predict", &predict, "task"_a, "probabilities"_a.noconvert(), "kind"_a)
         .def("due", [](SharedOnline& s, int kind) {  // what must be renewed for such readers: 0 nothing, 1 labels, 2 all
             const Confidence asked = confidence(kind);
@@ -238,8 +250,8 @@ void bind_online(nb::module_& m) {
         .def("restore", &restore, "task_offsets"_a.noconvert(), "task_texts"_a.noconvert(), "worker_offsets"_a.noconvert(),
              "worker_texts"_a.noconvert(), "row_worker"_a.noconvert(), "row_label"_a.noconvert(), "task_ptr"_a.noconvert(),
              "row"_a.noconvert(), nb::kw_only(), "winners"_a.noconvert(), "units"_a.noconvert() = nb::none(),
-             "fitted"_a.noconvert() = nb::none(), "task_numbers"_a, "worker_numbers"_a)
-        .def("adopt", &adopt, "task_ptr"_a.noconvert(), "row"_a.noconvert(), nb::kw_only(), "winners"_a.noconvert(),
+             "fitted"_a.noconvert() = nb::none(), "abstentions"_a = 0, "task_numbers"_a, "worker_numbers"_a)
+        .def("adopt", &adopt, "task_offsets"_a.noconvert(), "task_texts"_a.noconvert(), "task_ptr"_a.noconvert(), "row"_a.noconvert(), nb::kw_only(), "winners"_a.noconvert(),
              "units"_a.noconvert() = nb::none(), "fitted"_a.noconvert() = nb::none())
         .def("counts", [](SharedOnline& s) {  // (counts by row, [rows * k], and by class, [k]), in units
             std::vector<int64_t> rows, classes;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
+#include <numeric>
 #include <stdexcept>
 
 #include "../encode/column_encode.hpp"
@@ -23,10 +25,17 @@ Texts copy_of(const TextDictionary& ids) {
     return texts;
 }
 
-void add_texts(TextDictionary& to, const Given::Ids& ids, const char* twice) {
+constexpr size_t kMostGone = 1000;  // forgotten tasks whose room is not worth the work of giving it back
+
+void check_offsets(const Given::Ids& ids) {
     need(ids.offsets[0] == 0 && ids.offsets[ids.n] == int64_t(ids.size), "offsets go from 0 to the end of the texts");
-    for (size_t i = 0; i < ids.n; ++i) {
+    for (size_t i = 0; i < ids.n; ++i)
         need(ids.offsets[i] <= ids.offsets[i + 1] && ids.offsets[i + 1] <= int64_t(ids.size), "offsets never fall");
+}
+
+void add_texts(TextDictionary& to, const Given::Ids& ids, const char* twice) {
+    check_offsets(ids);
+    for (size_t i = 0; i < ids.n; ++i) {
         need(to.code({ids.data + ids.offsets[i], ids.offsets[i + 1] - ids.offsets[i]}) == i, twice);
     }
 }
@@ -42,10 +51,11 @@ void check_pointers(const int64_t* ptr, size_t n, size_t end) {
 class SharedOnline::Change {
 public:
     explicit Change(SharedOnline& online)
-        : online_(online), mark_(online.state_.mark()), tasks_(online.tasks_.size()), workers_(online.workers_.size()) {}
+        : online_(online), mark_(online.state_.mark()), tasks_(online.tasks_.size()), workers_(online.workers_.size()),
+          known_(online.tasks()) {}
     ~Change() {
         if (done_) return;
-        for (size_t i = 0; i < expected; ++i) online_.state_.forget(codes[i]);
+        for (size_t i = 0; i < expected; ++i) online_.state_.unexpect(codes[i]);
         online_.state_.rewind(mark_);
         online_.tasks_.truncate(tasks_);
         online_.workers_.truncate(workers_);
@@ -54,22 +64,27 @@ public:
 
     void done(bool task_numbers, bool worker_numbers) noexcept {
         done_ = true;
-        if (!tasks_ && online_.tasks_.size()) online_.task_numbers_ = task_numbers;
+        if (!known_ && online_.tasks()) online_.task_numbers_ = task_numbers;
         if (!workers_ && online_.workers_.size()) online_.worker_numbers_ = worker_numbers;
     }
 
     const uint32_t* codes = nullptr;  // tasks on which votes are expected
     size_t expected = 0;
 
+
 private:
     SharedOnline& online_;
     const Online::Mark mark_;
-    const size_t tasks_, workers_;
+    const size_t tasks_, workers_, known_;
     bool done_ = false;
 };
 
 SharedOnline::SharedOnline(std::vector<uint64_t> label_hash, uint64_t seed, bool hard, double strength, bool replace)
     : state_(std::move(label_hash), hard, strength), salt_(baseline::mix(seed)), replace_(replace) {}
+
+uint32_t SharedOnline::alive(uint32_t task) {
+    return task < state_.tasks() && state_.gone(task) ? tasks_.again(task) : task;
+}
 
 void SharedOnline::add_tasks() {
     const auto* data = reinterpret_cast<const uint8_t*>(tasks_.data().data());
@@ -83,7 +98,7 @@ void SharedOnline::learn(std::string_view task, std::string_view worker, uint32_
                          bool worker_numbers) {
     need(label < uint32_t(state_.labels()), "no such label");
     Change change(*this);
-    const uint32_t place = tasks_.code({task.data(), int64_t(task.size())});
+    const uint32_t place = alive(tasks_.code({task.data(), int64_t(task.size())}));
     const uint32_t who = workers_.code({worker.data(), int64_t(worker.size())});
     add_tasks();
     const uint32_t row = state_.add_row(who, label);
@@ -92,13 +107,22 @@ void SharedOnline::learn(std::string_view task, std::string_view worker, uint32_
     state_.learn(place, row, replace_);
 }
 
+void SharedOnline::abstain(std::string_view task, std::string_view worker, bool task_numbers, bool worker_numbers) {
+    Change change(*this);
+    alive(tasks_.code({task.data(), int64_t(task.size())}));
+    workers_.code({worker.data(), int64_t(worker.size())});
+    add_tasks();
+    change.done(task_numbers, worker_numbers);
+    ++abstentions_;
+}
+
 void SharedOnline::learn_many(const std::vector<std::unique_ptr<Batch>>& batches, const uint32_t* labels, size_t votes,
                               bool task_numbers, bool worker_numbers) {
     constexpr size_t kFar = 8, kNear = 3;  // votes ahead: far enough for memory to answer, near enough to be still there
     size_t all = 0;
     for (const auto& batch : batches) all += size_t(batch->length());
     need(all == votes, "a label for every vote");
-    for (size_t i = 0; i < votes; ++i) need(labels[i] < uint32_t(state_.labels()), "no such label");
+    for (size_t i = 0; i < votes; ++i) need(labels[i] < uint32_t(state_.labels()) || labels[i] == NONE, "no such label");
     Growing<uint32_t> task(votes), row(votes);  // row: first the worker
     Change change(*this);
     uint32_t *tasks = task.data(), *rows = row.data();
@@ -108,15 +132,22 @@ void SharedOnline::learn_many(const std::vector<std::unique_ptr<Batch>>& batches
         need(!encode(workers_, batch->column(1), rows + at).count, "a worker is missing");
         at += size_t(batch->length());
     }
+    if (state_.gone())
+        for (size_t i = 0; i < votes; ++i) tasks[i] = alive(tasks[i]);
     add_tasks();
     change.codes = tasks;
+    size_t kept = 0;  // votes that have a label come first from here on
     for (size_t i = 0; i < votes; ++i) {
+        if (labels[i] == NONE) continue;
+        tasks[kept] = tasks[i];
+        rows[kept] = state_.add_row(rows[i], labels[i]);
         if (i + kFar < votes) state_.fetch(tasks[i + kFar]);
-        rows[i] = state_.add_row(rows[i], labels[i]);
-        state_.expect(tasks[i]);
-        ++change.expected;
+        state_.expect(tasks[kept]);
+        change.expected = ++kept;
     }
     change.done(task_numbers, worker_numbers);
+    abstentions_ += int64_t(votes - kept);
+    votes = kept;
     for (size_t i = 0; i < votes; ++i) {
         if (i + kFar < votes) state_.fetch(tasks[i + kFar]);
         if (i + kNear < votes) state_.fetch_counts(tasks[i + kNear]);
@@ -127,6 +158,39 @@ void SharedOnline::learn_many(const std::vector<std::unique_ptr<Batch>>& batches
 int SharedOnline::retract(std::string_view task, std::string_view worker) {
     const uint32_t place = find_task(task), who = find_worker(worker);
     return place == NONE || who == NONE ? 0 : state_.retract(place, who);
+}
+
+int SharedOnline::forget(std::string_view task) {
+    const uint32_t place = find_task(task);
+    if (place == NONE) return -1;
+    const int votes = state_.forget(place);
+    if (state_.gone() > kMostGone && state_.gone() > tasks()) compact();
+    return votes;
+}
+
+// Codes of forgotten tasks are used again when most are such: each then costs as much as learning it did.
+void SharedOnline::compact() noexcept {
+    try {
+        TextDictionary left;
+        for (uint32_t t = 0; t < state_.tasks(); ++t)
+            if (!state_.gone(t)) left.code({task(t).data(), int64_t(task(t).size())});
+        state_.compact();
+        std::swap(tasks_, left);
+    } catch (const std::bad_alloc&) {  // then they take room for longer
+    }
+}
+
+Texts SharedOnline::task_texts() const {
+    if (!state_.gone()) return copy_of(tasks_);
+    Texts texts;
+    texts.offsets.push(0);
+    for (uint32_t t = 0; t < state_.tasks(); ++t) {
+        if (state_.gone(t)) continue;
+        const std::string_view id = task(t);
+        std::copy_n(id.data(), id.size(), texts.data.extend(id.size()));
+        texts.offsets.push(int64_t(texts.data.size()));
+    }
+    return texts;
 }
 
 // Winners and units are used as indices and as weights: a wrong one would spoil memory or counts.
@@ -150,6 +214,7 @@ void SharedOnline::check_shares(const int64_t* task_ptr, size_t tasks, size_t vo
 
 void SharedOnline::restore(const Given& given, Shares shares, bool task_numbers, bool worker_numbers) {
     need(tasks_.size() == 0 && workers_.size() == 0, "only an empty stream can be restored");
+    need(given.abstentions >= 0, "how many abstentions there were");
     check_shares(given.task_ptr, given.tasks.n, given.votes, shares);
     for (size_t v = 0; v < given.votes; ++v) need(given.row[v] < given.rows, "no such row");
     for (size_t r = 0; r < given.rows; ++r)
@@ -162,54 +227,71 @@ void SharedOnline::restore(const Given& given, Shares shares, bool task_numbers,
         need(state_.add_row(given.row_worker[r], given.row_label[r]) == r, "a (worker, label) pair has two rows");
     for (uint32_t t = 0; t < given.tasks.n; ++t)
         for (int64_t v = given.task_ptr[t]; v < given.task_ptr[t + 1]; ++v) state_.add_vote(t, given.row[v]);
-    state_.adopt(given.task_ptr, given.row, given.tasks.n, shares, shares.units == nullptr);
+    std::vector<uint32_t> place(given.tasks.n);
+    std::iota(place.begin(), place.end(), 0);
+    state_.adopt(place.data(), given.task_ptr, given.row, shares, shares.units == nullptr);
     change.done(task_numbers, worker_numbers);
+    abstentions_ = given.abstentions;
     task_numbers_ = task_numbers;
     worker_numbers_ = worker_numbers;
 }
 
-void SharedOnline::adopt(const int64_t* task_ptr, const uint32_t* row, size_t tasks, size_t votes, Shares shares, bool hard) {
-    need(tasks <= state_.tasks(), "more tasks than there are");
-    check_shares(task_ptr, tasks, votes, shares);
-    state_.adopt(task_ptr, row, tasks, shares, hard);
+void SharedOnline::adopt(const Given::Ids& tasks, const int64_t* task_ptr, const uint32_t* row, size_t votes, Shares shares,
+                         bool hard) {
+    check_offsets(tasks);
+    check_shares(task_ptr, tasks.n, votes, shares);
+    std::vector<uint32_t> place(state_.tasks(), NONE);
+    for (size_t i = 0; i < tasks.n; ++i) {
+        const uint32_t t = find_task({tasks.data + tasks.offsets[i], size_t(tasks.offsets[i + 1] - tasks.offsets[i])});
+        if (t != NONE) place[t] = uint32_t(i);
+    }
+    state_.adopt(place.data(), task_ptr, row, shares, hard);
 }
 
 Snapshot SharedOnline::snapshot() const {
-    const size_t tasks = state_.tasks(), k = size_t(state_.labels());
+    const size_t tasks = this->tasks(), k = size_t(state_.labels());
     Snapshot s;
     s.hard = state_.hard();
-    s.tasks = copy_of(tasks_);
+    s.abstentions = abstentions_;
+    s.tasks = task_texts();
     s.workers = copy_of(workers_);
     s.row_worker.resize(state_.rows());
     s.row_label.resize(state_.rows());
     for (size_t r = 0; r < state_.rows(); ++r) s.row_worker[r] = state_.row_worker(r), s.row_label[r] = state_.row_label(r);
     s.task_ptr.resize(tasks + 1);
     s.task_ptr[0] = 0;
-    for (uint32_t t = 0; t < tasks; ++t) s.task_ptr[t + 1] = s.task_ptr[t] + state_.votes(t).size();
+    size_t at = 0;
+    for (uint32_t t = 0; t < state_.tasks(); ++t)
+        if (!state_.gone(t)) s.task_ptr[at + 1] = s.task_ptr[at] + state_.votes(t).size(), ++at;
     s.row.resize(size_t(s.task_ptr[tasks]));
     s.winners.resize(tasks);
     s.fitted.resize(tasks);
     if (!s.hard) s.units.resize(tasks * k);
-    for (uint32_t t = 0; t < tasks; ++t) {
-        std::copy(state_.votes(t).begin(), state_.votes(t).end(), s.row.data() + s.task_ptr[t]);
-        s.winners[t] = state_.label(t);
-        s.fitted[t] = state_.fitted(t);
-        if (!s.hard) std::copy_n(state_.units(t), k, s.units.data() + t * k);
+    at = 0;
+    for (uint32_t t = 0; t < state_.tasks(); ++t) {
+        if (state_.gone(t)) continue;
+        std::copy(state_.votes(t).begin(), state_.votes(t).end(), s.row.data() + s.task_ptr[at]);
+        s.winners[at] = state_.label(t);
+        s.fitted[at] = state_.fitted(t);
+        if (!s.hard) std::copy_n(state_.units(t), k, s.units.data() + at * k);
+        ++at;
     }
     return s;
 }
 
 TaskTable SharedOnline::task_table(Confidence kind) const {
-    const size_t n = state_.tasks();
-    TaskTable out{copy_of(tasks_), Growing<int32_t>(n), Growing<double>(n), Growing<bool>(n), Growing<int64_t>(n)};
+    const size_t n = tasks();
+    TaskTable out{task_texts(), Growing<int32_t>(n), Growing<double>(n), Growing<bool>(n), Growing<int64_t>(n)};
     std::vector<double> probabilities(size_t(state_.labels()));
     Scratch scratch;
-    for (uint32_t t = 0; t < n; ++t) {
+    size_t at = 0;
+    for (uint32_t t = 0; t < state_.tasks(); ++t) {
+        if (state_.gone(t)) continue;
         const Answer told = state_.answer(t, kind, scratch, probabilities.data());
-        out.votes[t] = state_.votes(t).size();
-        out.label[t] = out.votes[t] ? told.label : -1;
-        out.confidence[t] = probabilities[size_t(told.label)];
-        out.tie[t] = told.tied;
+        out.votes[at] = state_.votes(t).size();
+        out.label[at] = out.votes[at] ? told.label : -1;
+        out.confidence[at] = probabilities[size_t(told.label)];
+        out.tie[at++] = told.tied;
     }
     return out;
 }

@@ -30,6 +30,7 @@ struct Snapshot {
     Growing<int64_t> task_ptr;                // [tasks + 1]
     Growing<uint32_t> row;                    // [votes]
     Growing<int32_t> winners;                 // [tasks], -1: no votes
+    int64_t abstentions;
     Growing<int64_t> units;                   // soft: [tasks, k]
     Growing<uint8_t> fitted;                  // [tasks]
     bool hard;
@@ -48,6 +49,7 @@ struct Given {
     const int64_t* task_ptr;  // IN [tasks + 1]
     const uint32_t* row;      // IN [votes]
     size_t votes;
+    int64_t abstentions;
 };
 
 // What readers are told of every task.
@@ -73,10 +75,14 @@ public:
 
     // --- readers
     const Online& state() const { return state_; }
-    size_t tasks() const { return tasks_.size(); }
+    size_t tasks() const { return state_.tasks() - state_.gone(); }
     size_t workers() const { return workers_.size(); }
     bool numbers(bool of_tasks) const { return of_tasks ? task_numbers_ : worker_numbers_; }
-    uint32_t find_task(std::string_view id) const { return find(tasks_, id); }
+    int64_t abstentions() const { return abstentions_; }
+    uint32_t find_task(std::string_view id) const {
+        const uint32_t place = find(tasks_, id);
+        return place == NONE || state_.gone(place) ? NONE : place;
+    }
     uint32_t find_worker(std::string_view id) const { return find(workers_, id); }  // of a worker who has a row
     Snapshot snapshot() const;
     TaskTable task_table(Confidence kind) const;
@@ -84,13 +90,15 @@ public:
 
     // --- writers; numbers: whether the ids came as numbers, which is kept of the first ones
     void learn(std::string_view task, std::string_view worker, uint32_t label, bool task_numbers, bool worker_numbers);
-    // Votes in order: columns 0 and 1 of the batches are tasks and workers, labels IN [votes] are codes.
+    void abstain(std::string_view task, std::string_view worker, bool task_numbers, bool worker_numbers);
+    // Votes in order: columns 0 and 1 of the batches are tasks and workers, labels IN [votes] are codes; NONE abstains.
     void learn_many(const std::vector<std::unique_ptr<Batch>>& batches, const uint32_t* labels, size_t votes,
                     bool task_numbers, bool worker_numbers);
     int retract(std::string_view task, std::string_view worker);  // how many votes there were
+    int forget(std::string_view task);                            // how many votes there were; -1: no such task
     void restore(const Given& given, Shares shares, bool task_numbers, bool worker_numbers);  // into an empty one
-    // The shares of a fit of the votes that a snapshot had.
-    void adopt(const int64_t* task_ptr, const uint32_t* row, size_t tasks, size_t votes, Shares shares, bool hard);
+    // The shares of a fit of the tasks and votes that a snapshot had.
+    void adopt(const Given::Ids& tasks, const int64_t* task_ptr, const uint32_t* row, size_t votes, Shares shares, bool hard);
     void install(Measured&& measured) noexcept { state_.install(std::move(measured)); }
 
 private:
@@ -100,12 +108,20 @@ private:
         return ids.find({id.data(), int64_t(id.size())});
     }
     void add_tasks();  // those whose ids are new
+    uint32_t alive(uint32_t task);  // the code under which a task comes back, where it was forgotten
+    void compact() noexcept;
+    std::string_view task(size_t code) const {
+        const int64_t* at = tasks_.offsets().data() + code;
+        return {tasks_.data().data() + at[0], size_t(at[1] - at[0])};
+    }
+    Texts task_texts() const;  // of the tasks that there are
     void check_shares(const int64_t* task_ptr, size_t tasks, size_t votes, Shares shares) const;
 
     TextDictionary tasks_, workers_;
     Online state_;
     uint64_t salt_;  // of the seed
     bool replace_;
+    int64_t abstentions_ = 0;
     bool task_numbers_ = false, worker_numbers_ = false;
 };
 

@@ -128,7 +128,7 @@ void Online::relabel(uint32_t task, int label) {
     now = label;
 }
 
-void Online::adopt(const int64_t* task_ptr, const uint32_t* row, size_t tasks, Shares shares, bool hard) {
+void Online::adopt(const uint32_t* place, const int64_t* task_ptr, const uint32_t* row, Shares shares, bool hard) {
     Counts counts(k_, rows(), workers()), labelled(k_, hard ? 0 : rows(), hard ? 0 : workers());
     std::vector<int32_t> labels(this->tasks(), -1);
     std::vector<int64_t> posterior(hard ? 0 : this->tasks() * size_t(k_), 0);
@@ -137,18 +137,19 @@ void Online::adopt(const int64_t* task_ptr, const uint32_t* row, size_t tasks, S
     for (uint32_t t = 0; t < this->tasks(); ++t) {
         const Ballots& mine = tasks_[t].votes;
         longest = std::max<size_t>(longest, mine.size());
-        if (t >= tasks || !std::equal(mine.begin(), mine.end(), row + task_ptr[t], row + task_ptr[t + 1])) {
+        const size_t at = place[t];
+        if (at == NONE || !std::equal(mine.begin(), mine.end(), row + task_ptr[at], row + task_ptr[at + 1])) {
             changed.push_back(t);
         } else if (mine.empty()) {
             continue;
         } else {
             Counts& to = hard ? counts : labelled;
-            labels[t] = shares.winners[t];
+            labels[t] = shares.winners[at];
             for (const uint32_t r : mine) add(to, r, labels[t], ONE);
             to.classes[labels[t]] += ONE;
             ++to.settled;
             if (hard) continue;
-            const int64_t* units = shares.units + size_t(t) * k_;
+            const int64_t* units = shares.units + at * k_;
             std::copy_n(units, k_, posterior.data() + size_t(t) * k_);
             shift(counts, t, units);
             ++counts.settled;
@@ -163,7 +164,7 @@ void Online::adopt(const int64_t* task_ptr, const uint32_t* row, size_t tasks, S
     changes_ += kFit;
     for (uint32_t t = 0; t < this->tasks(); ++t) {
         tasks_[t].label = labels[t];
-        tasks_[t].fitted = shares.fitted && labels[t] >= 0 ? shares.fitted[t] : 0;
+        tasks_[t].fitted = shares.fitted && labels[t] >= 0 ? shares.fitted[place[t]] : 0;
     }
     for (const uint32_t t : changed) settle(t);
 }
@@ -302,6 +303,37 @@ int Online::retract(uint32_t task, uint32_t worker) {
     settle(task);
     changes_ += uint64_t(number);
     return int(number);
+}
+
+int Online::forget(uint32_t task) noexcept {
+    Task& t = tasks_[task];
+    const uint32_t number = t.votes.size();
+    take_out(task, 0, false);
+    relabel(task, -1);
+    for (const uint32_t row : t.votes) --named_[row_label_[row]];
+    Ballots none;
+    t.votes = std::move(none);
+    if (!hard_) std::fill_n(posterior_.data() + size_t(task) * k_, k_, 0);
+    t.fitted = 0;
+    t.gone = true;
+    ++gone_;
+    changes_ += number;
+    return int(number);
+}
+
+void Online::compact() {
+    std::vector<Task> tasks;
+    tasks.reserve(tasks_.size() - gone_);
+    std::vector<int64_t> posterior;
+    if (!hard_) posterior.reserve((tasks_.size() - gone_) * size_t(k_));
+    for (uint32_t t = 0; t < tasks_.size(); ++t) {  // nothing fails from here on
+        if (tasks_[t].gone) continue;
+        tasks.push_back(std::move(tasks_[t]));
+        if (!hard_) posterior.insert(posterior.end(), units(t), units(t) + k_);
+    }
+    std::swap(tasks_, tasks);
+    std::swap(posterior_, posterior);
+    gone_ = 0;
 }
 
 // Before a change: soft shares leave the counts; so do, where asked, the votes of a worker.

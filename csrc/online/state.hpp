@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "../encode/codes.hpp"
 #include "../passes/one_task.hpp"
 #include "ballots.hpp"
 #include "measured.hpp"
@@ -59,7 +60,9 @@ public:
     Online(const Online&) = delete;
 
     int labels() const { return k_; }
-    size_t tasks() const { return tasks_.size(); }
+    size_t tasks() const { return tasks_.size(); }  // codes: of those that were forgotten, too
+    size_t gone() const { return gone_; }           // tasks that were forgotten
+    bool gone(uint32_t task) const { return tasks_[task].gone; }
     size_t rows() const { return row_worker_.size(); }
     size_t workers() const { return counts_.workers.size() / size_t(k_); }
     bool hard() const { return hard_; }
@@ -72,13 +75,16 @@ public:
     void add_task(uint64_t key);  // key: the hash of (seed, task) that settles its ties
     uint32_t add_row(uint32_t worker, uint32_t label);
     void expect(uint32_t task);     // room for one more vote on a task
-    void forget(uint32_t task) noexcept { --tasks_[task].coming; }  // that vote does not come after all
+    void unexpect(uint32_t task) noexcept { --tasks_[task].coming; }  // that vote does not come after all
     void rewind(const Mark& mark) noexcept;  // no vote has the rows and tasks since the mark
 
     // The second half: the vote that was expected; with `replace` in the place of the worker's earlier ones on the task.
     void learn(uint32_t task, uint32_t row, bool replace) noexcept;
     // Takes all votes of a worker on a task back; returns how many there were. May throw before it changes anything.
     int retract(uint32_t task, uint32_t worker);
+    // Takes a task and all its votes back; returns how many there were. Its code stays, and is never used again.
+    int forget(uint32_t task) noexcept;
+    void compact();  // gives the tasks that are left the codes 0, 1, 2, …; may throw before it changes anything
 
     // The E-step of one task under today's parameters: posterior OUT [k].
     baseline::Decision predict(uint32_t task, Scratch& scratch, double* posterior) const;
@@ -94,8 +100,9 @@ public:
     const Measured& measured() const { return measured_; }
 
     // Puts the shares of a fit in the place of all shares; changes everything or, when it throws, nothing. task_ptr and
-    // row are the votes that were fitted: a task whose votes are others by now is settled as after a vote.
-    void adopt(const int64_t* task_ptr, const uint32_t* row, size_t tasks, Shares shares, bool hard);
+    // row are the votes that were fitted, and place, IN [tasks], where there each task is, or NONE: a task that is not
+    // there, or whose votes are others by now, is settled as after a vote.
+    void adopt(const uint32_t* place, const int64_t* task_ptr, const uint32_t* row, Shares shares, bool hard);
     void add_vote(uint32_t task, uint32_t row) {  // without a share: `adopt` follows
         tasks_[task].votes.push_back(row);
         ++named_[row_label_[row]];
@@ -149,8 +156,10 @@ private:
         int32_t label = -1;   // -1: no votes
         uint32_t coming = 0;  // votes that are expected
         uint8_t fitted = 0;   // its label is that of the last fit, whatever today's parameters say: 1, of tied ones 2; else 0
+        bool gone = false;    // forgotten
     };
     std::vector<Task> tasks_;
+    size_t gone_ = 0;
     std::vector<int64_t> posterior_;             // [tasks, k] in units, soft only
     std::vector<uint32_t> row_worker_, row_label_;
     std::vector<int32_t> row_of_;                // [workers, k], -1: no such row yet

@@ -31,9 +31,9 @@ from quorate.errors import (
 )
 from quorate.io import container, stream_file
 from quorate.io.bounds import Bounds
-from quorate.io.dictionary import Coded
+from quorate.io.dictionary import MISSING, Coded
 from quorate.io.encode import votes_of
-from quorate.io.ids import column, label_columns, narrowed, prepared, require_present
+from quorate.io.ids import column, is_missing, label_columns, narrowed, prepared, require_present
 from quorate.io.sources import Source, open_table
 from quorate.kernels import online_reference, reference
 from quorate.kernels.cpu import compiled
@@ -44,7 +44,7 @@ from quorate.results.honest import LENT, PairSums, streamed_error, streamed_rule
 from quorate.results.result import Result
 from quorate.results.temperature import posterior_of
 
-VERSION: Final = 2
+VERSION: Final = 3
 STREAMED: Final = get_args(StreamedModel)
 Kept: TypeAlias = Literal["last", "all"]  # of a worker's votes on a task
 RULES: Final[Rules] = {
@@ -177,13 +177,16 @@ class Online:
         shows: Confidence = confidence or ("honest" if "holds" in result.fit.facts else "posterior")
         online = cls(labels=votes.labels.ids(), model=model, seed=seed, duplicates=rule, strength=strength, confidence=shows)
         online._options = {k: v for k, v in result.settings.items() if k != "seed"}
+        unvoted = len(votes.unvoted)  # tasks with nothing but abstentions
+        tasks = _joined(votes.tasks.text_buffers(), votes.unvoted.text_buffers())
         online._state.restore(
-            *(np.ascontiguousarray(part) for part in (*votes.tasks.text_buffers(), *votes.workers.text_buffers())),
+            *(np.ascontiguousarray(part) for part in (*tasks, *votes.workers.text_buffers())),
             votes.row_worker().astype(np.uint32),
             votes.row_label.astype(np.uint32),
-            np.ascontiguousarray(votes.task_ptr),
+            np.pad(votes.task_ptr, (0, unvoted), mode="edge"),
             np.ascontiguousarray(votes.row),
-            **online._shares(result, np.ones(votes.n_tasks, np.bool_)),
+            **online._shares(result, np.arange(votes.n_tasks + unvoted) < votes.n_tasks),
+            abstentions=int(votes.abstentions),
             task_numbers=votes.tasks.kind == "integer",
             worker_numbers=votes.workers.kind == "integer",
         )
@@ -192,6 +195,12 @@ class Online:
     def __len__(self) -> int:
         tasks: int = self._state.tasks
         return tasks
+
+    @property
+    def abstentions(self) -> int:
+        """The number of votes without a label, which count for nothing else."""
+        number: int = self._state.abstentions
+        return number
 
     def __repr__(self) -> str:
         return f"Online({self._model}: {self._state.tasks} tasks, {self._state.workers} workers, {len(self._labels)} labels)"
@@ -209,7 +218,13 @@ class Online:
         }
 
     def learn(self, task: object, worker: object, label: object) -> None:
-        """Take one vote: the `label` that a `worker` gave a `task`."""
+        """Take one vote: the `label` that a `worker` gave a `task`.
+
+        A label that is missing (None, NaN) is an abstention: counted (`abstentions`), never a label, and the worker's earlier
+        votes on the task stay. A task with nothing but abstentions is listed without a label.
+        """
+        if type(label) is not str and is_missing(label):
+            return self._abstain(task, worker)
         code = self._label_code.get(label if type(label) is str else text_of(label))
         if code is None:
             raise undeclared(label, self._label_ids)
@@ -218,11 +233,18 @@ class Online:
         else:
             texts = _text(task, "task"), _text(worker, "worker")
             self._state.learn(*texts, code, not isinstance(task, str), not isinstance(worker, str))
+        return None
+
+    def _abstain(self, task: object, worker: object) -> None:
+        texts = _text(task, "task"), _text(worker, "worker")
+        self._state.abstain(*texts, not isinstance(task, str), not isinstance(worker, str))
 
     def learn_many(
         self, votes: Votes | Source, *, task: str | None = None, worker: str | None = None, label: str | None = None
     ) -> None:
         """Take many votes, in order: the same as `learn` for each; a bad one leaves everything as it was.
+
+        Abstentions are counted, and a `MissingLabels` warning says how many there were.
 
         `votes` is anything that `qr.read` takes; `task`, `worker` and `label` name its columns, as there.
         """
@@ -233,16 +255,34 @@ class Online:
             rows += len(batch)
         if not batches:
             return
-        kept = pl.concat(batches).filter(pl.col("label").is_not_null())
-        labels = np.ascontiguousarray(kept["label"].to_numpy(), np.uint32)
-        self._state.learn_many(kept.select("task", "worker"), labels, numbers["task"], numbers["worker"])
-        warn_abstentions(rows - len(kept), rows)
+        votes = pl.concat(batches)
+        labels = np.ascontiguousarray(votes["label"].fill_null(int(MISSING)).to_numpy(), np.uint32)
+        self._state.learn_many(votes.select("task", "worker"), labels, numbers["task"], numbers["worker"])
+        warn_abstentions(votes["label"].null_count(), rows)
 
     def retract(self, task: object, worker: object) -> int:
         """Take all votes of a `worker` on a `task` back, and return how many there were."""
         number: int = self._state.retract(_known_text(task), _known_text(worker))
         if not number:
             raise InputError(f"worker {shown(worker)} has no vote on task {shown(task)} to retract")
+        return number
+
+    def forget(self, task: object) -> int:
+        """Take a `task` and all votes on it back, and return how many there were.
+
+        It is no longer listed or saved; a later vote makes it a new task. Its workers stay known.
+
+        >>> import quorate as qr
+        >>> online = qr.Online(labels=["cat", "dog"])
+        >>> online.learn_many([("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t2", "ann", "dog")])
+        >>> online.forget("t1")
+        2
+        >>> online.labels()["task"].to_list()
+        ['t2']
+        """
+        number: int = self._state.forget(_known_text(task))
+        if number < 0:
+            raise InputError(f"task {shown(task)} was never seen: there is nothing to forget")
         return number
 
     def predict(self, task: object) -> Prediction:
@@ -361,11 +401,11 @@ class Online:
                 "label": self._labels,
             },
         )
-        votes = votes_of(coded, self._labels)
+        votes = votes_of(coded, self._labels, abstentions=now["abstentions"])
         model = make(self._model, MODELS[self._model].options(), {"seed": self._seed, **self._options})
         start = now["labels"][has] if warm else None
         result = model.fit(votes, engine=engine, threads=threads, start=start, confidence=self._confidence)
-        self._state.adopt(task_ptr, row, **self._shares(result, has))
+        self._state.adopt(now["task_offsets"], now["task_texts"], task_ptr, row, **self._shares(result, has))
         return result
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -378,7 +418,7 @@ class Online:
     def _content(self, where: object) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return what a file of this stream holds: settings, and arrays."""
         arrays = self._state.snapshot()
-        task, worker = arrays.pop("numbers")
+        (task, worker), abstentions = arrays.pop("numbers"), arrays.pop("abstentions")
         if len(arrays["task_offsets"]) != len(arrays["task_ptr"]):  # what could not be loaded is not written
             raise QuorateError(f"cannot save to {where}: the stream has ids of tasks without votes; please report this")
         hard = arrays["shares"].ndim == 1
@@ -386,8 +426,8 @@ class Online:
             del arrays["labels"]
         if self._model != "auto":
             del arrays["fitted"]
-        meta = {**self.settings, "options": self._options, "numbers": {"task": task, "worker": worker}, "hard": hard}
-        return meta, arrays
+        numbers = {"task": task, "worker": worker}
+        return {**self.settings, "options": self._options, "numbers": numbers, "hard": hard, "abstentions": abstentions}, arrays
 
     @classmethod
     def load(
@@ -426,6 +466,7 @@ class Online:
         try:
             self._state.restore(
                 **arrays,
+                abstentions=meta.get("abstentions", 0),
                 task_numbers=meta["numbers"]["task"],
                 worker_numbers=meta["numbers"]["worker"],
             )
@@ -498,6 +539,12 @@ def _text(value: object, role: str) -> str:
     except UnicodeEncodeError as error:
         raise InputError(f"{role} is {shown(value)}: not valid text ({error.reason})") from error
     return text
+
+
+def _joined(*texts: tuple[NDArray[np.int64], NDArray[np.uint8]]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Return the texts of several lists as those of one."""
+    sizes = np.concatenate([np.diff(offsets) for offsets, _ in texts])
+    return np.concatenate([[0], sizes.cumsum()]).astype(np.int64), np.concatenate([data for _, data in texts])
 
 
 def _known_text(value: object) -> str:

@@ -263,6 +263,15 @@ def _whole(series: pl.Series, what: str, first_row: int) -> pl.Series:
     return series.cast(pl.Int64)
 
 
+def is_missing(value: object) -> bool:
+    """Return whether a value stands for none: None, NaN, or the NA of a table.
+
+    >>> is_missing(None), is_missing(float("nan")), is_missing("")
+    (True, True, False)
+    """
+    return _plain(value) is None
+
+
 def _plain(value: Any) -> object:
     """Return a NumPy scalar as a Python object, a string of any subclass, a UUID or a date as str, and NaN or NA as None."""
     if value is None or type(value) in (str, int, bool):

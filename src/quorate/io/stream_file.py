@@ -14,7 +14,7 @@ from quorate.kernels.online_reference import ONE
 
 # What a file holds. With hard labels `shares` is the label of each task, -1 without votes; else its probabilities in units
 # of 2^-32. Version 2 has `confidence`, the `labels` of tasks beside their probabilities, and for `auto` whether a label is
-# that of the last `fitted` model.
+# that of the last `fitted` model. Version 3 has `abstentions`.
 META: Final[Types] = {
     "labels": list,
     "model": str,
@@ -38,6 +38,7 @@ ARRAYS: Final = {
 HARD_SHARES: Final = Array("<i4", ("tasks",))
 SOFT_SHARES: Final = Array("<i8", ("tasks", "labels"))
 MARKS: Final = Array("|u1", ("tasks",))
+MAX_VOTES: Final = 1 << 62
 PER_CELL: Final = {True: 12, False: 20}  # bytes that the state of hard (soft) labels takes for every worker and label
 
 
@@ -49,6 +50,9 @@ def checked(
     `restore` checks that ids and (worker, label) pairs are distinct.
     """
     hard, k, is_first = meta["hard"], len(meta["labels"]), "confidence" not in meta
+    if "abstentions" in meta:
+        bounds.fields("its meta", meta, {"abstentions": int})
+        bounds.need(0 <= meta["abstentions"] < MAX_VOTES, f"it has {meta['abstentions']} abstentions")
     wanted = {**ARRAYS, "shares": HARD_SHARES if hard else SOFT_SHARES}
     if not hard and not is_first:
         wanted["labels"] = HARD_SHARES

@@ -18,10 +18,13 @@ from quorate.kernels.online_tables import Change, Texts, pack, unpack
 
 ONE: Final = 1 << 32  # units
 NEVER: Final = -math.inf
+NONE: Final = 0xFFFFFFFF  # the code of a label that is not there
 Units = tuple[int, ...]  # [K]
 # What is known by code or by text. Values are never changed in place, keys are never removed, and new ones come at the
 # end: the order of a table is that of the codes. "fitted": 1 where a label is that of the last fit, 2 where it was tied.
-TABLES: Final = ("task", "worker", "votes", "share", "label", "fitted", "key", "row", "pair", "fact")
+# A task that is forgotten is "gone": its code is never used again, and it gets another where it comes back.
+BY_TASK: Final = ("task text", "votes", "share", "label", "fitted", "key", "gone")
+TABLES: Final = ("task", *BY_TASK, "worker", "worker text", "row", "pair", "fact")
 SHARED: Final = ("count", "total", "pooled")  # what shares add up to: by row, by worker, and by given label
 LABELLED: Final = ("labelled count", "labelled total", "labelled pooled")  # what labels do, where shares are soft
 P = ParamSpec("P")
@@ -105,6 +108,8 @@ class Online:
             "labelled classes": zeros,  # tasks by label, where shares are soft
             "named": zeros,  # votes by label
             "changes": 0,  # votes learned and retracted; a fit counts as very many
+            "abstentions": 0,
+            "gone": 0,  # tasks
             "measured": None,
             "task numbers": False,
             "worker numbers": False,
@@ -115,7 +120,14 @@ class Online:
     @_alone
     def tasks(self) -> int:
         """The number of tasks."""
-        return self._begin().size("task")
+        return self._live(self._begin())
+
+    @property
+    @_alone
+    def abstentions(self) -> int:
+        """The number of votes without a label."""
+        found: int = self._begin().get("fact", "abstentions")
+        return found
 
     @property
     @_alone
@@ -129,15 +141,20 @@ class Online:
         self._learn([task], [worker], [label], task_numbers, worker_numbers)
 
     @_alone
+    def abstain(self, task: str, worker: str, task_numbers: bool, worker_numbers: bool) -> None:
+        """Count a vote without a label: its task and its worker are known from then on."""
+        self._learn([task], [worker], [NONE], task_numbers, worker_numbers)
+
+    @_alone
     def learn_many(self, frame: Any, labels: NDArray[np.uint32], task_numbers: bool, worker_numbers: bool) -> None:
-        """Learn votes in order, all or none: the columns `task` and `worker` of a frame, and codes of labels."""
+        """Learn votes in order, all or none: the columns `task` and `worker` of a frame, and codes of labels; NONE abstains."""
         self._learn(frame["task"].to_list(), frame["worker"].to_list(), labels.tolist(), task_numbers, worker_numbers)
 
     @_alone
     def retract(self, task: str, worker: str) -> int:
         """Retract all votes of a worker on a task, and return their number."""
         change = self._begin()
-        place, who = change.get("task", task), change.get("worker", worker)
+        place, who = self._find(change, task), change.get("worker", worker)
         if place is None or who is None:
             return 0
         theirs: int = sum(change.get("pair", row)[0] == who for row in change.get("votes", place))
@@ -150,13 +167,31 @@ class Online:
         return theirs
 
     @_alone
+    def forget(self, task: str) -> int:
+        """Take a task and all its votes back, and return how many there were; -1 where there is no such task."""
+        change = self._begin()
+        place = self._find(change, task)
+        if place is None:
+            return -1
+        rows = change.get("votes", place)
+        self._take_out(change, place)
+        self._name(change, rows, -1)
+        change.put("votes", place, ())
+        self._settle(change, place)
+        self._changed(change, len(rows))
+        change.put("gone", place, True)
+        change.put("fact", "gone", change.get("fact", "gone") + 1)
+        self._commit(change)
+        return len(rows)
+
+    @_alone
     def predict(self, task: str, probabilities: NDArray[np.float64], kind: int) -> tuple[int, bool, int] | bool | None:
         """Return (label, tie, votes) of a task, None for an unknown one, False if a renewal is due; probabilities OUT [K].
 
         `kind` is that of the confidence: see `honest_online_reference`.
         """
         state = self._begin()
-        place = state.get("task", task)
+        place = self._find(state, task)
         if place is None:
             return None
         if self._due(state, kind):
@@ -179,7 +214,7 @@ class Online:
         pairs, named = None, state.get("fact", "named")
         if sums:
             tasks = []
-            for task in range(state.size("task")):
+            for task in range(state.size("votes")):
                 votes = [state.get("pair", row) for row in state.get("votes", task)]
                 ballots = [0.0] * self._k
                 for _, label in votes:
@@ -233,13 +268,13 @@ class Online:
     @_alone
     def snapshot(self) -> dict[str, Any]:
         """Return a consistent snapshot as the arrays of a saved stream, and which ids came as numbers."""
-        state = self._begin().merged()
+        state = self._alive(self._begin())
         votes, pairs = list(state["votes"].values()), np.array(list(state["pair"].values()), np.uint32).reshape(-1, 2)
         task_ptr = np.zeros(len(votes) + 1, np.int64)
         np.cumsum([len(rows) for rows in votes], out=task_ptr[1:])
         shares = np.array(list(state["share"].values()), np.int64).reshape(-1, self._k)
         labels = np.array(list(state["label"].values()), np.int32)
-        (task_offsets, task_texts), (worker_offsets, worker_texts) = pack(state["task"]), pack(state["worker"])
+        (task_offsets, task_texts), (worker_offsets, worker_texts) = pack(state["task text"].values()), pack(state["worker"])
         return {
             "task_offsets": task_offsets,
             "task_texts": task_texts,
@@ -252,6 +287,7 @@ class Online:
             "shares": labels if state["fact"]["hard"] else shares,
             "labels": labels,
             "fitted": np.array(list(state["fitted"].values()), np.uint8),
+            "abstentions": state["fact"]["abstentions"],
             "numbers": (state["fact"]["task numbers"], state["fact"]["worker numbers"]),
         }
 
@@ -261,14 +297,14 @@ class Online:
         state = self._begin()
         if self._due(state, kind):
             return False
-        found = [self._answer(state, task, kind) for task in range(state.size("task"))]
-        whole = state.merged()
+        whole = self._alive(state)
+        found = [self._answer(state, task, kind) for task in whole["votes"]]
         votes = np.array([len(rows) for rows in whole["votes"].values()], np.int64)
         label = np.array([f[0] for f in found], np.int32)
         confidence = np.array([posterior[winner] for winner, _, posterior in found], np.float64)
         tie = np.array([f[1] for f in found], np.bool_)
         label[votes == 0] = -1
-        return pack(whole["task"]), whole["fact"]["task numbers"], label, confidence, tie, votes
+        return pack(whole["task text"].values()), whole["fact"]["task numbers"], label, confidence, tie, votes
 
     @_alone
     def worker_table(self, kind: int) -> tuple[Texts, bool, Any, Any] | bool:
@@ -305,6 +341,7 @@ class Online:
         winners: NDArray[np.int32],
         units: NDArray[np.int64] | None = None,
         fitted: NDArray[np.uint8] | None = None,
+        abstentions: int = 0,
         task_numbers: bool,
         worker_numbers: bool,
     ) -> None:
@@ -321,11 +358,13 @@ class Online:
                 raise ValueError(f"two of its {name}s have the same name")
         if change.size("pair") != len(row_worker):
             raise ValueError("a (worker, label) pair has two rows")
-        for task in range(change.size("task")):
+        places = list(range(change.size("task")))
+        for task in places:
             rows = row[task_ptr[task] : task_ptr[task + 1]].tolist()
             change.put("votes", task, tuple(rows))
             self._name(change, rows, 1)
-        self._adopt(change, task_ptr, row, winners, units, fitted)
+        self._adopt(change, places, task_ptr, row, winners, units, fitted)
+        change.put("fact", "abstentions", abstentions)
         change.put("fact", "task numbers", task_numbers)
         change.put("fact", "worker numbers", worker_numbers)
         self._commit(change)
@@ -333,6 +372,8 @@ class Online:
     @_alone
     def adopt(
         self,
+        task_offsets: NDArray[np.int64],
+        task_texts: NDArray[np.uint8],
         task_ptr: NDArray[np.int64],
         row: NDArray[np.uint32],
         *,
@@ -342,7 +383,12 @@ class Online:
     ) -> None:
         """Replace all labels and shares by those of a fit; a task whose votes have changed since is settled again."""
         change = self._begin()
-        self._adopt(change, task_ptr, row, winners, units, fitted)
+        places: list[int | None] = [None] * change.size("votes")
+        for fitted_at, text in enumerate(unpack(task_offsets, task_texts)):
+            task = self._find(change, text)
+            if task is not None:
+                places[task] = fitted_at
+        self._adopt(change, places, task_ptr, row, winners, units, fitted)
         self._commit(change)
 
     @_alone
@@ -370,14 +416,17 @@ class Online:
     def _learn(self, tasks: list[Any], workers: list[Any], labels: list[int], task_numbers: bool, worker_numbers: bool) -> None:
         change = self._begin()
         for role, are in (("task", task_numbers), ("worker", worker_numbers)):
-            if tasks and not change.size(role):
+            if tasks and not (self._live(change) if role == "task" else change.size(role)):
                 change.put("fact", f"{role} numbers", are)
         rows = []
         for task, worker, label in zip(tasks, workers, labels, strict=True):
             if task is None or worker is None:
                 raise ValueError("a task or a worker is missing")
-            place = self._task(change, task)
-            rows.append((place, self._row(change, change.code("worker", worker), label)))
+            place, who = self._task(change, task), change.code("worker", worker)
+            if label == NONE:
+                change.put("fact", "abstentions", change.get("fact", "abstentions") + 1)
+            else:
+                rows.append((place, self._row(change, who, label)))
         for place, row in rows:
             self._take_out(change, place)
             if self._replace:
@@ -388,9 +437,28 @@ class Online:
             self._changed(change, 1)
         self._commit(change)
 
+    def _find(self, state: Change, text: str) -> int | None:
+        """Return the code of a task, None where there is no such task."""
+        place: int | None = state.get("task", text)
+        return None if place is None or state.get("gone", place) else place
+
+    def _live(self, state: Change) -> int:
+        """Return how many tasks there are."""
+        gone: int = state.get("fact", "gone")
+        return state.size("votes") - gone
+
+    def _alive(self, state: Change) -> dict[str, dict[Any, Any]]:
+        """Return the tables without the tasks that were forgotten."""
+        whole = state.merged()
+        if not state.get("fact", "gone"):
+            return whole
+        kept = [task for task, gone in whole["gone"].items() if not gone]
+        return {**whole, **{name: {task: whole[name][task] for task in kept} for name in BY_TASK}}
+
     def _task(self, change: Change, text: str) -> int:
-        place = change.code("task", text)
-        if change.get("key", place) is None:
+        found = self._find(change, text)
+        place = change.next_code("task", text) if found is None else found
+        if found is None:
             data = np.frombuffer(text.encode(), np.uint8)
             hashed = reference.hash_texts(np.array([0, len(data)], np.int64), data)
             change.put("votes", place, ())
@@ -398,6 +466,7 @@ class Online:
             change.put("label", place, -1)
             change.put("fitted", place, 0)
             change.put("key", place, reference.tie_keys(hashed, self._seed))
+            change.put("gone", place, False)
         return place
 
     def _row(self, change: Change, worker: int, label: int) -> int:
@@ -483,6 +552,7 @@ class Online:
     def _adopt(
         self,
         change: Change,
+        places: Sequence[int | None],  # [tasks] where each is in the arrays
         task_ptr: NDArray[np.int64],
         row: NDArray[np.uint32],
         winners: NDArray[np.int32],
@@ -500,18 +570,18 @@ class Online:
         change.put("fact", "hard", units is None)
         self._changed(change, honest.FIT)
         cuts, rows, changed = task_ptr.tolist(), row.tolist(), []
-        for task in range(change.size("task")):
+        for task, at in enumerate(places):
             votes = change.get("votes", task)
-            if task + 1 >= len(cuts) or tuple(rows[cuts[task] : cuts[task + 1]]) != votes:
+            if at is None or tuple(rows[cuts[at] : cuts[at + 1]]) != votes:
                 changed.append(task)
                 change.put("share", task, zeros)
                 change.put("label", task, -1)
                 continue
-            label = int(winners[task]) if votes else -1
-            share = tuple(units[task].tolist()) if units is not None else self._one_hot(label)
+            label = int(winners[at]) if votes else -1
+            share = tuple(units[at].tolist()) if units is not None else self._one_hot(label)
             change.put("share", task, share)
             change.put("label", task, label)
-            change.put("fitted", task, 0 if fitted is None or not votes else int(fitted[task]))
+            change.put("fitted", task, 0 if fitted is None or not votes else int(fitted[at]))
             self._put(change, task, 1)
             self._put_label(change, task, 1)
         for task in changed:

@@ -37,9 +37,13 @@ class Change:
     def code(self, name: str, text: str) -> int:
         """Return the code of a text; a new one gets the next."""
         code: int | None = self.get(name, text)
-        if code is None:
-            code = self.size(name)
-            self.put(name, text, code)
+        return self.next_code(name, text) if code is None else code
+
+    def next_code(self, name: str, text: str) -> int:
+        """Return a new code for a text."""
+        code = self.size(f"{name} text")
+        self.put(name, text, code)
+        self.put(f"{name} text", code, text)
         return code
 
     def merged(self) -> dict[str, dict[Any, Any]]:

@@ -389,6 +389,8 @@ class _Job:
             _labels_as(self._online, given["task"].dtype)
             self._checked = True
         refit = self._refit_every > 0 and (number + 1) % self._refit_every == 0
+        for task, worker in votes.filter(pl.col("label").is_null()).select("task", "worker").iter_rows():
+            self._online.learn(task, worker, None)
         decisions = decide(given, self._online, number, refit=refit)
         if self._sink is not None:
             self._sink(to_spark(decisions, spark), number)
