@@ -33,6 +33,9 @@ def on_one_stream(core, rounds, *, hard):
             online.learn(f"{seed} task {n}", f"worker {draw.integers(30)}", int(draw.integers(K)), False, False)
             if n % 7 == 0:
                 online.retract(f"{seed} task {n}", f"worker {draw.integers(30)}")
+            if n % 5 == 0:
+                online.set_gold(f"{seed} task {n}", int(draw.integers(K)))
+                assert online.set_gold(f"{seed} task {n}", -1)
             if n % 3 == 0:
                 online.abstain(f"{seed} unsure {n}", "worker 1", False, False)
                 assert online.forget(f"{seed} unsure {n}") == 0
@@ -43,20 +46,20 @@ def on_one_stream(core, rounds, *, hard):
             online.learn_many(table(draw, 200, f"{seed} "), draw.integers(0, K, 200).astype(np.uint32), False, False)
 
     def renew():
-        pairs, given, tasks, votes, changes = online.measure(True)
+        pairs, given, _, tasks, votes, changes = online.measure(True)
         assert len(pairs) == 5
         assert (len(given), len(tasks)) == (K * K, K)
         online.install(np.ones((K, K)), 5.0, np.zeros(K), np.full(K, 1 / K), 0.1, 0.9, votes, changes)
 
     def read(kind):
-        posterior, matrix = np.zeros(K), np.zeros((K, K))
+        matrix = np.zeros((K, K))
         for _ in range(rounds * 4):
             renew()
-            (offsets, texts), _, label, confidence, _, votes = online.task_table(kind)
+            (offsets, texts), _, label, confidence, _, votes, _ = online.task_table(kind)
             assert len(offsets) - 1 == len(label) == len(confidence) == len(votes)
             assert offsets[-1] == len(texts)
-            assert online.predict("task 1", posterior, kind) is not None
-            assert abs(posterior.sum() - 1) < 1e-9
+            *_, posterior = online.predict("task 1", kind)
+            assert abs(sum(posterior) - 1) < 1e-9
             assert online.confusion("worker 1", matrix)
             assert len(online.worker_table(kind)[2]) <= online.workers
             assert online.tasks >= len(label)
@@ -68,6 +71,7 @@ def on_one_stream(core, rounds, *, hard):
             assert len(now["task_offsets"]) == len(now["task_ptr"]) == len(shares) + 1
             marks = np.minimum(now["labels"] + 1, 1).astype(np.uint8)
             soft = {} if hard else {"units": shares}
+            soft["gold"] = now["task_gold"]
             fitted = (now[name] for name in ("task_offsets", "task_texts", "task_ptr", "row"))
             online.adopt(*fitted, winners=now["labels"], fitted=marks, **soft)
 

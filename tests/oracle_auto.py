@@ -142,23 +142,14 @@ def auto(votes, k, majority, choose):
     return {t: choose(t, [(x + y) / 2 for x, y in zip(a[t], b[t], strict=True)]) for t in a}, False
 
 
-def honest(votes, k, labels_of, majority):
-    """Probabilities by task, and the same before the last step."""
-    return judged(votes, k, labels_of, majority)[:2]
-
-
-def judged(votes, k, labels_of, majority):
-    """The same, and what they are made of: coldness by task, what each vote says of the labels, scores by task."""
-    labels, tasks = range(k), by_task(votes)
-    rho, _, _ = shared_error(votes, majority)
-    given, right = defaultdict(int), defaultdict(int)
-    counts = defaultdict(lambda: [[0] * k for _ in labels])  # [given][true]
+def agreement(votes, k, labels_of):
+    """How far votes agree with each other as the labels say they should."""
+    tasks, given, right = by_task(votes), defaultdict(int), defaultdict(int)
     for t, w, g in votes:
         given[w] += 1
         right[w] += g == labels_of[t]
-        counts[w][g][labels_of[t]] += 1
     agree = sum(right.values()) / len(votes)
-    chance = min(sum((sum(g == c for *_, g in votes) / len(votes)) ** 2 for c in labels), 0.999)
+    chance = min(sum((sum(g == c for *_, g in votes) / len(votes)) ** 2 for c in range(k)), 0.999)
     skill = {w: clip(((right[w] + 2 * agree) / (given[w] + 2) - chance) / (1 - chance), 0, 1) for w in given}
     observed = sum(
         (a == b) - chance
@@ -167,7 +158,23 @@ def judged(votes, k, labels_of, majority):
         for j, (_, b) in enumerate(ballots)
         if i != j
     )
-    holds = clip((observed / (1 - chance) + 0.15) / (pair_sum(tasks, lambda t, w, g: skill[w]) + 1), 0, 1)
+    return clip((observed / (1 - chance) + 0.15) / (pair_sum(tasks, lambda t, w, g: skill[w]) + 1), 0, 1)
+
+
+def honest(votes, k, labels_of, majority, gold=()):
+    """Probabilities by task, and the same before the last step; how votes agree is measured on tasks without `gold`."""
+    return judged(votes, k, labels_of, majority, gold)[:2]
+
+
+def judged(votes, k, labels_of, majority, gold=()):
+    """The same, and what they are made of: coldness by task, what each vote says of the labels, scores by task."""
+    labels, tasks = range(k), by_task(votes)
+    measured = [vote for vote in votes if vote[0] not in gold]
+    rho, _, _ = shared_error(measured, majority) if measured else (0.0, 1.0, None)
+    holds = agreement(measured, k, labels_of) if measured else 1.0
+    counts = defaultdict(lambda: [[0] * k for _ in labels])  # [given][true]
+    for t, w, g in votes:
+        counts[w][g][labels_of[t]] += 1
     pooled = [[sum(n[g][c] for n in counts.values()) for g in labels] for c in labels]
     accuracy = (sum(pooled[c][c] for c in labels) + 1 / k) / (len(votes) + 1)
     mean = population(pooled, clip(accuracy, 1 / k + 0.02, 0.995), 1e-3)

@@ -73,6 +73,7 @@ class Stream(RuleBasedStateMachine):
         self.online = qr.Online(labels=LABELS, model=model, **options)
         self.twin = with_reference(labels=LABELS, model=model, **options)
         self.kept = {}
+        self.gold = {}
         self.abstentions = 0
         self.events = []
 
@@ -105,6 +106,50 @@ class Stream(RuleBasedStateMachine):
         self.kept.setdefault(task, [])
         self.abstentions += 1
 
+    @rule(task=TASKS, label=st.sampled_from(LABELS))
+    def fix(self, task, label):
+        self.events.append(("gold", task, label))
+        for stream in (self.online, self.twin):
+            stream.gold(task, label)
+        self.gold[task] = label
+        seen = self.online.predict(task)
+        assert (seen.label, seen.confidence, seen.tie, seen.gold) == (label, 1.0, False, True)
+        assert seen.votes == len(self.kept.get(task, []))
+
+    @rule(task=TASKS)
+    def free(self, task):
+        if task not in self.gold:
+            with pytest.raises(qr.InputError, match="has no gold to take back"):
+                self.online.gold(task, None)
+            return
+        self.events.append(("gold", task, None))
+        for stream in (self.online, self.twin):
+            stream.gold(task, None)
+        del self.gold[task]
+
+    @rule()
+    def refit(self):
+        """A refit is the batch fit of the votes that are left, with the gold that is left."""
+        votes = [(task, *vote) for task, mine in self.kept.items() for vote in mine]
+        if not votes:
+            return
+        self.events.append(("refit",))
+        again = [stream.refit(engine="reference") for stream in (self.online, self.twin)]
+        batch = qr.aggregate(
+            votes,
+            model=self.online.settings["model"],
+            labels=LABELS,
+            gold=self.gold or None,
+            confidence=self.online.settings["confidence"],
+            engine="reference",
+        )
+        voted = again[0].labels.filter(again[0].labels["votes"] > 0)
+        assert voted.drop("confidence").equals(batch.labels.drop("confidence"))
+        assert voted["confidence"].to_list() == pytest.approx(batch.labels["confidence"].to_list(), abs=1e-9)
+        now = self.online.labels().filter(pl.col("votes") > 0)
+        if self.gold:
+            assert now["gold"].equals(batch.labels["gold"])
+
     @rule(task=TASKS)
     def forget(self, task):
         if task not in self.kept:
@@ -113,6 +158,7 @@ class Stream(RuleBasedStateMachine):
             return
         self.events.append(("forget", task))
         assert self.online.forget(task) == self.twin.forget(task) == len(self.kept.pop(task))
+        self.gold.pop(task, None)
         with pytest.raises(qr.InputError, match="was never seen"):
             self.online.predict(task)
 
@@ -141,6 +187,9 @@ class Stream(RuleBasedStateMachine):
             votes = list(self.online.labels().select("task", "votes").iter_rows())
             assert votes == [(task, len(mine)) for task, mine in self.kept.items()]
             assert len(self.online) == len(votes)
+            assert dict(self.online.gold_labels().iter_rows()) == self.gold
+            fixed = self.online.labels().filter(pl.col("task").is_in(list(self.gold)))
+            assert dict(fixed.select("task", "label").iter_rows()) == {t: self.gold[t] for t in self.kept if t in self.gold}
             assert self.online.abstentions == self.twin.abstentions == self.abstentions
 
     def teardown(self):
@@ -148,11 +197,11 @@ class Stream(RuleBasedStateMachine):
         if hasattr(self, "online") and self.events:
             again = qr.Online(**self.online.settings)
             for name, *arguments in self.events:
-                getattr(again, name)(*arguments)
+                getattr(again, name)(*arguments, **({"engine": "reference"} if name == "refit" else {}))
             assert saved(self.online) == saved(again) == saved(self.twin)
 
 
-TestStream = Stream.TestCase
+TestStream = pytest.mark.filterwarnings("ignore::quorate.NotConverged")(Stream.TestCase)
 TestStream.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
 
 VOTES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 19), st.integers(0, 4)), min_size=1, max_size=60)
@@ -423,6 +472,101 @@ def test_tasks_forgotten_during_a_refit_stay_forgotten(monkeypatch):
     online.refit()
     assert online.labels().select("task", "votes").rows() == [("t0", 5), ("t1", 5), ("t3", 5), ("t5", 5), ("t4", 1)]
     assert online.predict("t4").label == "c"
+    assert counts(online) == recount(online)
+
+
+@pytest.mark.parametrize("model", ["auto", "ds", "fds", "hybrid"])
+@pytest.mark.parametrize("confidence", ["honest", "posterior"])
+def test_from_result_keeps_gold(model, confidence, tmp_path):
+    truth = dict(CROWD.truth.select("task", "label").head(60).iter_rows())
+    gold = {**truth, "not seen yet": "l2"}
+    result = qr.aggregate(CROWD.votes, model=model, gold=gold, confidence=confidence, engine="reference")
+    online = qr.Online.from_result(pickle.loads(pickle.dumps(result)), strength=0.0)
+    assert dict(online.gold_labels().iter_rows()) == gold
+    now = online.labels()
+    assert now["gold"].sum() == 60
+    assert now.filter("gold").select("task", "label", "confidence", "tie").rows() == [
+        (task, label, 1.0, False) for task, label in truth.items()
+    ]
+    same = now.join(result.labels, on="task", suffix="_fit").filter(pl.col("label") == pl.col("label_fit"))
+    assert len(same) >= (300 if model == "auto" else 290)
+    if confidence == "honest":
+        assert np.abs(same["confidence"] - same["confidence_fit"]).max() < 1e-9
+        workers = online.workers().join(result.workers, on="worker", suffix="_fit")
+        assert np.abs(workers["accuracy"] - workers["accuracy_fit"]).max() < 1e-9
+    again = online.refit(engine="reference")
+    assert again.labels.equals(result.labels)
+    assert again.gold_given == 61
+    online.learn("not seen yet", "w1", "l0")
+    assert online.predict("not seen yet").label == "l2"
+    online.save(tmp_path / "stream")
+    loaded = qr.Online.load(tmp_path / "stream")
+    assert saved(loaded) == saved(online)
+    assert loaded.labels().equals(online.labels()) or confidence == "honest"  # measured at another moment
+    assert counts_of(loaded) == counts_of(online)
+
+
+def counts_of(online):
+    return [list(part) for part in online._state.counts()]
+
+
+def test_gold_from_any_source(tmp_path):
+    (tmp_path / "gold.csv").write_text("task,gold\n1,x\n2,y\n")
+    for gold in ({1: "x", 2: "y"}, tmp_path / "gold.csv", pl.DataFrame({"task": [1, 2], "gold": ["x", "y"]})):
+        online = qr.Online(labels=["x", "y"], gold=gold)
+        online.learn(2, "ann", "x")
+        assert online.predict(2).label == "y"
+        assert online.predict(1) == qr.Online(labels=["x", "y"], gold=gold).predict(1)
+        assert online.predict(1).votes == 0
+        assert len(online) == 1
+        assert online.gold_labels().rows() == [(1, "x"), (2, "y")]
+    with pytest.raises(qr.InputError, match="gold gives task '1' the label 'z', which is not among the labels"):
+        qr.Online(labels=["x", "y"], gold={1: "z"})
+    with pytest.raises(qr.InputError, match="label 'z' is not among the declared labels"):
+        online.gold(1, "z")
+    with pytest.raises(qr.InputError, match="task is None"):
+        online.gold(None, "x")
+
+
+def test_votes_on_gold_count_under_it():
+    online = qr.Online(labels=["x", "y"], strength=0.0, gold=dict.fromkeys(range(10), "y"))
+    for n in range(10):
+        online.learn(n, "wrong", "x")
+        online.learn(n, "right", "y")
+    assert online.confusion("wrong").row(1) == ("y", 1.0, 0.0)
+    assert online.confusion("right").row(1) == ("y", 0.0, 1.0)
+    online.learn("new", "wrong", "x")
+    online.learn("new", "right", "y")
+    assert online.predict("new").label == "y"
+    accuracy = dict(online.workers().select("worker", "accuracy").iter_rows())
+    assert accuracy["wrong"] < 0.2 < 0.8 < accuracy["right"]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_gold_that_changes_during_a_refit_holds(compiled, monkeypatch):
+    make = qr.Online if compiled else with_reference
+    online = make(labels=LABELS, gold={"t1": "c", "t2": "c"})
+    online.learn_many([(f"t{n % 6}", f"w{n % 5}", LABELS[n % 6 % 2]) for n in range(30)])
+    real = online_module.make
+
+    def slow(*given):
+        model = real(*given)
+
+        class Slow:
+            def fit(self, *votes, **options):
+                result = model.fit(*votes, **options)
+                online.gold("t1", None)
+                online.gold("t3", "c")
+                return result
+
+        return Slow()
+
+    monkeypatch.setattr(online_module, "make", slow)
+    online.refit()
+    assert dict(online.labels().select("task", "label").iter_rows()) == {
+        **{"t0": "a", "t1": "b", "t2": "c"},
+        **{"t3": "c", "t4": "a", "t5": "b"},
+    }
     assert counts(online) == recount(online)
 
 

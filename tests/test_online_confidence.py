@@ -3,6 +3,7 @@
 import contextlib
 import math
 import pickle
+import random
 import tempfile
 from pathlib import Path
 from unittest import mock
@@ -57,7 +58,11 @@ def by_the_rule(online):
     ).labels
     majority = {tasks.index(str(task)): code[texts.index(str(label))] for task, label, *_ in winners.iter_rows()}
     coded = [(t, w, code[g]) for t, w, g in triples]
-    _, before = honest(coded, len(there), {t: code[y] for t, y in labels.items()}, majority)
+    gold = {task: int(label) for task, label in enumerate(now["task_gold"]) if label >= 0}
+    _, before = honest(coded, len(there), {t: code[y] for t, y in labels.items()}, majority, gold)
+    for task in gold.keys() & before.keys():
+        assert labels[task] == gold[task]
+        before[task] = [float(label == gold[task]) for label in there]
     spread = {tasks[t]: {texts[label]: p for label, p in zip(there, line, strict=True)} for t, line in before.items()}
     means = {}
     for t, w, g in coded:
@@ -69,9 +74,12 @@ def assert_is_the_rule(online):
     """Every answer of a stream is that of the rule."""
     before, means = by_the_rule(online)
     frame = online.labels()
-    for task, label, confidence, votes, tie in frame.iter_rows():
+    for task, label, confidence, votes, tie, *gold in frame.iter_rows():
         seen = online.predict(task)
-        assert (seen.label, seen.votes) == (label, votes)
+        assert (seen.label, seen.votes, seen.gold) == (label, votes, any(gold))
+        if not votes and any(gold):
+            assert (confidence, tie) == (1.0, False)
+            continue
         if not votes:
             assert (label, confidence, tie) == (None, None, False)
             continue
@@ -91,7 +99,7 @@ def assert_is_the_rule(online):
 
 EVENTS = st.lists(
     st.tuples(
-        st.sampled_from(["learn", "learn", "learn", "learn", "retract", "read", "refit"]),
+        st.sampled_from([*["learn"] * 5, "retract", "forget", "abstain", "gold", "gold", "free", "read", "refit"]),
         st.integers(0, 7).map("t{}".format),
         st.integers(0, 4).map("w{}".format),
         st.sampled_from(LABELS),
@@ -111,9 +119,18 @@ def play(online, events):
         elif event == "refit" and len(online):
             if online.labels()["votes"].sum():
                 online.refit(engine="reference")
-        elif event == "retract":
+        elif event == "abstain":
+            online.learn(task, worker, None)
+        elif event == "gold":
+            online.gold(task, label)
+        else:
             with contextlib.suppress(qr.InputError):  # there may be none
-                online.retract(task, worker)
+                if event == "retract":
+                    online.retract(task, worker)
+                elif event == "forget":
+                    online.forget(task)
+                elif event == "free":
+                    online.gold(task, None)
 
 
 @pytest.mark.filterwarnings("ignore::quorate.NotConverged")
@@ -180,6 +197,49 @@ def test_right_after_a_refit_confidence_is_that_of_the_fit(model):
     assert np.abs(workers["accuracy"] - workers["accuracy_fit"]).max() < 1e-9
     shorter = before.join(online.labels(), on="task", suffix="_now")
     assert not shorter["confidence"].equals(shorter["confidence_now"])
+
+
+def err_together():
+    """Votes and truth: on every other task three of seven workers give the same wrong answer."""
+    draw, votes, known = random.Random(3), [], {}
+    for task in range(150):
+        known[task], wrong = draw.sample(LABELS, 2)
+        for nth, worker in enumerate(draw.sample(range(14), 7)):
+            guess = known[task] if draw.random() < 0.8 else draw.choice(LABELS)
+            votes.append((task, worker, wrong if task % 2 and nth < 3 else guess))
+    return votes, known
+
+
+def agree_too_little():
+    crowd = qr.simulate(tasks=150, workers=12, labels=3, votes_per_task=(1, 6), shared_error=0.5, skill=0.5, seed=5)
+    letters = dict(zip(crowd.label_names, LABELS, strict=True))
+    votes = [(task, worker, letters[label]) for task, worker, label in crowd.votes.iter_rows()]
+    return votes, {task: letters[label] for task, label in crowd.truth.iter_rows()}
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("model", ["auto", "ds", "fds", "hybrid"])
+@pytest.mark.parametrize(("crowd", "name"), [(err_together, "shared_error"), (agree_too_little, "holds")])
+def test_with_gold_what_is_measured_is_that_of_the_fit(crowd, name, model, compiled):
+    """Tasks with gold are left out of shared error and agreement, and counted in everything else."""
+    votes, known = crowd()
+    online = stream(compiled=compiled, model=model, strength=0.0)
+    online.learn_many(votes)
+    for task in list(known)[:50]:
+        online.gold(task, known[task])
+    fitted = online.refit(threads=1)
+    facts = online_facts(online)
+    assert facts[name] > 0.01
+    assert facts[name] < 0.99 or model == "ds"
+    assert facts["holds"] == pytest.approx(fitted.facts["holds"], abs=1e-12)
+    assert facts["shared_error"] == pytest.approx(fitted.facts["shared_error"], abs=1e-12)
+    frame = online.labels().join(fitted.labels, on="task", suffix="_fit")
+    same = frame.filter(frame["label"] == frame["label_fit"])
+    assert same["gold"].equals(same["gold_fit"].rename("gold"))
+    assert same["gold"].sum() == 50
+    assert np.abs(same["confidence"] - same["confidence_fit"]).max() < 1e-9
+    workers = online.workers().join(fitted.workers, on="worker", suffix="_fit")
+    assert np.abs(workers["accuracy"] - workers["accuracy_fit"]).max() < 1e-9
 
 
 def online_facts(online):
@@ -327,15 +387,22 @@ def test_streams_of_version_0_1_0_keep_their_confidence_unless_told(tmp_path):
         qr.Online.load(FILES / name, confidence="sure")
 
 
-def test_forged_marks_and_labels_are_refused(tmp_path):
+@pytest.mark.parametrize("compiled", [True, False])
+def test_forged_marks_and_labels_are_refused(compiled, tmp_path, monkeypatch):
     from quorate.io import container
 
+    if not compiled:
+        monkeypatch.setattr(online_module, "compiled", lambda: None)
     for model, array, value, message in (
         ("auto", "fitted", 3, "fitted"),
         ("ds", "labels", 7, "labels"),
         ("ds", "labels", -1, "a task with votes has no label"),
+        ("ds", "gold_labels", 2, "a task with gold has another label"),
+        ("fds", "gold_labels", 2, "a task with gold has another label"),
+        ("fds", "gold_labels", 3, "gold_labels"),
+        ("fds", "gold_texts", ord("x"), "two of its gold labels are of the same task"),
     ):
-        online = stream(model=model)
+        online = qr.Online(labels=LABELS, model=model, gold={"t1": "b", "x1": "b"})
         online.learn_many([("t1", "w1", "a"), ("t2", "w2", "b")])
         online.save(tmp_path / "stream")
         meta, arrays = container.load(tmp_path / "stream", "online", online_module.VERSION)

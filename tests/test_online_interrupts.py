@@ -20,7 +20,7 @@ VOTES = [(f"t{n % 4}", f"w{n % 3}", "ab"[n * n % 5 % 2]) for n in range(12)]
 MORE = [("t1", "w0", "b"), ("new", "w9", "a"), ("t0", "w9", "b"), ("newer", "w1", "a")]
 FILES = ("/online.py", "/container.py", "/write.py")
 COMMITS = (
-    *("run", "_begin", "_commit", "_complete", "learn", "learn_many", "abstain", "retract", "forget"),
+    *("run", "_begin", "_commit", "_complete", "learn", "learn_many", "abstain", "retract", "forget", "set_gold"),
     *("adopt", "install", "snapshot"),
 )
 
@@ -43,6 +43,9 @@ ACTIONS = {
     "learn_many": lambda online, _: online.learn_many(iter([frame(MORE[:2]), frame(MORE[2:])])),
     "abstain": lambda online, _: online.learn("new", "w9", None),
     "retract": lambda online, _: online.retract("t1", "w1"),
+    "gold": lambda online, _: online.gold("t1", "b"),
+    "gold of a new task": lambda online, _: online.gold("newest", "a"),
+    "gold taken back": lambda online, _: online.gold("t2", None),
     "forget": lambda online, _: online.forget("t1"),
     "refit": lambda online, _: online.refit(engine="reference"),
     "renew": lambda online, _: online.renew(),
@@ -90,6 +93,7 @@ def test_raising_at_every_line_of(name, model, tmp_path):
     begun = qr.Online(labels=["a", "b"], model=model, confidence="honest")
     if name != "from nothing":
         begun.learn_many(VOTES)
+        begun.gold("t2", "a")
     before = content(begun, first)
     act(begun, tmp_path / "target")
     after = content(begun, tmp_path / "after")

@@ -85,6 +85,11 @@ def write_and_read(model, rounds, folder, confidence="honest"):
             online.learn(f"passing {n}", "y", None)
             assert online.forget(f"passing {n}") == 1
 
+    def fix_and_free():
+        for n in range(rounds):
+            online.gold("t7", LABELS[n % 3])
+            online.gold("t7", None)
+
     def refit():
         for n in range(3):
             online.refit(warm=bool(n % 2), threads=1)
@@ -108,7 +113,7 @@ def write_and_read(model, rounds, folder, confidence="honest"):
         try:
             in_threads(
                 *(lambda: single("s"), lambda: single("u"), lambda: several("m"), lambda: several("mm")),
-                *(back_and_forth, learn_and_forget, refit),
+                *(back_and_forth, learn_and_forget, fix_and_free, refit),
             )
         finally:
             still.set()

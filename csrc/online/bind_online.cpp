@@ -62,27 +62,39 @@ Confidence confidence(int kind) {
     return Confidence(kind);
 }
 
-nb::object predict(SharedOnline& s, std::string_view task, Out<double, 1> probabilities, int kind) {
-    require(probabilities.size() == size_t(s.state().labels()), "probabilities has a place for every label");
+// (label, or -1 without votes; tie; votes; whether it is gold; probabilities, [k]); None: no such task.
+nb::object predict(SharedOnline& s, std::string_view task, int kind) {
     const Confidence asked = confidence(kind);
-    constexpr int kUnknown = -1, kDue = -2;
-    const auto [label, tie, votes] = briefly<Reading>(s.mutex, [&]() -> std::tuple<int, bool, int64_t> {
+    enum class Found { answer, nothing, due };
+    std::vector<double> p;
+    Answer told{-1, false};
+    int64_t votes = 0;
+    const Found found = briefly<Reading>(s.mutex, [&] {
+        p.assign(size_t(s.state().labels()), 0.0);
         const uint32_t place = s.find_task(task);
-        if (place == NONE) return {kUnknown, false, 0};
-        if (s.state().due(asked) != Due::nothing) return {kDue, false, 0};
+        if (place == NONE) {
+            told = {s.gold(task), false, true};
+            if (told.label >= 0) p[size_t(told.label)] = 1.0;
+            return told.label >= 0 ? Found::answer : Found::nothing;
+        }
+        if (s.state().due(asked) != Due::nothing) return Found::due;
         Scratch scratch;
-        const Answer told = s.state().answer(place, asked, scratch, probabilities.data());
-        return {told.label, told.tied, int64_t(s.state().votes(place).size())};
+        told = s.state().answer(place, asked, scratch, p.data());
+        votes = s.state().votes(place).size();
+        if (!votes && !told.certain) told.label = -1;
+        return Found::answer;
     });
-    if (label == kDue) return nb::bool_(false);
-    return label == kUnknown ? nb::none() : nb::object(nb::make_tuple(label, tie, votes));
+    if (found == Found::due) return nb::bool_(false);
+    return found == Found::nothing ? nb::none()
+                                   : nb::object(nb::make_tuple(told.label, told.tied, votes, told.certain, nb::cast(p)));
 }
 
-// (sums over pairs of votes, or None; votes by given and true label, [k * k]; tasks by label, [k]; votes; changes)
+// (sums over pairs of votes, or None; votes by given and true label, [k * k]; those on gold; tasks by label, [k]; votes;
+// changes)
 nb::tuple measure(SharedOnline& s, bool sums) {
     const Measures m = at_length<Reading>(s.mutex, [&] { return s.state().measure(sums); });
     const nb::object pairs = sums ? nb::object(nb::make_tuple(m.together, m.apart, m.skills, m.alike, m.pairs)) : nb::none();
-    return nb::make_tuple(pairs, nb::cast(m.given), nb::cast(m.tasks), m.votes, m.changes);
+    return nb::make_tuple(pairs, nb::cast(m.given), nb::cast(m.on_gold), nb::cast(m.tasks), m.votes, m.changes);
 }
 
 void install(SharedOnline& s, In<double, 2> lent, double lent_total, In<double, 1> log_prior, In<double, 1> uniform,
@@ -136,6 +148,10 @@ nb::dict snapshot(SharedOnline& s) {
     out["shares"] = all.hard ? labels : nb::cast(owned<int64_t>(std::move(all.units))).attr("reshape")(-1, k);
     out["labels"] = labels;
     out["fitted"] = owned<uint8_t>(std::move(all.fitted));
+    out["task_gold"] = owned<int32_t>(std::move(all.task_gold));
+    out["gold_offsets"] = owned<int64_t>(std::move(all.golds.offsets));
+    out["gold_texts"] = owned<uint8_t>(std::move(all.golds.data));
+    out["gold_labels"] = owned<int32_t>(std::move(all.gold_labels));
     out["abstentions"] = all.abstentions;
     out["numbers"] = nb::make_tuple(task_numbers, worker_numbers);
     return out;
@@ -152,7 +168,8 @@ nb::object task_table(SharedOnline& s, int kind) {
     if (due) return nb::bool_(false);
     return nb::make_tuple(texts(std::move(all.tasks)), numbers, owned<int32_t>(std::move(all.label)),
                           owned<double>(std::move(all.confidence)), owned<bool>(std::move(all.tie)),
-                          owned<int64_t>(std::move(all.votes)));
+                          owned<int64_t>(std::move(all.votes)),
+                          all.has_gold ? nb::cast(owned<bool>(std::move(all.gold))) : nb::none());
 }
 
 nb::object worker_table(SharedOnline& s, int kind) {
@@ -171,12 +188,15 @@ nb::object worker_table(SharedOnline& s, int kind) {
 using Winners = In<int32_t, 1>;
 using Units = std::optional<In<int64_t, 2>>;
 using Fitted = std::optional<In<uint8_t, 1>>;
+using GoldOfTasks = std::optional<In<int32_t, 1>>;
 
-Shares shares_of(const Winners& winners, const Units& units, const Fitted& fitted, size_t tasks, int k) {
+Shares shares_of(const Winners& winners, const Units& units, const Fitted& fitted, const GoldOfTasks& gold, size_t tasks,
+                 int k) {
     require(winners.size() == tasks, "a label for every task");
     require(!units || (units->shape(0) == tasks && units->shape(1) == size_t(k)), "a share for every task");
     require(!fitted || fitted->size() == tasks, "whether a fit gave every label");
-    return {winners.data(), units ? units->data() : nullptr, fitted ? fitted->data() : nullptr};
+    require(!gold || gold->size() == tasks, "gold, or none, of every task");
+    return {winners.data(), units ? units->data() : nullptr, fitted ? fitted->data() : nullptr, gold ? gold->data() : nullptr};
 }
 
 Given::Ids ids(const In<int64_t, 1>& offsets, const In<uint8_t, 1>& data) {
@@ -185,22 +205,24 @@ Given::Ids ids(const In<int64_t, 1>& offsets, const In<uint8_t, 1>& data) {
 
 void restore(SharedOnline& s, In<int64_t, 1> task_offsets, In<uint8_t, 1> task_texts, In<int64_t, 1> worker_offsets,
              In<uint8_t, 1> worker_texts, In<uint32_t, 1> row_worker, In<uint32_t, 1> row_label, In<int64_t, 1> task_ptr,
-             In<uint32_t, 1> row, Winners winners, Units units, Fitted fitted, int64_t abstentions, bool task_numbers,
-             bool worker_numbers) {
-    require(task_offsets.size() >= 1 && worker_offsets.size() >= 1, "offsets begin with 0");
+             In<uint32_t, 1> row, In<int64_t, 1> gold_offsets, In<uint8_t, 1> gold_texts, In<int32_t, 1> gold_labels,
+             Winners winners, Units units, Fitted fitted, int64_t abstentions, bool task_numbers, bool worker_numbers) {
+    require(task_offsets.size() >= 1 && worker_offsets.size() >= 1 && gold_offsets.size() >= 1, "offsets begin with 0");
+    require(gold_labels.size() == gold_offsets.size() - 1, "a label for every task with gold");
     require(task_ptr.size() == task_offsets.size(), "votes for every task");
     require(row_worker.size() == row_label.size(), "a worker and a label for every row");
     const Given given{ids(task_offsets, task_texts), ids(worker_offsets, worker_texts), row_worker.data(), row_label.data(),
-                      row_worker.size(), task_ptr.data(), row.data(), row.size(), abstentions};
-    const Shares shares = shares_of(winners, units, fitted, task_ptr.size() - 1, s.state().labels());
+                      row_worker.size(), task_ptr.data(), row.data(), row.size(), ids(gold_offsets, gold_texts),
+                      gold_labels.data(), abstentions};
+    const Shares shares = shares_of(winners, units, fitted, {}, task_ptr.size() - 1, s.state().labels());
     at_length<Writing>(s.mutex, [&] { s.restore(given, shares, task_numbers, worker_numbers); });
 }
 
 void adopt(SharedOnline& s, In<int64_t, 1> task_offsets, In<uint8_t, 1> task_texts, In<int64_t, 1> task_ptr,
-           In<uint32_t, 1> row, Winners winners, Units units, Fitted fitted) {
+           In<uint32_t, 1> row, Winners winners, Units units, Fitted fitted, GoldOfTasks gold) {
     require(task_offsets.size() >= 1, "offsets begin with 0");
     require(task_ptr.size() == task_offsets.size(), "votes for every task");
-    const Shares shares = shares_of(winners, units, fitted, task_ptr.size() - 1, s.state().labels());
+    const Shares shares = shares_of(winners, units, fitted, gold, task_ptr.size() - 1, s.state().labels());
     at_length<Writing>(s.mutex, [&] {
         s.adopt(ids(task_offsets, task_texts), task_ptr.data(), row.data(), row.size(), shares, shares.units == nullptr);
     });
@@ -226,10 +248,13 @@ void bind_online(nb::module_& m) {
         .def("retract", [](SharedOnline& s, std::string_view task, std::string_view worker) {
             return briefly<Writing>(s.mutex, [&] { return s.retract(task, worker); });
         }, "task"_a, "worker"_a)
+        .def("set_gold", [](SharedOnline& s, std::string_view task, int label) {  // -1 frees it: False, where it has none
+            return briefly<Writing>(s.mutex, [&] { return s.set_gold(task, label); });
+        }, "task"_a, "label"_a)
         .def("forget", [](SharedOnline& s, std::string_view task) {  // how many votes there were; -1: no such task
             return at_length<Writing>(s.mutex, [&] { return s.forget(task); });
         }, "task"_a)
-        .def("predict", &predict, "task"_a, "probabilities"_a.noconvert(), "kind"_a)
+        .def("predict", &predict, "task"_a, "kind"_a)
         .def("due", [](SharedOnline& s, int kind) {  // what must be renewed for such readers: 0 nothing, 1 labels, 2 all
             const Confidence asked = confidence(kind);
             return int(briefly<Reading>(s.mutex, [&] { return s.state().due(asked); }));
@@ -249,10 +274,11 @@ void bind_online(nb::module_& m) {
         .def("worker_table", &worker_table, "kind"_a)
         .def("restore", &restore, "task_offsets"_a.noconvert(), "task_texts"_a.noconvert(), "worker_offsets"_a.noconvert(),
              "worker_texts"_a.noconvert(), "row_worker"_a.noconvert(), "row_label"_a.noconvert(), "task_ptr"_a.noconvert(),
-             "row"_a.noconvert(), nb::kw_only(), "winners"_a.noconvert(), "units"_a.noconvert() = nb::none(),
+             "row"_a.noconvert(), "gold_offsets"_a.noconvert(), "gold_texts"_a.noconvert(), "gold_labels"_a.noconvert(),
+             nb::kw_only(), "winners"_a.noconvert(), "units"_a.noconvert() = nb::none(),
              "fitted"_a.noconvert() = nb::none(), "abstentions"_a = 0, "task_numbers"_a, "worker_numbers"_a)
         .def("adopt", &adopt, "task_offsets"_a.noconvert(), "task_texts"_a.noconvert(), "task_ptr"_a.noconvert(), "row"_a.noconvert(), nb::kw_only(), "winners"_a.noconvert(),
-             "units"_a.noconvert() = nb::none(), "fitted"_a.noconvert() = nb::none())
+             "units"_a.noconvert() = nb::none(), "fitted"_a.noconvert() = nb::none(), "gold"_a.noconvert() = nb::none())
         .def("counts", [](SharedOnline& s) {  // (counts by row, [rows * k], and by class, [k]), in units
             std::vector<int64_t> rows, classes;
             at_length<Reading>(s.mutex, [&] {

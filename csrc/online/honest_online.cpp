@@ -25,8 +25,13 @@ Due Online::due(Confidence kind) const {
 }
 
 Answer Online::answer(uint32_t task, Confidence kind, Scratch& scratch, double* p) const {
-    const baseline::Decision d = predict(task, scratch, p);
     const Task& t = tasks_[task];
+    if (t.gold >= 0) {
+        std::fill_n(p, k_, 0.0);
+        p[t.gold] = 1.0;
+        return {t.gold, false, true};
+    }
+    const baseline::Decision d = predict(task, scratch, p);
     if (t.votes.empty()) return {d.label, false};
     Answer told = t.fitted ? Answer{t.label, t.fitted > 1} : Answer{d.label, d.tied};
     if (kind == Confidence::posterior) return told;
@@ -94,14 +99,26 @@ Measures Online::measure(bool sums) const {
     m.tasks = n.classes;
     for (int64_t& units : m.given) units /= ONE;
     for (int64_t& units : m.tasks) units /= ONE;
+    m.on_gold.assign(k * k, 0);
     m.changes = changes_;
     double same = 0.0, agree = 0.0;
     for (const int64_t votes : named_) m.votes += votes;
     if (!sums || !m.votes) return m;
-    const double every = double(m.votes);
+    std::vector<int64_t> named = named_;  // by label, on tasks without gold
+    for (const Task& t : tasks_) {
+        if (t.gold < 0) continue;
+        for (const uint32_t row : t.votes) {
+            ++m.on_gold[size_t(row_label_[row]) * k + size_t(t.gold)];
+            --named[row_label_[row]];
+        }
+    }
+    int64_t open = 0;
+    for (const int64_t votes : named) open += votes;
+    if (!open) return m;
+    const double every = double(open);
     for (size_t c = 0; c < k; ++c) {
-        same += (double(named_[c]) / every) * (double(named_[c]) / every);
-        agree += double(m.given[c * k + c]);
+        same += (double(named[c]) / every) * (double(named[c]) / every);
+        agree += double(m.given[c * k + c] - m.on_gold[c * k + c]);
     }
     const double chance = std::min(same, 0.999);
     agree /= every;
@@ -118,6 +135,7 @@ Measures Online::measure(bool sums) const {
     std::vector<int64_t> shown(k, 0);
     int64_t hits = 0;
     for (uint32_t t = 0; t < tasks(); ++t) {
+        if (tasks_[t].gold >= 0) continue;
         winner[t] = majority(t, shown.data());
         for (const uint32_t row : tasks_[t].votes) {
             Worker& w = workers[row_worker_[row]];
@@ -140,6 +158,7 @@ Measures Online::measure(bool sums) const {
     }
     int64_t alike = 0, pairs = 0;
     for (uint32_t t = 0; t < tasks(); ++t) {
+        if (tasks_[t].gold >= 0) continue;
         double x = 0.0, xx = 0.0, d = 0.0, dd = 0.0, s = 0.0, ss = 0.0;
         for (const uint32_t row : tasks_[t].votes) {
             const Vote& v = of[row_worker_[row]];

@@ -34,12 +34,13 @@ struct Measured {
     uint64_t changes = 0;          // that there had been
 };
 
-// Sums over all tasks and ordered pairs of different votes on one, and counts; see `measure` and `_judge` there.
+// Sums over all tasks without gold and ordered pairs of different votes on one, and counts; see `measure` and `_judge` there.
 struct Measures {
     double together = 0.0, apart = 0.0;  // errors beyond each worker's own rate, and their standard deviations
     double skills = 0.0;                 // how far workers agree with the labels beyond chance
     double alike = 0.0, pairs = 0.0;     // pairs that give the same label; all pairs
     std::vector<int64_t> given;          // [k given, k true] votes by their own label and that of their task
+    std::vector<int64_t> on_gold;        // [k given, k true] those on tasks with gold, which the sums leave out
     std::vector<int64_t> tasks;          // [k] by label
     int64_t votes = 0;
     uint64_t changes = 0;
@@ -49,6 +50,7 @@ struct Measures {
 struct Answer {
     int label;
     bool tied;
+    bool certain = false;  // its label is gold
 };
 
 }  // namespace quorate

@@ -90,7 +90,8 @@ void SharedOnline::add_tasks() {
     const auto* data = reinterpret_cast<const uint8_t*>(tasks_.data().data());
     while (state_.tasks() < tasks_.size()) {
         const int64_t* at = tasks_.offsets().data() + state_.tasks();
-        state_.add_task(baseline::mix(baseline::hash_text(data + at[0], data + at[1]) ^ salt_));
+        const int32_t gold = golds_.of(task(state_.tasks()));
+        state_.add_task(baseline::mix(baseline::hash_text(data + at[0], data + at[1]) ^ salt_), gold);
     }
 }
 
@@ -160,10 +161,21 @@ int SharedOnline::retract(std::string_view task, std::string_view worker) {
     return place == NONE || who == NONE ? 0 : state_.retract(place, who);
 }
 
+bool SharedOnline::set_gold(std::string_view task, int label) {
+    need(label >= -1 && label < state_.labels(), "no such label");
+    if (label < 0 && golds_.of(task) < 0) return false;
+    if (label >= 0) golds_.expect(task);
+    const uint32_t place = find_task(task);
+    if (place != NONE) state_.set_gold(place, label);
+    golds_.set(task, label);
+    return true;
+}
+
 int SharedOnline::forget(std::string_view task) {
     const uint32_t place = find_task(task);
     if (place == NONE) return -1;
     const int votes = state_.forget(place);
+    if (golds_.of(task) >= 0) golds_.set(task, -1);
     if (state_.gone() > kMostGone && state_.gone() > tasks()) compact();
     return votes;
 }
@@ -219,6 +231,18 @@ void SharedOnline::restore(const Given& given, Shares shares, bool task_numbers,
     for (size_t v = 0; v < given.votes; ++v) need(given.row[v] < given.rows, "no such row");
     for (size_t r = 0; r < given.rows; ++r)
         need(given.row_worker[r] < given.workers.n && given.row_label[r] < uint32_t(state_.labels()), "no such worker or label");
+    Golds golds;
+    check_offsets(given.golds);
+    const auto gold = [&](size_t i) {
+        const int64_t* at = given.golds.offsets + i;
+        return std::string_view{given.golds.data + at[0], size_t(at[1] - at[0])};
+    };
+    for (size_t i = 0; i < given.golds.n; ++i) {
+        need(given.gold_labels[i] >= 0 && given.gold_labels[i] < state_.labels(), "no such label");
+        need(golds.of(gold(i)) < 0, "two of its gold labels are of the same task");
+        golds.expect(gold(i));
+        golds.set(gold(i), given.gold_labels[i]);
+    }
     Change change(*this);
     add_texts(tasks_, given.tasks, "two of its tasks have the same name");
     add_texts(workers_, given.workers, "two of its workers have the same name");
@@ -227,11 +251,22 @@ void SharedOnline::restore(const Given& given, Shares shares, bool task_numbers,
         need(state_.add_row(given.row_worker[r], given.row_label[r]) == r, "a (worker, label) pair has two rows");
     for (uint32_t t = 0; t < given.tasks.n; ++t)
         for (int64_t v = given.task_ptr[t]; v < given.task_ptr[t + 1]; ++v) state_.add_vote(t, given.row[v]);
+    for (size_t i = 0; i < given.golds.n; ++i) {
+        const uint32_t t = find_task(gold(i));
+        if (t == NONE) continue;
+        const bool has = given.task_ptr[t] < given.task_ptr[t + 1];
+        const size_t label = size_t(given.gold_labels[i]);
+        need(!has || shares.winners[t] == int32_t(label), "a task with gold has another label");
+        need(!has || !shares.units || shares.units[t * size_t(state_.labels()) + label] == Online::ONE,
+             "a task with gold has another label");
+        state_.start_gold(t, int(label));
+    }
     std::vector<uint32_t> place(given.tasks.n);
     std::iota(place.begin(), place.end(), 0);
     state_.adopt(place.data(), given.task_ptr, given.row, shares, shares.units == nullptr);
     change.done(task_numbers, worker_numbers);
     abstentions_ = given.abstentions;
+    std::swap(golds_, golds);
     task_numbers_ = task_numbers;
     worker_numbers_ = worker_numbers;
 }
@@ -265,6 +300,7 @@ Snapshot SharedOnline::snapshot() const {
         if (!state_.gone(t)) s.task_ptr[at + 1] = s.task_ptr[at] + state_.votes(t).size(), ++at;
     s.row.resize(size_t(s.task_ptr[tasks]));
     s.winners.resize(tasks);
+    s.task_gold.resize(tasks);
     s.fitted.resize(tasks);
     if (!s.hard) s.units.resize(tasks * k);
     at = 0;
@@ -272,16 +308,24 @@ Snapshot SharedOnline::snapshot() const {
         if (state_.gone(t)) continue;
         std::copy(state_.votes(t).begin(), state_.votes(t).end(), s.row.data() + s.task_ptr[at]);
         s.winners[at] = state_.label(t);
+        s.task_gold[at] = state_.gold(t);
         s.fitted[at] = state_.fitted(t);
         if (!s.hard) std::copy_n(state_.units(t), k, s.units.data() + at * k);
         ++at;
+    }
+    s.golds.offsets.push(0);
+    for (const auto& [id, label] : golds_.sorted()) {
+        std::copy_n(id.data(), id.size(), s.golds.data.extend(id.size()));
+        s.golds.offsets.push(int64_t(s.golds.data.size()));
+        s.gold_labels.push(label);
     }
     return s;
 }
 
 TaskTable SharedOnline::task_table(Confidence kind) const {
     const size_t n = tasks();
-    TaskTable out{task_texts(), Growing<int32_t>(n), Growing<double>(n), Growing<bool>(n), Growing<int64_t>(n)};
+    TaskTable out{task_texts(),        Growing<int32_t>(n), Growing<double>(n), Growing<bool>(n),
+                  Growing<int64_t>(n), Growing<bool>(n),    golds_.size() > 0};
     std::vector<double> probabilities(size_t(state_.labels()));
     Scratch scratch;
     size_t at = 0;
@@ -289,7 +333,8 @@ TaskTable SharedOnline::task_table(Confidence kind) const {
         if (state_.gone(t)) continue;
         const Answer told = state_.answer(t, kind, scratch, probabilities.data());
         out.votes[at] = state_.votes(t).size();
-        out.label[at] = out.votes[at] ? told.label : -1;
+        out.label[at] = out.votes[at] || told.certain ? told.label : -1;
+        out.gold[at] = told.certain;
         out.confidence[at] = probabilities[size_t(told.label)];
         out.tie[at++] = told.tied;
     }
@@ -308,6 +353,11 @@ WorkerTable SharedOnline::worker_table(Confidence kind) const {
         Scratch scratch;
         for (uint32_t t = 0; t < state_.tasks(); ++t) {
             if (state_.votes(t).empty()) continue;
+            if (const int32_t gold = state_.gold(t); gold >= 0) {
+                for (const uint32_t row : state_.votes(t))
+                    if (int32_t(state_.row_label(row)) == gold) out.right[state_.row_worker(row)] += std::llrint(1.0 / kAnswerUnit);
+                continue;
+            }
             state_.honest(t, scratch, p.data());
             for (const uint32_t row : state_.votes(t))
                 out.right[state_.row_worker(row)] += std::llrint(p[state_.row_label(row)] / kAnswerUnit);

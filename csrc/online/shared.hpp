@@ -13,6 +13,7 @@
 #include "../encode/growing.hpp"
 #include "../encode/text_dictionary.hpp"
 #include "fair_lock.hpp"
+#include "golds.hpp"
 #include "state.hpp"
 
 namespace quorate {
@@ -30,6 +31,9 @@ struct Snapshot {
     Growing<int64_t> task_ptr;                // [tasks + 1]
     Growing<uint32_t> row;                    // [votes]
     Growing<int32_t> winners;                 // [tasks], -1: no votes
+    Growing<int32_t> task_gold;               // [tasks], -1: none
+    Texts golds;                              // tasks with gold, those without votes among them
+    Growing<int32_t> gold_labels;             // [golds]
     int64_t abstentions;
     Growing<int64_t> units;                   // soft: [tasks, k]
     Growing<uint8_t> fitted;                  // [tasks]
@@ -49,6 +53,8 @@ struct Given {
     const int64_t* task_ptr;  // IN [tasks + 1]
     const uint32_t* row;      // IN [votes]
     size_t votes;
+    Ids golds;
+    const int32_t* gold_labels;  // IN [golds]
     int64_t abstentions;
 };
 
@@ -59,6 +65,8 @@ struct TaskTable {
     Growing<double> confidence;
     Growing<bool> tie;
     Growing<int64_t> votes;
+    Growing<bool> gold;
+    bool has_gold;  // there is some, be it of tasks without votes
 };
 
 struct WorkerTable {
@@ -79,6 +87,7 @@ public:
     size_t workers() const { return workers_.size(); }
     bool numbers(bool of_tasks) const { return of_tasks ? task_numbers_ : worker_numbers_; }
     int64_t abstentions() const { return abstentions_; }
+    int32_t gold(std::string_view task) const { return golds_.of(task); }  // of any task; -1: none
     uint32_t find_task(std::string_view id) const {
         const uint32_t place = find(tasks_, id);
         return place == NONE || state_.gone(place) ? NONE : place;
@@ -95,6 +104,8 @@ public:
     void learn_many(const std::vector<std::unique_ptr<Batch>>& batches, const uint32_t* labels, size_t votes,
                     bool task_numbers, bool worker_numbers);
     int retract(std::string_view task, std::string_view worker);  // how many votes there were
+    // Fixes the label of a task, seen or not; -1 frees it. False where there is nothing to free.
+    bool set_gold(std::string_view task, int label);
     int forget(std::string_view task);                            // how many votes there were; -1: no such task
     void restore(const Given& given, Shares shares, bool task_numbers, bool worker_numbers);  // into an empty one
     // The shares of a fit of the tasks and votes that a snapshot had.
@@ -118,6 +129,7 @@ private:
     void check_shares(const int64_t* task_ptr, size_t tasks, size_t votes, Shares shares) const;
 
     TextDictionary tasks_, workers_;
+    Golds golds_;
     Online state_;
     uint64_t salt_;  // of the seed
     bool replace_;

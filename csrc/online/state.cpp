@@ -44,8 +44,11 @@ Online::Online(std::vector<uint64_t> label_hash, bool hard, double strength)
     if (!k_) throw std::invalid_argument("a stream has at least one label");
 }
 
-void Online::add_task(uint64_t key) {
-    tasks_.push_back({{}, key});
+void Online::add_task(uint64_t key, int gold) {
+    Task task;
+    task.key = key;
+    task.gold = gold;
+    tasks_.push_back(std::move(task));
     if (!hard_) posterior_.resize(tasks_.size() * size_t(k_), 0);
 }
 
@@ -138,7 +141,9 @@ void Online::adopt(const uint32_t* place, const int64_t* task_ptr, const uint32_
         const Ballots& mine = tasks_[t].votes;
         longest = std::max<size_t>(longest, mine.size());
         const size_t at = place[t];
-        if (at == NONE || !std::equal(mine.begin(), mine.end(), row + task_ptr[at], row + task_ptr[at + 1])) {
+        const int32_t gold = tasks_[t].gold;
+        if (at == NONE || !std::equal(mine.begin(), mine.end(), row + task_ptr[at], row + task_ptr[at + 1]) ||
+            (shares.gold && shares.gold[at] != gold) || (gold >= 0 && !mine.empty() && shares.winners[at] != gold)) {
             changed.push_back(t);
         } else if (mine.empty()) {
             continue;
@@ -253,6 +258,7 @@ void Online::settle(uint32_t task) {
 void Online::settle_hard(uint32_t task) {
     const Ballots& mine = tasks_[task].votes;
     if (mine.empty()) return relabel(task, -1);
+    if (tasks_[task].gold >= 0) return relabel(task, tasks_[task].gold);
     double* const ballots = scratch_.scores();
     std::fill_n(ballots, k_, 0.0);
     for (const uint32_t row : mine) ballots[row_label_[row]] += 1.0;
@@ -269,6 +275,12 @@ void Online::settle_soft(uint32_t task) {
     int64_t* kept = posterior_.data() + size_t(task) * k_;
     std::fill_n(kept, k_, 0);
     if (mine.empty()) return relabel(task, -1);
+    if (const int gold = tasks_[task].gold; gold >= 0) {
+        kept[gold] = ONE;
+        shift(counts_, task, kept);
+        ++counts_.settled;
+        return relabel(task, gold);
+    }
     double* const ballots = scratch_.scores();
     std::fill_n(ballots, k_, 0.0);
     for (const uint32_t row : mine) ballots[row_label_[row]] += 1.0;
@@ -305,6 +317,15 @@ int Online::retract(uint32_t task, uint32_t worker) {
     return int(number);
 }
 
+void Online::set_gold(uint32_t task, int gold) {
+    Task& t = tasks_[task];
+    scratch_.fit(k_, t.votes.size());
+    take_out(task, 0, false);
+    t.gold = gold;
+    settle(task);
+    changes_ += t.votes.size();
+}
+
 int Online::forget(uint32_t task) noexcept {
     Task& t = tasks_[task];
     const uint32_t number = t.votes.size();
@@ -315,6 +336,7 @@ int Online::forget(uint32_t task) noexcept {
     t.votes = std::move(none);
     if (!hard_) std::fill_n(posterior_.data() + size_t(task) * k_, k_, 0);
     t.fitted = 0;
+    t.gold = -1;
     t.gone = true;
     ++gone_;
     changes_ += number;

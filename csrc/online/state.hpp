@@ -48,6 +48,7 @@ struct Shares {
     const int32_t* winners = nullptr;  // IN [tasks], -1: no votes
     const int64_t* units = nullptr;    // IN [tasks, k], or none: hard
     const uint8_t* fitted = nullptr;   // IN [tasks], or none: see Task::fitted
+    const int32_t* gold = nullptr;     // IN [tasks] the gold it was fitted with, -1: none; or nothing: that of today
 };
 
 class Online {
@@ -72,7 +73,7 @@ public:
         size_t tasks, rows, workers;
     };
     Mark mark() const { return {tasks(), rows(), workers()}; }
-    void add_task(uint64_t key);  // key: the hash of (seed, task) that settles its ties
+    void add_task(uint64_t key, int gold = -1);  // key: the hash of (seed, task) that settles its ties
     uint32_t add_row(uint32_t worker, uint32_t label);
     void expect(uint32_t task);     // room for one more vote on a task
     void unexpect(uint32_t task) noexcept { --tasks_[task].coming; }  // that vote does not come after all
@@ -82,6 +83,8 @@ public:
     void learn(uint32_t task, uint32_t row, bool replace) noexcept;
     // Takes all votes of a worker on a task back; returns how many there were. May throw before it changes anything.
     int retract(uint32_t task, uint32_t worker);
+    // Fixes the label of a task, or frees it (-1). May throw before it changes anything.
+    void set_gold(uint32_t task, int gold);
     // Takes a task and all its votes back; returns how many there were. Its code stays, and is never used again.
     int forget(uint32_t task) noexcept;
     void compact();  // gives the tasks that are left the codes 0, 1, 2, …; may throw before it changes anything
@@ -107,6 +110,7 @@ public:
         tasks_[task].votes.push_back(row);
         ++named_[row_label_[row]];
     }
+    void start_gold(uint32_t task, int gold) { tasks_[task].gold = gold; }  // likewise
 
     // What a vote will soon want: first the task, then the counts of those who voted on it.
     void fetch(uint32_t task) const {
@@ -127,6 +131,7 @@ public:
     uint32_t row_worker(size_t row) const { return row_worker_[row]; }
     uint32_t row_label(size_t row) const { return row_label_[row]; }
     int32_t label(uint32_t task) const { return tasks_[task].label; }
+    int32_t gold(uint32_t task) const { return tasks_[task].gold; }
     uint8_t fitted(uint32_t task) const { return tasks_[task].fitted; }
     const int64_t* units(uint32_t task) const { return posterior_.data() + size_t(task) * k_; }  // soft only, [k]
     const Counts& counts() const { return counts_; }
@@ -155,6 +160,7 @@ private:
         uint64_t key;         // settles its ties
         int32_t label = -1;   // -1: no votes
         uint32_t coming = 0;  // votes that are expected
+        int32_t gold = -1;    // the label that it has for certain; -1: none
         uint8_t fitted = 0;   // its label is that of the last fit, whatever today's parameters say: 1, of tied ones 2; else 0
         bool gone = false;    // forgotten
     };

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from quorate.data import options
 from quorate.data.options import DEFAULTS, Choice, Confidence, EngineName, Number, Rules, StreamedModel
 from quorate.data.vocabulary import Id, Vocabulary, text_of
-from quorate.data.votes import Votes
+from quorate.data.votes import Gold, Votes
 from quorate.engines.base import Engine
 from quorate.errors import (
     InputError,
@@ -30,6 +30,7 @@ from quorate.errors import (
     warn_abstentions,
 )
 from quorate.io import container, stream_file
+from quorate.io.answers import read_gold
 from quorate.io.bounds import Bounds
 from quorate.io.dictionary import MISSING, Coded
 from quorate.io.encode import votes_of
@@ -79,6 +80,7 @@ class Prediction:
     confidence: float  # the probability of the label
     votes: int
     tie: bool
+    gold: bool = False  # whether its label was given as gold
 
 
 class Online:
@@ -95,6 +97,7 @@ class Online:
     - `strength`: votes of the mean worker lent to every worker, so that newcomers start like the population; 0 is the paper.
     - `confidence`: "honest" is judged from the votes of other tasks and the errors that workers share, which are measured
       again when a tenth of the votes has changed; "posterior" is the model's own. Neither changes a label.
+    - `gold`: labels of some tasks, as for `qr.aggregate`; see the method `gold`.
 
     >>> import quorate as qr
     >>> online = qr.Online(labels=["cat", "dog"])
@@ -120,6 +123,7 @@ class Online:
         duplicates: Kept = "last",
         strength: float = 1.0,
         confidence: Confidence = DEFAULTS.confidence,
+        gold: Source | None = None,
     ) -> None:
         given = {"model": model, "duplicates": duplicates, "seed": seed, "strength": strength, "confidence": confidence}
         options.check(given, RULES)
@@ -141,6 +145,9 @@ class Online:
             strength=float(strength),
             replace=duplicates == "last",
         )
+        known = None if gold is None else read_gold(gold, self._labels)
+        for task, code in () if known is None else zip(known.tasks.texts(), known.labels.tolist(), strict=True):
+            self._state.set_gold(task, code)
 
     @classmethod
     def from_result(
@@ -151,7 +158,7 @@ class Online:
         duplicates: Kept | None = None,
         confidence: Confidence | None = None,
     ) -> Online:
-        """Return a stream that continues from a batch fit, with its votes and its way with repeated ones.
+        """Return a stream that continues from a batch fit, with its votes, its gold and its way with repeated ones.
 
         `result` is a fit of auto, ds, fds or hybrid; `strength` and `duplicates` are as for `Online`, `confidence` is that
         of the fit unless given.
@@ -185,6 +192,7 @@ class Online:
             votes.row_label.astype(np.uint32),
             np.pad(votes.task_ptr, (0, unvoted), mode="edge"),
             np.ascontiguousarray(votes.row),
+            *_gold_arrays(getattr(result.session, "gold_labels", None)),
             **online._shares(result, np.arange(votes.n_tasks + unvoted) < votes.n_tasks),
             abstentions=int(votes.abstentions),
             task_numbers=votes.tasks.kind == "integer",
@@ -267,10 +275,39 @@ class Online:
             raise InputError(f"worker {shown(worker)} has no vote on task {shown(task)} to retract")
         return number
 
+    def gold(self, task: object, label: object) -> None:
+        """Fix the `label` of a `task`, whose votes then count under it; None takes it back.
+
+        The task may be one that has no votes yet. Refits keep gold, as `qr.aggregate(gold=…)` does. Gold is not a vote: it says
+        nothing of a worker who has not voted on the task.
+
+        >>> import quorate as qr
+        >>> online = qr.Online(labels=["cat", "dog"])
+        >>> online.learn_many([("t1", "ann", "cat"), ("t1", "bob", "cat")])
+        >>> online.gold("t1", "dog")
+        >>> seen = online.predict("t1")
+        >>> seen.label, seen.confidence, seen.gold
+        ('dog', 1.0, True)
+        >>> online.gold("t1", None)
+        >>> online.predict("t1").label
+        'cat'
+        """
+        code = -1 if is_missing(label) else self._label_code.get(text_of(label))
+        if code is None:
+            raise undeclared(label, self._label_ids)
+        if not self._state.set_gold(_text(task, "task"), code):
+            raise InputError(f"task {shown(task)} has no gold to take back")
+
+    def gold_labels(self) -> pl.DataFrame:
+        """Return task, label of all gold, of tasks without votes too, in the order of the ids' text."""
+        now = self._state.snapshot()
+        ids = _ids((now["gold_offsets"], now["gold_texts"]), now["numbers"][0])
+        return pl.DataFrame({"task": column(ids), "label": column(self._labels, now["gold_labels"])})
+
     def forget(self, task: object) -> int:
         """Take a `task` and all votes on it back, and return how many there were.
 
-        It is no longer listed or saved; a later vote makes it a new task. Its workers stay known.
+        It is no longer listed or saved, and its gold is taken back; a later vote makes it a new task. Its workers stay known.
 
         >>> import quorate as qr
         >>> online = qr.Online(labels=["cat", "dog"])
@@ -287,22 +324,25 @@ class Online:
 
     def predict(self, task: object) -> Prediction:
         """Return what is known of a `task`: the label of the E-step under today's parameters, and how likely it is right."""
-        text, out = _known_text(task), np.zeros(len(self._label_ids))
-        found = self._state.predict(text, out, KINDS[self._confidence])
+        text = _known_text(task)
+        found = self._state.predict(text, KINDS[self._confidence])
         if found is False:
-            found = self._renewed(lambda kind: self._state.predict(text, out, kind))
+            found = self._renewed(lambda kind: self._state.predict(text, kind))
         if found is None:
             raise InputError(f"task {shown(task)} was never seen: it has no votes")
-        label, tie, votes = found
-        probabilities = dict(zip(self._label_ids, out.tolist(), strict=True))
-        if not votes:  # all were taken back: what is left is the share of each label
-            return Prediction(None, probabilities, float(out.max()), 0, tie=False)
-        return Prediction(self._label_ids[label], probabilities, float(out[label]), votes, tie)
+        label, tie, votes, gold, likely = found
+        probabilities = dict(zip(self._label_ids, likely, strict=True))
+        if label < 0:  # no votes: what is left is the share of each label
+            return Prediction(None, probabilities, max(likely), 0, tie=False)
+        return Prediction(self._label_ids[label], probabilities, likely[label], votes, tie, gold)
 
     def labels(self) -> pl.DataFrame:
-        """Return task, label, confidence, votes, tie of every task under today's parameters."""
+        """Return task, label, confidence, votes, tie of every task under today's parameters; with gold, which tasks have it.
+
+        Tasks without votes (all were abstentions, or taken back) have no label, unless it is gold.
+        """
         found = self._state.task_table(KINDS[self._confidence]) or self._renewed(self._state.task_table)
-        texts, numbers, labels, confidence, tie, votes = found
+        texts, numbers, labels, confidence, tie, votes, gold = found
         frame = pl.DataFrame(
             {
                 "task": column(_ids(texts, numbers)),
@@ -310,9 +350,10 @@ class Online:
                 "confidence": confidence,
                 "votes": votes,
                 "tie": tie,
+                **({} if gold is None else {"gold": gold}),
             }
         )
-        return frame.with_columns(pl.when(pl.col("votes") > 0).then("confidence"))
+        return frame.with_columns(pl.when(pl.col("label").is_not_null()).then("confidence"))
 
     def workers(self) -> pl.DataFrame:
         """Return worker, votes, accuracy (expected share of right votes) of every worker with votes.
@@ -357,11 +398,12 @@ class Online:
         """Measure what is due: nothing (0), the mean worker (1), all (2)."""
         if not due:
             return
-        pairs, given, tasks, votes, changes = self._state.measure(due == 2)
-        k = len(self._labels)
-        by_label, by_class = np.array(given, np.float64).reshape(k, k), np.array(tasks, np.float64)
+        pairs, given, on_gold, tasks, votes, changes = self._state.measure(due == 2)
+        k = len(tasks)
+        by_label, by_gold = (np.array(count, np.float64).reshape(k, k) for count in (given, on_gold))
+        by_class = np.array(tasks, np.float64)
         if due == 2:
-            shared_error, holds = streamed_error(PairSums(*pairs), by_label)
+            shared_error, holds = streamed_error(PairSums(*pairs), by_label - by_gold)
         else:  # what was measured stays, and so does the moment of it
             shared_error, holds, votes, changes = self._state.measured()
         rule, lent = streamed_rule(by_label, by_class, shared_error, holds)
@@ -404,8 +446,11 @@ class Online:
         votes = votes_of(coded, self._labels, abstentions=now["abstentions"])
         model = make(self._model, MODELS[self._model].options(), {"seed": self._seed, **self._options})
         start = now["labels"][has] if warm else None
-        result = model.fit(votes, engine=engine, threads=threads, start=start, confidence=self._confidence)
-        self._state.adopt(now["task_offsets"], now["task_texts"], task_ptr, row, **self._shares(result, has))
+        golds = Gold(Vocabulary("string", now["gold_texts"], now["gold_offsets"]), now["gold_labels"])
+        known: Any = golds if len(golds) else None
+        result = model.fit(votes, engine=engine, threads=threads, start=start, gold=known, confidence=self._confidence)
+        fitted = (now[name] for name in ("task_offsets", "task_texts", "task_ptr", "row"))
+        self._state.adopt(*fitted, **self._shares(result, has), gold=now["task_gold"])
         return result
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -419,6 +464,7 @@ class Online:
         """Return what a file of this stream holds: settings, and arrays."""
         arrays = self._state.snapshot()
         (task, worker), abstentions = arrays.pop("numbers"), arrays.pop("abstentions")
+        del arrays["task_gold"]
         if len(arrays["task_offsets"]) != len(arrays["task_ptr"]):  # what could not be loaded is not written
             raise QuorateError(f"cannot save to {where}: the stream has ids of tasks without votes; please report this")
         hard = arrays["shares"].ndim == 1
@@ -545,6 +591,13 @@ def _joined(*texts: tuple[NDArray[np.int64], NDArray[np.uint8]]) -> tuple[NDArra
     """Return the texts of several lists as those of one."""
     sizes = np.concatenate([np.diff(offsets) for offsets, _ in texts])
     return np.concatenate([[0], sizes.cumsum()]).astype(np.int64), np.concatenate([data for _, data in texts])
+
+
+def _gold_arrays(gold: Gold | None) -> tuple[NDArray[Any], ...]:
+    """Return gold as a state takes it: offsets and bytes of the ids, and labels."""
+    if gold is None:
+        return np.zeros(1, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.int32)
+    return (*(np.ascontiguousarray(part) for part in gold.tasks.text_buffers()), np.ascontiguousarray(gold.labels))
 
 
 def _known_text(value: object) -> str:

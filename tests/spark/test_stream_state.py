@@ -80,6 +80,23 @@ def test_rows_in_any_order_and_restarts_anywhere_give_the_same_bytes(
     assert by_hand.abstentions == folders[0].online().abstentions == done.abstentions
 
 
+def test_gold_holds_for_the_whole_job(tmp_path):
+    folder, rows = StateFolder(tmp_path / "state"), []
+
+    def begun(gold):
+        online = qr.Online(labels=LABELS, gold=gold)
+        return _Job(folder, *folder.begin(online), lambda frame, _: rows.extend(frame.rows()), "fail", 2)
+
+    for number in range(4):  # with refits and without
+        begun({"t1": "b", "7": "a"})(fake_batch([("t1", f"w{number}", "a"), ("t2", f"w{number}", "a")]), number)
+    seen = [(batch, label, confidence) for task, label, confidence, _, _, batch in rows if task == "t1"]
+    assert seen == [(batch, "b", 1.0) for batch in range(4)]
+    for other in (None, {"t1": "b"}, {"t1": "b", "7": "b"}):
+        with pytest.raises(qr.InputError, match="has 2 gold labels, not the .* given: continue with the original gold"):
+            begun(other)
+    assert folder.online().gold_labels().rows() == [("7", "a"), ("t1", "b")]
+
+
 @pytest.mark.filterwarnings("ignore::quorate.NotConverged")
 @pytest.mark.parametrize("confidence", ["honest", "posterior"])
 @pytest.mark.parametrize("model", ["auto", "fds", "ds"])

@@ -14,6 +14,7 @@ import pytest
 
 import quorate as qr
 from quorate.spark.session import gather
+from quorate.spark.stream import StateFolder
 
 LABELS = ["a", "b", "c"]
 JOB = Path(__file__).with_name("streaming_job.py")
@@ -234,6 +235,27 @@ def test_command(spark, quorate, folder, quiet, batches):
     code, _, told = quorate(*arguments, "-o", out, "--once")
     assert code == 1
     assert "quorate: batch 5: cannot read the votes: " in told
+
+
+def test_command_with_gold(spark, quorate, folder):
+    (folder / "gold.csv").write_text("task,gold\nt1,c\nlater,a\n")
+    arguments = [
+        "stream",
+        folder / "votes" / "*.csv",
+        "--labels",
+        "a,b,c",
+        "--state",
+        folder / "state",
+        "-o",
+        folder / "out.json",
+    ]
+    assert quorate(*arguments, "--once", "--quiet", "--gold", folder / "gold.csv") == (0, "", "")
+    online = StateFolder(folder / "state").online()
+    assert online.predict("t1").label == "c"
+    assert dict(online.gold_labels().iter_rows()) == {"t1": "c", "later": "a"}
+    code, _, told = quorate(*arguments, "--once")
+    assert code == 1
+    assert "has 2 gold labels, not the 0 given: continue with the original gold" in told
 
 
 def test_command_takes_what_comes_until_it_is_interrupted(tmp_path):

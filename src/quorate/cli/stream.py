@@ -36,6 +36,7 @@ def command(
     confidence: Annotated[
         str, typer.Option(help="honest: judged from other tasks and shared errors; or posterior (the model's own).")
     ] = DEFAULTS.confidence,
+    gold: Annotated[Path | None, typer.Option(help="File of known labels (task, gold label); fixed, and learned from.")] = None,
     task: Annotated[str | None, typer.Option(help="Column of the task.")] = None,
     worker: Annotated[str | None, typer.Option(help="Column of the worker.")] = None,
     label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
@@ -56,6 +57,7 @@ def command(
         "duplicates": duplicates,
         "strength": strength,
         "confidence": confidence,
+        "gold": gold,
     }
     online = qr.Online(labels=label_list(labels), **{name: value for name, value in settings.items() if value is not None})
     columns = order.split(",") if order else ()

@@ -225,11 +225,11 @@ class LocalSession(WorkerState):
     """A fit over the votes of a store: each pass runs over its shards and adds their counts in order."""
 
     def __init__(
-        self, store: Store, rules: PassRules, *, gold_given: int = 0, history: Callable[[Panel], Others] | None = None
+        self, store: Store, rules: PassRules, *, gold: Gold | None = None, history: Callable[[Panel], Others] | None = None
     ) -> None:
         super().__init__(store.votes, rules, history)
         self.votes = store.votes
-        self.gold_given = gold_given  # tasks of gold, with votes or without
+        self.gold_labels = gold  # as given: of tasks with votes or without
         self._store = store
         self._passes = 0
         self._on_gold: Tally | None = None  # votes on gold tasks
@@ -237,7 +237,7 @@ class LocalSession(WorkerState):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what a finished fit is asked for, so that its result can be pickled: what its posteriors come from."""
-        return _unpickled_session, (self._store, self.gold_given, self._params, self._decided_by, self._block.history)
+        return _unpickled_session, (self._store, self.gold_labels, self._params, self._decided_by, self._block.history)
 
     @classmethod
     def over(
@@ -254,7 +254,12 @@ class LocalSession(WorkerState):
         """Return a session over these votes, in a store that is made with the rules of the fit and the gold."""
         rules = rules_for(votes, kernels, threads, ties)
         given = None if gold is None else read_gold(gold, votes.labels)
-        return cls(make_store(rules, given), rules, gold_given=0 if given is None else len(given), history=history)
+        return cls(make_store(rules, given), rules, gold=given, history=history)
+
+    @property
+    def gold_given(self) -> int:
+        """The number of gold tasks, with votes or without."""
+        return 0 if self.gold_labels is None else len(self.gold_labels)
 
     def labels_to_start(self, labels: Any) -> NDArray[np.int32]:
         """Return checked initial label codes, [tasks]."""
@@ -452,9 +457,9 @@ def rules_for(votes: Votes, kernels: ModuleType, threads: int, ties: str) -> Pas
 
 
 def _unpickled_session(
-    store: Any, gold_given: int, params: Parameters | None, decided_by: DecidedBy, history: Others | None
+    store: Any, gold: Gold | None, params: Parameters | None, decided_by: DecidedBy, history: Others | None
 ) -> LocalSession:
-    session = LocalSession(store, store.rules, gold_given=gold_given, history=None if history is None else lambda _: history)
+    session = LocalSession(store, store.rules, gold=gold, history=None if history is None else lambda _: history)
     session._params, session._decided_by = params, decided_by
     return session
 

@@ -14,7 +14,7 @@ from quorate.kernels.online_reference import ONE
 
 # What a file holds. With hard labels `shares` is the label of each task, -1 without votes; else its probabilities in units
 # of 2^-32. Version 2 has `confidence`, the `labels` of tasks beside their probabilities, and for `auto` whether a label is
-# that of the last `fitted` model. Version 3 has `abstentions`.
+# that of the last `fitted` model. Version 3 has `abstentions`, and gold: ids of tasks, with votes or without, and labels.
 META: Final[Types] = {
     "labels": list,
     "model": str,
@@ -37,6 +37,16 @@ ARRAYS: Final = {
 }
 HARD_SHARES: Final = Array("<i4", ("tasks",))
 SOFT_SHARES: Final = Array("<i8", ("tasks", "labels"))
+GOLD: Final = {
+    "gold_offsets": Array("<i8", ("gold+1",)),
+    "gold_texts": Array("|u1", ("gold bytes",)),
+    "gold_labels": Array("<i4", ("gold",)),
+}
+NO_GOLD: Final[dict[str, NDArray[Any]]] = {
+    "gold_offsets": np.zeros(1, np.int64),
+    "gold_texts": np.zeros(0, np.uint8),
+    "gold_labels": np.zeros(0, np.int32),
+}
 MARKS: Final = Array("|u1", ("tasks",))
 MAX_VOTES: Final = 1 << 62
 PER_CELL: Final = {True: 12, False: 20}  # bytes that the state of hard (soft) labels takes for every worker and label
@@ -53,14 +63,17 @@ def checked(
     if "abstentions" in meta:
         bounds.fields("its meta", meta, {"abstentions": int})
         bounds.need(0 <= meta["abstentions"] < MAX_VOTES, f"it has {meta['abstentions']} abstentions")
-    wanted = {**ARRAYS, "shares": HARD_SHARES if hard else SOFT_SHARES}
+    wanted = {**ARRAYS, **GOLD, "shares": HARD_SHARES if hard else SOFT_SHARES}
     if not hard and not is_first:
         wanted["labels"] = HARD_SHARES
     if meta["model"] == "auto":
         wanted["fitted"] = MARKS
+    if "abstentions" not in meta:
+        arrays = {**NO_GOLD, **arrays}
     sizes = bounds.arrays(arrays, wanted)
     bounds.need(hard or sizes["labels"] == k, f"its shares are for {sizes.get('labels')} labels, not for {k}")
-    for role in ("task", "worker"):
+    bounds.within("gold_labels", arrays["gold_labels"], 0, k - 1)
+    for role in ("task", "worker", "gold"):
         bounds.texts(role, arrays[f"{role}_offsets"], arrays[f"{role}_texts"])
     tasks, dropped = sizes["tasks"], sizes["task ids"] - sizes["tasks"]
     bounds.need(dropped >= 0, f"it has votes of {tasks} tasks, but ids of only {sizes['task ids']}")

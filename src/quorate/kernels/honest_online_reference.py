@@ -101,9 +101,9 @@ def answer_units(probability: float) -> int:
 
 
 def pair_sums(
-    tasks: list[tuple[list[tuple[int, int]], int, int]],  # of each: its votes (worker, given), majority winner, label
-    named: Line,  # [K] votes by label
-    agreeing: int,  # votes that equal the label of their task
+    tasks: list[tuple[list[tuple[int, int]], int, int]],  # of each without gold: its votes (worker, given), winner, label
+    named: Line,  # [K] votes on these by label
+    agreeing: int,  # those that equal the label of their task
 ) -> tuple[float, float, float, float, float]:
     """Return the sums over pairs of votes on one task that honest confidence is measured from; see `Measures` in the core."""
     every = float(sum(named))

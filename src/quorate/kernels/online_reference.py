@@ -23,8 +23,9 @@ Units = tuple[int, ...]  # [K]
 # What is known by code or by text. Values are never changed in place, keys are never removed, and new ones come at the
 # end: the order of a table is that of the codes. "fitted": 1 where a label is that of the last fit, 2 where it was tied.
 # A task that is forgotten is "gone": its code is never used again, and it gets another where it comes back.
-BY_TASK: Final = ("task text", "votes", "share", "label", "fitted", "key", "gone")
-TABLES: Final = ("task", *BY_TASK, "worker", "worker text", "row", "pair", "fact")
+# "gold" has the labels that are known for certain, by the text of tasks, seen or not; "held" has them by task. -1: none.
+BY_TASK: Final = ("task text", "votes", "share", "label", "fitted", "held", "key", "gone")
+TABLES: Final = ("task", *BY_TASK, "gold", "worker", "worker text", "row", "pair", "fact")
 SHARED: Final = ("count", "total", "pooled")  # what shares add up to: by row, by worker, and by given label
 LABELLED: Final = ("labelled count", "labelled total", "labelled pooled")  # what labels do, where shares are soft
 P = ParamSpec("P")
@@ -167,6 +168,24 @@ class Online:
         return theirs
 
     @_alone
+    def set_gold(self, task: str, label: int) -> bool:
+        """Fix the label of a task, seen or not, or free it (-1); return False where there is nothing to free."""
+        if not -1 <= label < self._k:
+            raise ValueError("no such label")
+        change = self._begin()
+        if label < 0 and self._gold(change, task) < 0:
+            return False
+        change.put("gold", task, label)
+        place = self._find(change, task)
+        if place is not None:
+            self._take_out(change, place)
+            change.put("held", place, label)
+            self._settle(change, place)
+            self._changed(change, len(change.get("votes", place)))
+        self._commit(change)
+        return True
+
+    @_alone
     def forget(self, task: str) -> int:
         """Take a task and all its votes back, and return how many there were; -1 where there is no such task."""
         change = self._begin()
@@ -179,25 +198,30 @@ class Online:
         change.put("votes", place, ())
         self._settle(change, place)
         self._changed(change, len(rows))
+        if self._gold(change, task) >= 0:
+            change.put("gold", task, -1)
+        change.put("held", place, -1)
         change.put("gone", place, True)
         change.put("fact", "gone", change.get("fact", "gone") + 1)
         self._commit(change)
         return len(rows)
 
     @_alone
-    def predict(self, task: str, probabilities: NDArray[np.float64], kind: int) -> tuple[int, bool, int] | bool | None:
-        """Return (label, tie, votes) of a task, None for an unknown one, False if a renewal is due; probabilities OUT [K].
+    def predict(self, task: str, kind: int) -> tuple[int, bool, int, bool, list[float]] | bool | None:
+        """Return (label, tie, votes, whether it is gold, probabilities [K]) of a task, None for an unknown one.
 
-        `kind` is that of the confidence: see `honest_online_reference`.
+        False says that a renewal is due. The label is -1 without votes. `kind` is that of the confidence: see
+        `honest_online_reference`.
         """
         state = self._begin()
-        place = self._find(state, task)
+        place, gold = self._find(state, task), self._gold(state, task)
         if place is None:
-            return None
+            return None if gold < 0 else (gold, False, 0, True, self._certain(gold))
         if self._due(state, kind):
             return False
-        label, tie, probabilities[:] = self._answer(state, place, kind)
-        return label, tie, len(state.get("votes", place))
+        label, tie, probabilities = self._answer(state, place, kind)
+        votes = len(state.get("votes", place))
+        return label if votes or gold >= 0 else -1, tie, votes, gold >= 0, probabilities
 
     @_alone
     def due(self, kind: int) -> int:
@@ -205,23 +229,30 @@ class Online:
         return self._due(self._begin(), kind)
 
     @_alone
-    def measure(self, sums: bool) -> tuple[Any, list[int], list[int], int, int]:
-        """Return (sums over pairs of votes, votes by given and true label, tasks by label, votes, changes)."""
+    def measure(self, sums: bool) -> tuple[Any, list[int], list[int], list[int], int, int]:
+        """Return (sums over pairs of votes, votes by given and true label, those on gold, tasks by label, votes, changes)."""
         state = self._begin()
         _, _, pooled = self._names(state)
         given = [units // ONE for label in range(self._k) for units in state.get(pooled, label)]
         classes = [units // ONE for units in state.get("fact", self._classes(state))]
-        pairs, named = None, state.get("fact", "named")
+        pairs, named, on_gold = None, state.get("fact", "named"), [0] * self._k**2
         if sums:
-            tasks = []
+            tasks, open_votes = [], list(named)
             for task in range(state.size("votes")):
                 votes = [state.get("pair", row) for row in state.get("votes", task)]
+                held = state.get("held", task)
+                if held >= 0:
+                    for _, label in votes:
+                        on_gold[label * self._k + held] += 1
+                        open_votes[label] -= 1
+                    continue
                 ballots = [0.0] * self._k
                 for _, label in votes:
                     ballots[label] += 1.0
                 tasks.append((votes, self._pick(state, task, ballots)[0], state.get("label", task)))
-            pairs = honest.pair_sums(tasks, named, sum(given[:: self._k + 1]))
-        return pairs, given, classes, sum(named), state.get("fact", "changes")
+            agreeing = sum(given[:: self._k + 1]) - sum(on_gold[:: self._k + 1])
+            pairs = honest.pair_sums(tasks, tuple(open_votes), agreeing)
+        return pairs, given, on_gold, classes, sum(named), state.get("fact", "changes")
 
     @_alone
     def measured(self) -> tuple[float, float, int, int]:
@@ -274,6 +305,8 @@ class Online:
         np.cumsum([len(rows) for rows in votes], out=task_ptr[1:])
         shares = np.array(list(state["share"].values()), np.int64).reshape(-1, self._k)
         labels = np.array(list(state["label"].values()), np.int32)
+        golds = sorted((task for task, label in state["gold"].items() if label >= 0), key=str.encode)
+        gold_offsets, gold_texts = pack(golds)
         (task_offsets, task_texts), (worker_offsets, worker_texts) = pack(state["task text"].values()), pack(state["worker"])
         return {
             "task_offsets": task_offsets,
@@ -287,13 +320,20 @@ class Online:
             "shares": labels if state["fact"]["hard"] else shares,
             "labels": labels,
             "fitted": np.array(list(state["fitted"].values()), np.uint8),
+            "task_gold": np.array(list(state["held"].values()), np.int32),
+            "gold_offsets": gold_offsets,
+            "gold_texts": gold_texts,
+            "gold_labels": np.array([state["gold"][task] for task in golds], np.int32),
             "abstentions": state["fact"]["abstentions"],
             "numbers": (state["fact"]["task numbers"], state["fact"]["worker numbers"]),
         }
 
     @_alone
-    def task_table(self, kind: int) -> tuple[Texts, bool, Any, Any, Any, Any] | bool:
-        """Return (ids, whether they came as numbers, label, confidence, tie, votes) of every task; label -1 without votes."""
+    def task_table(self, kind: int) -> tuple[Texts, bool, Any, Any, Any, Any, Any] | bool:
+        """Return (ids, whether they came as numbers, label, confidence, tie, votes, whether it is gold) of every task.
+
+        The label is -1 without votes and gold. The last is None where there is no gold at all.
+        """
         state = self._begin()
         if self._due(state, kind):
             return False
@@ -303,8 +343,11 @@ class Online:
         label = np.array([f[0] for f in found], np.int32)
         confidence = np.array([posterior[winner] for winner, _, posterior in found], np.float64)
         tie = np.array([f[1] for f in found], np.bool_)
-        label[votes == 0] = -1
-        return pack(whole["task text"].values()), whole["fact"]["task numbers"], label, confidence, tie, votes
+        gold = np.array(list(whole["held"].values()), np.int32) >= 0
+        label[(votes == 0) & ~gold] = -1
+        there = any(known >= 0 for known in whole["gold"].values())
+        texts = pack(whole["task text"].values())
+        return texts, whole["fact"]["task numbers"], label, confidence, tie, votes, gold if there else None
 
     @_alone
     def worker_table(self, kind: int) -> tuple[Texts, bool, Any, Any] | bool:
@@ -315,7 +358,9 @@ class Online:
         state = change.merged()
         votes, right = (np.zeros(len(state["worker"]), np.int64) for _ in range(2))
         for task, rows in state["votes"].items():
-            before = self._honest(change, task) if rows and kind != honest.POSTERIOR else None
+            held, before = state["held"][task], None
+            if rows and kind != honest.POSTERIOR:
+                before = self._honest(change, task) if held < 0 else self._certain(held)
             for row in rows:
                 who, given = state["pair"][row]
                 votes[who] += 1
@@ -337,6 +382,9 @@ class Online:
         row_label: NDArray[np.uint32],
         task_ptr: NDArray[np.int64],
         row: NDArray[np.uint32],
+        gold_offsets: NDArray[np.int64],
+        gold_texts: NDArray[np.uint8],
+        gold_labels: NDArray[np.int32],
         *,
         winners: NDArray[np.int32],
         units: NDArray[np.int64] | None = None,
@@ -347,6 +395,10 @@ class Online:
     ) -> None:
         """Take a snapshot into an empty state: labels and marks of the last fit, [tasks], and soft shares, [tasks, K]."""
         change = self._begin()
+        for text, label in zip(unpack(gold_offsets, gold_texts), gold_labels.tolist(), strict=True):
+            change.put("gold", text, label)
+        if change.size("gold") != len(gold_labels):
+            raise ValueError("two of its gold labels are of the same task")
         for text in unpack(task_offsets, task_texts):
             self._task(change, text)
         for text in unpack(worker_offsets, worker_texts):
@@ -363,7 +415,10 @@ class Online:
             rows = row[task_ptr[task] : task_ptr[task + 1]].tolist()
             change.put("votes", task, tuple(rows))
             self._name(change, rows, 1)
-        self._adopt(change, places, task_ptr, row, winners, units, fitted)
+            held = change.get("held", task)
+            if rows and held >= 0 and (winners[task] != held or (units is not None and units[task, held] != ONE)):
+                raise ValueError("a task with gold has another label")
+        self._adopt(change, places, task_ptr, row, winners, units, fitted, None)
         change.put("fact", "abstentions", abstentions)
         change.put("fact", "task numbers", task_numbers)
         change.put("fact", "worker numbers", worker_numbers)
@@ -380,15 +435,16 @@ class Online:
         winners: NDArray[np.int32],
         units: NDArray[np.int64] | None = None,
         fitted: NDArray[np.uint8] | None = None,
+        gold: NDArray[np.int32] | None = None,
     ) -> None:
-        """Replace all labels and shares by those of a fit; a task whose votes have changed since is settled again."""
+        """Replace all labels and shares by those of a fit; a task whose votes or gold have changed since is settled again."""
         change = self._begin()
         places: list[int | None] = [None] * change.size("votes")
         for fitted_at, text in enumerate(unpack(task_offsets, task_texts)):
             task = self._find(change, text)
             if task is not None:
                 places[task] = fitted_at
-        self._adopt(change, places, task_ptr, row, winners, units, fitted)
+        self._adopt(change, places, task_ptr, row, winners, units, fitted, gold)
         self._commit(change)
 
     @_alone
@@ -442,6 +498,14 @@ class Online:
         place: int | None = state.get("task", text)
         return None if place is None or state.get("gone", place) else place
 
+    def _gold(self, state: Change, text: str) -> int:
+        """Return the label that a task has for certain, seen or not; -1 where there is none."""
+        label: int | None = state.get("gold", text)
+        return -1 if label is None else label
+
+    def _certain(self, label: int) -> list[float]:
+        return [float(c == label) for c in range(self._k)]
+
     def _live(self, state: Change) -> int:
         """Return how many tasks there are."""
         gone: int = state.get("fact", "gone")
@@ -465,6 +529,7 @@ class Online:
             change.put("share", place, (0,) * self._k)
             change.put("label", place, -1)
             change.put("fitted", place, 0)
+            change.put("held", place, self._gold(change, text))
             change.put("key", place, reference.tie_keys(hashed, self._seed))
             change.put("gone", place, False)
         return place
@@ -535,6 +600,13 @@ class Online:
             change.put("share", task, (0,) * self._k)
             change.put("label", task, -1)
             return
+        held = change.get("held", task)
+        if held >= 0:
+            change.put("share", task, self._one_hot(held))
+            self._put(change, task, 1)
+            change.put("label", task, held)
+            self._put_label(change, task, 1)
+            return
         ballots = [0.0] * self._k
         for row in rows:
             ballots[change.get("pair", row)[1]] += 1.0
@@ -558,6 +630,7 @@ class Online:
         winners: NDArray[np.int32],
         units: NDArray[np.int64] | None,
         fitted: NDArray[np.uint8] | None,
+        gold: NDArray[np.int32] | None,
     ) -> None:
         zeros = (0,) * self._k
         sizes = change.size("pair"), change.size("total"), self._k
@@ -571,8 +644,13 @@ class Online:
         self._changed(change, honest.FIT)
         cuts, rows, changed = task_ptr.tolist(), row.tolist(), []
         for task, at in enumerate(places):
-            votes = change.get("votes", task)
-            if at is None or tuple(rows[cuts[at] : cuts[at + 1]]) != votes:
+            votes, held = change.get("votes", task), change.get("held", task)
+            if (
+                at is None
+                or tuple(rows[cuts[at] : cuts[at + 1]]) != votes
+                or (gold is not None and gold[at] != held)
+                or (held >= 0 and votes and winners[at] != held)
+            ):
                 changed.append(task)
                 change.put("share", task, zeros)
                 change.put("label", task, -1)
@@ -599,6 +677,9 @@ class Online:
 
     def _answer(self, state: Change, task: int, kind: int) -> tuple[int, bool, list[float]]:
         """Return (label, tie, probabilities) of one task, as readers of such confidence are told."""
+        held = state.get("held", task)
+        if held >= 0:
+            return held, False, self._certain(held)
         label, tie, posterior = self._predict(state, task)
         if not state.get("votes", task):
             return label, False, posterior

@@ -87,7 +87,7 @@ def decide(votes: pl.DataFrame, online: Online, batch: int, *, refit: bool) -> p
     else:
         every, texts = online.labels(), tasks.cast(pl.String).implode()
         decisions = every.filter(every["task"].cast(pl.String).is_in(texts)).with_columns(pl.col("task").cast(tasks.dtype))
-    return decisions.with_columns(pl.lit(batch, pl.Int64).alias("batch_id"))
+    return decisions.drop("gold", strict=False).with_columns(pl.lit(batch, pl.Int64).alias("batch_id"))
 
 
 def _predictions(tasks: pl.Series, online: Online) -> pl.DataFrame:
@@ -181,6 +181,12 @@ class StateFolder:
                     f"the stream in {self.path} has {name} {old}, not {new}: continue with the original settings, "
                     "or start in an empty folder"
                 )
+        if not _is_same_gold(known, online):
+            sizes = [len(stream.gold_labels()) for stream in (known, online)]
+            raise InputError(
+                f"the stream in {self.path} has {sizes[0]} gold labels, not the {sizes[1]} given: "
+                "continue with the original gold, or start in an empty folder"
+            )
         return progress, known
 
     def progress(self) -> Progress:
@@ -215,6 +221,11 @@ class StateFolder:
         return self.path / f"online-{'begin' if batch < 0 else f'{batch:09d}'}.quorate"
 
 
+def _is_same_gold(one: Online, other: Online) -> bool:
+    first, second = (online.gold_labels().select(pl.all().cast(pl.String)).sort("task") for online in (one, other))
+    return first.equals(second)
+
+
 def check_turn(progress: Progress, batch: int, query: str | None, folder: Path) -> bool:
     """Return whether a batch is the next one (True) or the last one (False); raise for any other.
 
@@ -237,7 +248,7 @@ def check_turn(progress: Progress, batch: int, query: str | None, folder: Path) 
 class SparkStream:
     """Labels of a stream of votes in Spark, kept up to date by one `Online` on the driver.
 
-    - `online`: the stream to begin with, in a new folder.
+    - `online`: the stream to begin with, in a new folder; its gold holds for the whole job.
     - `state`: the job's folder: started again with it, the job continues where it was, after a kill too.
     - `sink`: given a row, after each batch, for every task that got votes (and, after a refit, for every task whose label
       changed): a function that takes the frame and the batch's id, or the name of a folder with a known suffix, which
