@@ -48,11 +48,11 @@ def on_one_stream(core, rounds, *, hard):
     def renew():
         pairs, given, _, tasks, votes, changes = online.measure(True)
         assert len(pairs) == 5
-        assert (len(given), len(tasks)) == (K * K, K)
-        online.install(np.ones((K, K)), 5.0, np.zeros(K), np.full(K, 1 / K), 0.1, 0.9, votes, changes)
+        k = len(tasks)
+        assert len(given) == k * k
+        online.install(np.ones((k, k)), 5.0, np.zeros(k), np.full(k, 1 / k), 0.1, 0.9, votes, changes)
 
     def read(kind):
-        matrix = np.zeros((K, K))
         for _ in range(rounds * 4):
             renew()
             (offsets, texts), _, label, confidence, _, votes, _ = online.task_table(kind)
@@ -60,7 +60,7 @@ def on_one_stream(core, rounds, *, hard):
             assert offsets[-1] == len(texts)
             *_, posterior = online.predict("task 1", kind)
             assert abs(sum(posterior) - 1) < 1e-9
-            assert online.confusion("worker 1", matrix)
+            assert online.confusion("worker 1").shape == (len(posterior), len(posterior))
             assert len(online.worker_table(kind)[2]) <= online.workers
             assert online.tasks >= len(label)
 
@@ -75,7 +75,13 @@ def on_one_stream(core, rounds, *, hard):
             fitted = (now[name] for name in ("task_offsets", "task_texts", "task_ptr", "row"))
             online.adopt(*fitted, winners=now["labels"], fitted=marks, **soft)
 
+    def add_labels():
+        for n in range(3):
+            online.add_label(44 + n)
+            online.learn("widened", f"worker {n}", K + n, False, False)
+
     in_threads(
+        add_labels,
         *(lambda s=s: learn(s) for s in (1, 2)),
         *(lambda s=s: learn_many(s) for s in (3, 4)),
         *(lambda k=k: read(k) for k in (0, 2, 2)),

@@ -1,5 +1,6 @@
 """Online: after any events the counts equal a recount; the same events give the same bytes; batch fits are met."""
 
+import inspect
 import pickle
 import statistics
 import tempfile
@@ -11,11 +12,12 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import quorate as qr
 from quorate import online as online_module
-from quorate.kernels.online_reference import ONE
+from quorate.data.options import DEFAULTS, STREAMED_DEFAULTS
+from quorate.kernels.online_units import ONE
 
 LABELS = ["a", "b", "c"]
 TASKS, WORKERS = st.integers(0, 5).map("t{}".format), st.integers(0, 4).map("w{}".format)
@@ -25,7 +27,7 @@ def counts(online):
     """(counts by (worker, label), class counts) in units, straight from the state."""
     flat, classes = online._state.counts()
     now = online._state.snapshot()
-    lines = np.reshape(flat, (-1, len(LABELS))).tolist()
+    lines = np.reshape(flat, (-1, len(classes))).tolist()
     return {(int(w), int(c)): line for w, c, line in zip(now["row_worker"], now["row_label"], lines, strict=True)}, list(classes)
 
 
@@ -33,9 +35,10 @@ def recount(online):
     """The same from scratch, out of the votes and the shares of the tasks."""
     now = online._state.snapshot()
     row_worker, row_label, task_ptr, row, shares = (now[n] for n in ("row_worker", "row_label", "task_ptr", "row", "shares"))
+    k = now["n_labels"]
     if shares.ndim == 1:
-        shares = np.where(np.arange(len(LABELS)) == shares[:, None], ONE, 0)
-    by_row, classes = np.zeros((len(row_worker), len(LABELS)), np.int64), np.zeros(len(LABELS), np.int64)
+        shares = np.where(np.arange(k) == shares[:, None], ONE, 0)
+    by_row, classes = np.zeros((len(row_worker), k), np.int64), np.zeros(k, np.int64)
     for task in range(len(task_ptr) - 1):
         for r in row[task_ptr[task] : task_ptr[task + 1]]:
             by_row[r] += shares[task]
@@ -73,12 +76,14 @@ class Stream(RuleBasedStateMachine):
         self.online = qr.Online(labels=LABELS, model=model, **options)
         self.twin = with_reference(labels=LABELS, model=model, **options)
         self.kept = {}
+        self.labels = list(LABELS)
         self.gold = {}
         self.abstentions = 0
         self.events = []
 
-    @rule(task=TASKS, worker=WORKERS, label=st.sampled_from(LABELS))
-    def learn(self, task, worker, label):
+    @rule(task=TASKS, worker=WORKERS, nth=st.integers(0, 5))
+    def learn(self, task, worker, nth):
+        label = self.labels[nth % len(self.labels)]
         self.events.append(("learn", task, worker, label))
         for stream in (self.online, self.twin):
             stream.learn(task, worker, label)
@@ -106,8 +111,9 @@ class Stream(RuleBasedStateMachine):
         self.kept.setdefault(task, [])
         self.abstentions += 1
 
-    @rule(task=TASKS, label=st.sampled_from(LABELS))
-    def fix(self, task, label):
+    @rule(task=TASKS, nth=st.integers(0, 5))
+    def fix(self, task, nth):
+        label = self.labels[nth % len(self.labels)]
         self.events.append(("gold", task, label))
         for stream in (self.online, self.twin):
             stream.gold(task, label)
@@ -138,7 +144,7 @@ class Stream(RuleBasedStateMachine):
         batch = qr.aggregate(
             votes,
             model=self.online.settings["model"],
-            labels=LABELS,
+            labels=self.labels,
             gold=self.gold or None,
             confidence=self.online.settings["confidence"],
             engine="reference",
@@ -161,6 +167,20 @@ class Stream(RuleBasedStateMachine):
         self.gold.pop(task, None)
         with pytest.raises(qr.InputError, match="was never seen"):
             self.online.predict(task)
+
+    @precondition(lambda self: len(self.labels) < 6)
+    @rule()
+    def add_label(self):
+        label = f"label {len(self.labels)}"
+        with pytest.raises(qr.InputError, match="is not among the declared labels: a, b, c"):
+            self.online.learn("t0", "w0", label)
+        self.events.append(("add_label", label))
+        for stream in (self.online, self.twin):
+            stream.add_label(label)
+            with pytest.raises(qr.InputError, match="is listed twice"):
+                stream.add_label(label)
+        self.labels.append(label)
+        assert self.online.settings["labels"] == self.labels
 
     @rule()
     def load(self):
@@ -195,7 +215,7 @@ class Stream(RuleBasedStateMachine):
     def teardown(self):
         """Replaying the same events gives the same bytes."""
         if hasattr(self, "online") and self.events:
-            again = qr.Online(**self.online.settings)
+            again = qr.Online(**{**self.online.settings, "labels": LABELS})
             for name, *arguments in self.events:
                 getattr(again, name)(*arguments, **({"engine": "reference"} if name == "refit" else {}))
             assert saved(self.online) == saved(again) == saved(self.twin)
@@ -568,6 +588,112 @@ def test_gold_that_changes_during_a_refit_holds(compiled, monkeypatch):
         **{"t3": "c", "t4": "a", "t5": "b"},
     }
     assert counts(online) == recount(online)
+
+
+@pytest.mark.filterwarnings("ignore::quorate.NotConverged")
+@given(
+    before=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5), st.sampled_from(["a", "b"])), min_size=1, max_size=30),
+    after=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5), st.sampled_from(LABELS)), max_size=30),
+    model=st.sampled_from(["auto", "ds", "fds", "hybrid"]),
+    strength=st.sampled_from([0.0, 1.0]),
+    reads=st.booleans(),
+    refits=st.booleans(),
+    compiled=st.booleans(),
+)
+@settings(deadline=None)
+def test_an_added_label_is_as_one_that_was_there_from_the_start(before, after, model, strength, reads, refits, compiled):
+    make = qr.Online if compiled else with_reference
+    late, early = (make(labels=labels, model=model, strength=strength) for labels in (["a", "b"], LABELS))
+    for online in (late, early):
+        online.learn_many(before)
+        if refits:
+            online.refit(engine="reference")
+        if reads:
+            online.labels()
+    late.add_label("c")
+    for online in (late, early):
+        online.learn_many(after)
+    assert late.labels().equals(early.labels())
+    assert saved(late) == saved(early)
+    again = [online.refit(engine="reference") for online in (late, early)]
+    assert again[0].labels.equals(again[1].labels)
+    assert saved(late) == saved(early)
+    assert late.labels().equals(early.labels())
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("model", ["ds", "fds", "auto"])
+def test_a_label_added_during_a_refit_is_there_after_it(model, compiled, monkeypatch):
+    make = qr.Online if compiled else with_reference
+    online = make(labels=["a", "b"], model=model)
+    online.learn_many([(f"t{n % 6}", f"w{n % 5}", "ab"[n % 6 % 2]) for n in range(30)])
+    real = online_module.make
+
+    def slow(*given):
+        fitted = real(*given)
+
+        class Slow:
+            def fit(self, *votes, **options):
+                result = fitted.fit(*votes, **options)
+                online.add_label("c")
+                online.learn("t1", "another", "c")
+                online.learn("new", "late", "c")
+                return result
+
+        return Slow()
+
+    monkeypatch.setattr(online_module, "make", slow)
+    online.refit()
+    assert online.predict("new").label == "c"
+    assert online.predict("t1").votes == 6
+    assert counts(online) == recount(online)
+
+
+def test_labels_that_cannot_be_added():
+    online = qr.Online(labels=[1, 2])
+    for label, message in ((2, "is listed twice"), ("x", "of type str"), (None, "NoneType")):
+        with pytest.raises(qr.InputError, match=message):
+            online.add_label(label)
+    assert online.settings["labels"] == [1, 2]
+    online.add_label(3)
+    online.learn("t", "w", 3)
+    assert online.predict("t").label == 3
+    assert online.confusion("w").columns == ["true", "1", "2", "3"]
+
+
+def test_a_label_that_is_named_but_not_there_yet_is_not_accepted(monkeypatch):
+    """As when an exception comes at the worst moment: the name is known, the state does not have the label."""
+    for make in (qr.Online, with_reference):
+        online = make(labels=["a", "b"])
+        online._names = type(online._names)(LABELS)
+        before = saved(online)
+        for action in (
+            lambda online=online: online.learn("t", "w", "c"),
+            lambda online=online: online.learn_many([("t", "w", "c")]),
+            lambda online=online: online.gold("t", "c"),
+        ):
+            with pytest.raises(qr.InputError, match="label 'c' is not among the declared labels: a, b"):
+                action()
+        assert saved(online) == before
+        online.learn("t", "w", "b")
+        assert list(online.predict("t").probabilities) == ["a", "b"]
+        assert online.settings["labels"] == ["a", "b"]
+        assert online.confusion("w").columns == ["true", "a", "b"]
+        online.add_label("d")
+        assert online.settings["labels"] == ["a", "b", "d"]
+
+
+def test_defaults_are_those_of_batch_fits_but_for_three_that_both_docstrings_explain():
+    given = inspect.signature(qr.Online).parameters
+    assert {name: given[name].default for name in STREAMED_DEFAULTS._fields} == STREAMED_DEFAULTS._asdict()
+    others = [name for name, value in STREAMED_DEFAULTS._asdict().items() if value != getattr(DEFAULTS, name)]
+    assert others == ["model", "duplicates", "strength"]
+    about_batch, about_stream = (inspect.getdoc(one) for one in (qr.aggregate, qr.Online))
+    told = about_batch[about_batch.index("`qr.Online`") :].split("\n\n")[0]
+    for name in others:
+        line = about_stream[about_stream.index(f"- `{name}`:") :].split("\n- ")[0]
+        assert "`qr.aggregate`" in line
+        assert f"`{name}`" in told
 
 
 def test_newcomers_start_like_the_population():

@@ -20,7 +20,7 @@ VOTES = [(f"t{n % 4}", f"w{n % 3}", "ab"[n * n % 5 % 2]) for n in range(12)]
 MORE = [("t1", "w0", "b"), ("new", "w9", "a"), ("t0", "w9", "b"), ("newer", "w1", "a")]
 FILES = ("/online.py", "/container.py", "/write.py")
 COMMITS = (
-    *("run", "_begin", "_commit", "_complete", "learn", "learn_many", "abstain", "retract", "forget", "set_gold"),
+    *("run", "_begin", "_commit", "_complete", "learn", "learn_many", "abstain", "retract", "forget", "set_gold", "add_label"),
     *("adopt", "install", "snapshot"),
 )
 
@@ -46,6 +46,7 @@ ACTIONS = {
     "gold": lambda online, _: online.gold("t1", "b"),
     "gold of a new task": lambda online, _: online.gold("newest", "a"),
     "gold taken back": lambda online, _: online.gold("t2", None),
+    "add_label": lambda online, _: online.add_label("c"),
     "forget": lambda online, _: online.forget("t1"),
     "refit": lambda online, _: online.refit(engine="reference"),
     "renew": lambda online, _: online.renew(),

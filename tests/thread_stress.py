@@ -90,6 +90,12 @@ def write_and_read(model, rounds, folder, confidence="honest"):
             online.gold("t7", LABELS[n % 3])
             online.gold("t7", None)
 
+    def add_labels():
+        for label in "def":
+            online.add_label(label)
+            online.learn("widened", label, label)
+            assert online.predict("widened").probabilities.keys() >= {label}
+
     def refit():
         for n in range(3):
             online.refit(warm=bool(n % 2), threads=1)
@@ -113,13 +119,15 @@ def write_and_read(model, rounds, folder, confidence="honest"):
         try:
             in_threads(
                 *(lambda: single("s"), lambda: single("u"), lambda: several("m"), lambda: several("mm")),
-                *(back_and_forth, learn_and_forget, fix_and_free, refit),
+                *(back_and_forth, learn_and_forget, fix_and_free, add_labels, refit),
             )
         finally:
             still.set()
 
     in_threads(write, read, read)
-    assert len(online) == begun + 2 * rounds + 2 * 10 * (rounds // 5) + 1
+    assert len(online) == begun + 2 * rounds + 2 * 10 * (rounds // 5) + 2
+    assert online.settings["labels"] == [*LABELS, "d", "e", "f"]
+    assert online.predict("widened").votes == 3
     online.renew()  # as a loaded stream does when it is read
     frame = online.labels()
     votes = dict(frame.select("task", "votes").iter_rows())

@@ -97,10 +97,11 @@ nb::tuple measure(SharedOnline& s, bool sums) {
     return nb::make_tuple(pairs, nb::cast(m.given), nb::cast(m.on_gold), nb::cast(m.tasks), m.votes, m.changes);
 }
 
-void install(SharedOnline& s, In<double, 2> lent, double lent_total, In<double, 1> log_prior, In<double, 1> uniform,
+// False where a label was added since it was measured.
+bool install(SharedOnline& s, In<double, 2> lent, double lent_total, In<double, 1> log_prior, In<double, 1> uniform,
              double shared_error, double holds, int64_t votes, uint64_t changes) {
-    const size_t k = size_t(s.state().labels());
-    require(lent.shape(0) == k && lent.shape(1) == k && log_prior.size() == k && uniform.size() == k, "a place for every label");
+    const size_t k = uniform.size();
+    require(lent.shape(0) == k && lent.shape(1) == k && log_prior.size() == k, "a place for every label");
     require(votes >= 0, "how many votes there were");
     Measured m;
     m.lent.resize(k * k);
@@ -112,19 +113,26 @@ void install(SharedOnline& s, In<double, 2> lent, double lent_total, In<double, 
     m.holds = holds;
     m.votes = votes;
     m.changes = changes;
-    briefly<Writing>(s.mutex, [&] { s.install(std::move(m)); });
+    return briefly<Writing>(s.mutex, [&] {
+        if (k != size_t(s.state().labels())) return false;
+        s.install(std::move(m));
+        return true;
+    });
 }
 
-bool confusion(SharedOnline& s, std::string_view worker, Out<double, 2> out) {
-    const int k = s.state().labels();
-    require(out.size() == size_t(k) * size_t(k), "a place for every two labels");
-    return briefly<Reading>(s.mutex, [&] {
+// Today's pi of a worker, [k true, k given]; None: the worker has no votes.
+nb::object confusion(SharedOnline& s, std::string_view worker) {
+    int k = 0;
+    Growing<double> out;
+    const bool found = briefly<Reading>(s.mutex, [&] {
+        k = s.state().labels();
         const uint32_t who = s.find_worker(worker);
         if (who == NONE || who >= s.state().workers()) return false;
         for (int c = 0; c < k; ++c)
-            for (int g = 0; g < k; ++g) out.data()[size_t(c) * size_t(k) + size_t(g)] = s.state().confusion(who, uint32_t(g), c);
+            for (int g = 0; g < k; ++g) out.push(s.state().confusion(who, uint32_t(g), c));
         return true;
     });
+    return found ? nb::cast(owned<double>(std::move(out))).attr("reshape")(k, k) : nb::none();
 }
 
 nb::dict snapshot(SharedOnline& s) {
@@ -134,7 +142,6 @@ nb::dict snapshot(SharedOnline& s) {
         worker_numbers = s.numbers(false);
         return s.snapshot();
     });
-    const size_t k = size_t(s.state().labels());
     nb::dict out;
     out["task_offsets"] = owned<int64_t>(std::move(all.tasks.offsets));
     out["task_texts"] = owned<uint8_t>(std::move(all.tasks.data));
@@ -145,7 +152,8 @@ nb::dict snapshot(SharedOnline& s) {
     out["task_ptr"] = owned<int64_t>(std::move(all.task_ptr));
     out["row"] = owned<uint32_t>(std::move(all.row));
     const nb::object labels = nb::cast(owned<int32_t>(std::move(all.winners)));
-    out["shares"] = all.hard ? labels : nb::cast(owned<int64_t>(std::move(all.units))).attr("reshape")(-1, k);
+    out["shares"] = all.hard ? labels : nb::cast(owned<int64_t>(std::move(all.units))).attr("reshape")(-1, all.k);
+    out["n_labels"] = all.k;
     out["labels"] = labels;
     out["fitted"] = owned<uint8_t>(std::move(all.fitted));
     out["task_gold"] = owned<int32_t>(std::move(all.task_gold));
@@ -190,13 +198,14 @@ using Units = std::optional<In<int64_t, 2>>;
 using Fitted = std::optional<In<uint8_t, 1>>;
 using GoldOfTasks = std::optional<In<int32_t, 1>>;
 
-Shares shares_of(const Winners& winners, const Units& units, const Fitted& fitted, const GoldOfTasks& gold, size_t tasks,
-                 int k) {
+Shares shares_of(const Winners& winners, const Units& units, const Fitted& fitted, const GoldOfTasks& gold,
+                 size_t tasks) {
     require(winners.size() == tasks, "a label for every task");
-    require(!units || (units->shape(0) == tasks && units->shape(1) == size_t(k)), "a share for every task");
+    require(!units || units->shape(0) == tasks, "a share for every task");
     require(!fitted || fitted->size() == tasks, "whether a fit gave every label");
     require(!gold || gold->size() == tasks, "gold, or none, of every task");
-    return {winners.data(), units ? units->data() : nullptr, fitted ? fitted->data() : nullptr, gold ? gold->data() : nullptr};
+    return {winners.data(), units ? units->data() : nullptr, units ? units->shape(1) : 0,
+            fitted ? fitted->data() : nullptr, gold ? gold->data() : nullptr};
 }
 
 Given::Ids ids(const In<int64_t, 1>& offsets, const In<uint8_t, 1>& data) {
@@ -214,7 +223,7 @@ void restore(SharedOnline& s, In<int64_t, 1> task_offsets, In<uint8_t, 1> task_t
     const Given given{ids(task_offsets, task_texts), ids(worker_offsets, worker_texts), row_worker.data(), row_label.data(),
                       row_worker.size(), task_ptr.data(), row.data(), row.size(), ids(gold_offsets, gold_texts),
                       gold_labels.data(), abstentions};
-    const Shares shares = shares_of(winners, units, fitted, {}, task_ptr.size() - 1, s.state().labels());
+    const Shares shares = shares_of(winners, units, fitted, {}, task_ptr.size() - 1);
     at_length<Writing>(s.mutex, [&] { s.restore(given, shares, task_numbers, worker_numbers); });
 }
 
@@ -222,7 +231,7 @@ void adopt(SharedOnline& s, In<int64_t, 1> task_offsets, In<uint8_t, 1> task_tex
            In<uint32_t, 1> row, Winners winners, Units units, Fitted fitted, GoldOfTasks gold) {
     require(task_offsets.size() >= 1, "offsets begin with 0");
     require(task_ptr.size() == task_offsets.size(), "votes for every task");
-    const Shares shares = shares_of(winners, units, fitted, gold, task_ptr.size() - 1, s.state().labels());
+    const Shares shares = shares_of(winners, units, fitted, gold, task_ptr.size() - 1);
     at_length<Writing>(s.mutex, [&] {
         s.adopt(ids(task_offsets, task_texts), task_ptr.data(), row.data(), row.size(), shares, shares.units == nullptr);
     });
@@ -235,6 +244,7 @@ void bind_online(nb::module_& m) {
         .def(nb::init<std::vector<uint64_t>, uint64_t, bool, double, bool>(), "label_hash"_a, nb::kw_only(), "seed"_a, "hard"_a,
              "strength"_a, "replace"_a)
         .def_prop_ro("tasks", [](SharedOnline& s) { return briefly<Reading>(s.mutex, [&] { return s.tasks(); }); })
+        .def_prop_ro("labels", [](SharedOnline& s) { return briefly<Reading>(s.mutex, [&] { return s.state().labels(); }); })
         .def_prop_ro("abstentions", [](SharedOnline& s) { return briefly<Reading>(s.mutex, [&] { return s.abstentions(); }); })
         .def_prop_ro("workers", [](SharedOnline& s) { return briefly<Reading>(s.mutex, [&] { return s.workers(); }); })
         .def("learn", [](SharedOnline& s, std::string_view task, std::string_view worker, uint32_t label, bool task_numbers,
@@ -248,6 +258,9 @@ void bind_online(nb::module_& m) {
         .def("retract", [](SharedOnline& s, std::string_view task, std::string_view worker) {
             return briefly<Writing>(s.mutex, [&] { return s.retract(task, worker); });
         }, "task"_a, "worker"_a)
+        .def("add_label", [](SharedOnline& s, uint64_t hash) {
+            at_length<Writing>(s.mutex, [&] { s.add_label(hash); });
+        }, "hash"_a)
         .def("set_gold", [](SharedOnline& s, std::string_view task, int label) {  // -1 frees it: False, where it has none
             return briefly<Writing>(s.mutex, [&] { return s.set_gold(task, label); });
         }, "task"_a, "label"_a)
@@ -268,7 +281,7 @@ void bind_online(nb::module_& m) {
         })
         .def("install", &install, "lent"_a.noconvert(), "lent_total"_a, "log_prior"_a.noconvert(), "uniform"_a.noconvert(),
              "shared_error"_a, "holds"_a, "votes"_a, "changes"_a)
-        .def("confusion", &confusion, "worker"_a, "out"_a.noconvert())
+        .def("confusion", &confusion, "worker"_a)
         .def("snapshot", &snapshot)
         .def("task_table", &task_table, "kind"_a)
         .def("worker_table", &worker_table, "kind"_a)

@@ -16,6 +16,11 @@ void need(bool fine, const char* what) {
     if (!fine) throw std::invalid_argument(what);
 }
 
+// An IndexError in Python, unlike other errors: there is a moment when the name of a label is known, and the label is not.
+void need_label(bool is_there) {
+    if (!is_there) throw std::out_of_range("no such label");
+}
+
 Texts copy_of(const TextDictionary& ids) {
     Texts texts;
     texts.offsets.resize(ids.offsets().size());
@@ -97,7 +102,7 @@ void SharedOnline::add_tasks() {
 
 void SharedOnline::learn(std::string_view task, std::string_view worker, uint32_t label, bool task_numbers,
                          bool worker_numbers) {
-    need(label < uint32_t(state_.labels()), "no such label");
+    need_label(label < uint32_t(state_.labels()));
     Change change(*this);
     const uint32_t place = alive(tasks_.code({task.data(), int64_t(task.size())}));
     const uint32_t who = workers_.code({worker.data(), int64_t(worker.size())});
@@ -123,7 +128,7 @@ void SharedOnline::learn_many(const std::vector<std::unique_ptr<Batch>>& batches
     size_t all = 0;
     for (const auto& batch : batches) all += size_t(batch->length());
     need(all == votes, "a label for every vote");
-    for (size_t i = 0; i < votes; ++i) need(labels[i] < uint32_t(state_.labels()) || labels[i] == NONE, "no such label");
+    for (size_t i = 0; i < votes; ++i) need_label(labels[i] < uint32_t(state_.labels()) || labels[i] == NONE);
     Growing<uint32_t> task(votes), row(votes);  // row: first the worker
     Change change(*this);
     uint32_t *tasks = task.data(), *rows = row.data();
@@ -162,7 +167,7 @@ int SharedOnline::retract(std::string_view task, std::string_view worker) {
 }
 
 bool SharedOnline::set_gold(std::string_view task, int label) {
-    need(label >= -1 && label < state_.labels(), "no such label");
+    need_label(label >= -1 && label < state_.labels());
     if (label < 0 && golds_.of(task) < 0) return false;
     if (label >= 0) golds_.expect(task);
     const uint32_t place = find_task(task);
@@ -209,14 +214,15 @@ Texts SharedOnline::task_texts() const {
 void SharedOnline::check_shares(const int64_t* task_ptr, size_t tasks, size_t votes, Shares shares) const {
     check_pointers(task_ptr, tasks, votes);
     const int k = state_.labels();
+    need(!shares.units || shares.width <= size_t(k), "shares of labels that there are");
     for (size_t t = 0; t < tasks; ++t) {
         const bool has = task_ptr[t] < task_ptr[t + 1];
         need(has ? shares.winners[t] >= 0 && shares.winners[t] < k : shares.winners[t] == -1, "a label for every task");
         need(!shares.fitted || shares.fitted[t] <= (has ? 2 : 0), "whether a fit gave every label");
         if (!shares.units) continue;
         int64_t left = has ? Online::ONE : 0;
-        for (int c = 0; c < k; ++c) {
-            const int64_t units = shares.units[t * size_t(k) + size_t(c)];
+        for (size_t c = 0; c < shares.width; ++c) {
+            const int64_t units = shares.units[t * shares.width + c];
             need(units >= 0 && units <= left, "the shares of a task sum to one");
             left -= units;
         }
@@ -257,7 +263,7 @@ void SharedOnline::restore(const Given& given, Shares shares, bool task_numbers,
         const bool has = given.task_ptr[t] < given.task_ptr[t + 1];
         const size_t label = size_t(given.gold_labels[i]);
         need(!has || shares.winners[t] == int32_t(label), "a task with gold has another label");
-        need(!has || !shares.units || shares.units[t * size_t(state_.labels()) + label] == Online::ONE,
+        need(!has || !shares.units || (label < shares.width && shares.units[t * shares.width + label] == Online::ONE),
              "a task with gold has another label");
         state_.start_gold(t, int(label));
     }
@@ -287,6 +293,7 @@ Snapshot SharedOnline::snapshot() const {
     const size_t tasks = this->tasks(), k = size_t(state_.labels());
     Snapshot s;
     s.hard = state_.hard();
+    s.k = k;
     s.abstentions = abstentions_;
     s.tasks = task_texts();
     s.workers = copy_of(workers_);

@@ -38,6 +38,7 @@ struct Snapshot {
     Growing<int64_t> units;                   // soft: [tasks, k]
     Growing<uint8_t> fitted;                  // [tasks]
     bool hard;
+    size_t k;  // labels
 };
 
 // The same, given by someone else: everything is checked before it is used.
@@ -106,6 +107,7 @@ public:
     int retract(std::string_view task, std::string_view worker);  // how many votes there were
     // Fixes the label of a task, seen or not; -1 frees it. False where there is nothing to free.
     bool set_gold(std::string_view task, int label);
+    void add_label(uint64_t hash) { state_.add_label(hash); }
     int forget(std::string_view task);                            // how many votes there were; -1: no such task
     void restore(const Given& given, Shares shares, bool task_numbers, bool worker_numbers);  // into an empty one
     // The shares of a fit of the tasks and votes that a snapshot had.

@@ -23,6 +23,23 @@ void to_units(const double* p, int k, int64_t* out) {
     out[largest] += left;
 }
 
+// Lines (IN [n, k]) with one more place at the end of each.
+template <class T>
+std::vector<T> widened(const std::vector<T>& lines, size_t k, T filler) {
+    std::vector<T> out(lines.size() / k * (k + 1), filler);
+    for (size_t i = 0; i < lines.size(); ++i) out[i / k * (k + 1) + i % k] = lines[i];
+    return out;
+}
+
+template <class T>
+std::vector<T> longer(const std::vector<T>& line, T last) {
+    std::vector<T> out;
+    out.reserve(line.size() + 1);
+    out = line;
+    out.push_back(last);
+    return out;
+}
+
 double log_ratio(double part, double whole) { return part > 0.0 ? std::log(part / whole) : kNever; }
 
 }  // namespace
@@ -37,6 +54,19 @@ void Scratch::fit(int labels, size_t votes) {
 Counts::Counts(int k, size_t rows, size_t workers)
     : rows(rows * size_t(k), 0), workers(workers * size_t(k), 0), pooled(size_t(k) * size_t(k), 0),
       pooled_total(size_t(k), 0), classes(size_t(k), 0) {}
+
+Counts Counts::widened(int k) const {
+    const size_t n = size_t(k);
+    Counts out(k + 1);
+    out.rows = quorate::widened(rows, n, int64_t(0));
+    out.workers = quorate::widened(workers, n, int64_t(0));
+    const std::vector<int64_t> lines = quorate::widened(pooled, n, int64_t(0));
+    std::copy(lines.begin(), lines.end(), out.pooled.begin());
+    std::copy(pooled_total.begin(), pooled_total.end(), out.pooled_total.begin());
+    std::copy(classes.begin(), classes.end(), out.classes.begin());
+    out.settled = settled;
+    return out;
+}
 
 Online::Online(std::vector<uint64_t> label_hash, bool hard, double strength)
     : k_(int(label_hash.size())), hard_(hard), strength_(strength), label_hash_(std::move(label_hash)), counts_(k_),
@@ -154,8 +184,8 @@ void Online::adopt(const uint32_t* place, const int64_t* task_ptr, const uint32_
             to.classes[labels[t]] += ONE;
             ++to.settled;
             if (hard) continue;
-            const int64_t* units = shares.units + at * k_;
-            std::copy_n(units, k_, posterior.data() + size_t(t) * k_);
+            int64_t* const units = posterior.data() + size_t(t) * k_;
+            std::copy_n(shares.units + at * shares.width, shares.width, units);
             shift(counts, t, units);
             ++counts.settled;
         }
@@ -324,6 +354,33 @@ void Online::set_gold(uint32_t task, int gold) {
     t.gold = gold;
     settle(task);
     changes_ += t.votes.size();
+}
+
+void Online::add_label(uint64_t hash) {
+    const size_t k = size_t(k_);
+    std::vector<uint64_t> label_hash = longer(label_hash_, hash);
+    std::vector<int64_t> named = longer(named_, int64_t(0)), start(k + 1);
+    Counts counts = counts_.widened(k_), labelled = labelled_.widened(k_);
+    std::vector<int64_t> posterior = widened(posterior_, k, int64_t(0));
+    std::vector<int32_t> row_of = widened(row_of_, k, int32_t(-1));
+    Measured measured = measured_;  // nobody has given the label: it has no part in what was measured
+    if (measured.votes >= 0) {
+        measured.lent = widened(measured_.lent, k, 0.0);
+        measured.lent.resize((k + 1) * (k + 1), 0.0);
+        measured.log_prior = longer(measured_.log_prior, kNever);
+        measured.uniform = longer(measured_.uniform, 0.0);
+    }
+    scratch_.fit(k_ + 1, scratch_.places.size());
+    // Nothing fails from here on.
+    ++k_;
+    std::swap(label_hash_, label_hash);
+    std::swap(named_, named);
+    std::swap(start_, start);
+    std::swap(counts_, counts);
+    std::swap(labelled_, labelled);
+    std::swap(posterior_, posterior);
+    std::swap(row_of_, row_of);
+    std::swap(measured_, measured);
 }
 
 int Online::forget(uint32_t task) noexcept {

@@ -41,12 +41,14 @@ struct Counts {
     int64_t settled = 0;                           // tasks that have a share
 
     explicit Counts(int k, size_t rows = 0, size_t workers = 0);
+    Counts widened(int k) const;  // with room for one more label than these k
 };
 
 // What is known of every task: its label, and for soft streams its posterior.
 struct Shares {
     const int32_t* winners = nullptr;  // IN [tasks], -1: no votes
-    const int64_t* units = nullptr;    // IN [tasks, k], or none: hard
+    const int64_t* units = nullptr;    // IN [tasks, width], or none: hard
+    size_t width = 0;                  // the labels there were: later ones have no share
     const uint8_t* fitted = nullptr;   // IN [tasks], or none: see Task::fitted
     const int32_t* gold = nullptr;     // IN [tasks] the gold it was fitted with, -1: none; or nothing: that of today
 };
@@ -85,6 +87,8 @@ public:
     int retract(uint32_t task, uint32_t worker);
     // Fixes the label of a task, or frees it (-1). May throw before it changes anything.
     void set_gold(uint32_t task, int gold);
+    // A new label, after all others. May throw before it changes anything.
+    void add_label(uint64_t hash);
     // Takes a task and all its votes back; returns how many there were. Its code stays, and is never used again.
     int forget(uint32_t task) noexcept;
     void compact();  // gives the tasks that are left the codes 0, 1, 2, …; may throw before it changes anything

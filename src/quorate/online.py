@@ -8,16 +8,16 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, TypedDict, cast, get_args
+from typing import Any, Final, TypedDict, cast, get_args
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from quorate.data import options
-from quorate.data.options import DEFAULTS, Choice, Confidence, EngineName, Number, Rules, StreamedModel
-from quorate.data.vocabulary import Id, Vocabulary, text_of
-from quorate.data.votes import Gold, Votes
+from quorate.data.options import DEFAULTS, STREAMED_DEFAULTS, Choice, Confidence, EngineName, Kept, Number, Rules, StreamedModel
+from quorate.data.vocabulary import Id, text_of
+from quorate.data.votes import Votes
 from quorate.engines.base import Engine
 from quorate.errors import (
     InputError,
@@ -32,13 +32,14 @@ from quorate.errors import (
 from quorate.io import container, stream_file
 from quorate.io.answers import read_gold
 from quorate.io.bounds import Bounds
-from quorate.io.dictionary import MISSING, Coded
-from quorate.io.encode import votes_of
-from quorate.io.ids import column, is_missing, label_columns, narrowed, prepared, require_present
+from quorate.io.dictionary import MISSING
+from quorate.io.ids import column, id_text, is_missing, known_text, label_columns, prepared, require_present
+from quorate.io.label_names import LabelNames
 from quorate.io.sources import Source, open_table
-from quorate.kernels import online_reference, reference
+from quorate.io.stream_votes import state_arrays, stream_gold, stream_ids, stream_votes
+from quorate.kernels import online_reference
 from quorate.kernels.cpu import compiled
-from quorate.kernels.online_reference import ONE, to_units
+from quorate.kernels.online_units import ONE, to_units
 from quorate.kernels.reference import ANSWER_UNIT
 from quorate.models.base import MODELS, make
 from quorate.results.honest import LENT, PairSums, streamed_error, streamed_rule
@@ -47,7 +48,6 @@ from quorate.results.temperature import posterior_of
 
 VERSION: Final = 3
 STREAMED: Final = get_args(StreamedModel)
-Kept: TypeAlias = Literal["last", "all"]  # of a worker's votes on a task
 RULES: Final[Rules] = {
     "model": Choice(STREAMED),
     "duplicates": Choice(get_args(Kept)),
@@ -91,10 +91,13 @@ class Online:
 
     - `labels`: all labels that votes may have.
     - `model`: "fds", "ds", "hybrid", or "auto": fds between refits, which run auto; a task keeps the label of the last
-      refit until it gets or loses a vote.
+      refit until it gets or loses a vote. `qr.aggregate` has "auto" by default, which is a rule for votes that are all
+      there; here "fds", so that refits and the votes between them follow one rule.
     - `seed`: decides between labels that score the same.
-    - `duplicates`: a worker's second vote on a task replaces the first ("last"), or is added ("all").
-    - `strength`: votes of the mean worker lent to every worker, so that newcomers start like the population; 0 is the paper.
+    - `duplicates`: a worker's second vote on a task replaces the first ("last"), or is added ("all"). `qr.aggregate` adds by
+      default, because a table may hold true repeats; in a stream the second vote is mostly a change of mind.
+    - `strength`: votes of the mean worker lent to every worker; 0 is the paper, and the default of `qr.aggregate`. Here it is
+      1, because a stream judges workers from their first vote on: newcomers start like the population.
     - `confidence`: "honest" is judged from the votes of other tasks and the errors that workers share, which are measured
       again when a tenth of the votes has changed; "posterior" is the model's own. Neither changes a label.
     - `gold`: labels of some tasks, as for `qr.aggregate`; see the method `gold`.
@@ -118,34 +121,32 @@ class Online:
         self,
         *,
         labels: Iterable[object],
-        model: StreamedModel = "fds",
-        seed: int = DEFAULTS.seed,
-        duplicates: Kept = "last",
-        strength: float = 1.0,
-        confidence: Confidence = DEFAULTS.confidence,
+        model: StreamedModel = STREAMED_DEFAULTS.model,
+        seed: int = STREAMED_DEFAULTS.seed,
+        duplicates: Kept = STREAMED_DEFAULTS.duplicates,
+        strength: float = STREAMED_DEFAULTS.strength,
+        confidence: Confidence = STREAMED_DEFAULTS.confidence,
         gold: Source | None = None,
     ) -> None:
         given = {"model": model, "duplicates": duplicates, "seed": seed, "strength": strength, "confidence": confidence}
         options.check(given, RULES)
-        self._labels = Vocabulary.of(labels, "label")
-        if not len(self._labels):
+        self._names = names = LabelNames(labels)  # no fewer than the state has: see `_labels`
+        if not len(names):
             raise InputError("labels is empty: name the labels that votes may have")
-        self._label_ids = self._labels.ids()
-        self._label_code = {text: code for code, text in enumerate(self._labels.texts())}
         self._model, self._seed, self._duplicates, self._strength = model, seed, duplicates, strength
         self._confidence = confidence
-        self._renewing = threading.Lock()
+        self._renewing, self._widening = threading.Lock(), threading.Lock()
         self._options: dict[str, Any] = {}  # of the batch model, for refit
         # Everything that changes is in here, and changes by one call.
         core = compiled()
         self._state: Any = (online_reference if core is None else core).Online(
-            reference.hash_texts(*self._labels.text_buffers()).tolist(),
+            names.hashes(),
             seed=int(seed) % 2**64,
             hard=model in ("fds", "auto"),
             strength=float(strength),
             replace=duplicates == "last",
         )
-        known = None if gold is None else read_gold(gold, self._labels)
+        known = None if gold is None else read_gold(gold, names.vocabulary)
         for task, code in () if known is None else zip(known.tasks.texts(), known.labels.tolist(), strict=True):
             self._state.set_gold(task, code)
 
@@ -154,7 +155,7 @@ class Online:
         cls,
         result: Result,
         *,
-        strength: float = 1.0,
+        strength: float = STREAMED_DEFAULTS.strength,
         duplicates: Kept | None = None,
         confidence: Confidence | None = None,
     ) -> Online:
@@ -184,16 +185,10 @@ class Online:
         shows: Confidence = confidence or ("honest" if "holds" in result.fit.facts else "posterior")
         online = cls(labels=votes.labels.ids(), model=model, seed=seed, duplicates=rule, strength=strength, confidence=shows)
         online._options = {k: v for k, v in result.settings.items() if k != "seed"}
-        unvoted = len(votes.unvoted)  # tasks with nothing but abstentions
-        tasks = _joined(votes.tasks.text_buffers(), votes.unvoted.text_buffers())
+        voted = np.arange(votes.n_tasks + len(votes.unvoted)) < votes.n_tasks  # others have nothing but abstentions
         online._state.restore(
-            *(np.ascontiguousarray(part) for part in (*tasks, *votes.workers.text_buffers())),
-            votes.row_worker().astype(np.uint32),
-            votes.row_label.astype(np.uint32),
-            np.pad(votes.task_ptr, (0, unvoted), mode="edge"),
-            np.ascontiguousarray(votes.row),
-            *_gold_arrays(getattr(result.session, "gold_labels", None)),
-            **online._shares(result, np.arange(votes.n_tasks + unvoted) < votes.n_tasks),
+            **state_arrays(votes, getattr(result.session, "gold_labels", None)),
+            **online._shares(result, voted),
             abstentions=int(votes.abstentions),
             task_numbers=votes.tasks.kind == "integer",
             worker_numbers=votes.workers.kind == "integer",
@@ -211,19 +206,24 @@ class Online:
         return number
 
     def __repr__(self) -> str:
-        return f"Online({self._model}: {self._state.tasks} tasks, {self._state.workers} workers, {len(self._labels)} labels)"
+        return f"Online({self._model}: {self._state.tasks} tasks, {self._state.workers} workers, {self._state.labels} labels)"
 
     @property
     def settings(self) -> OnlineSettings:
         """What the stream was made with: labels, model, seed, duplicates, strength, confidence."""
         return {
-            "labels": self._labels.ids(),
+            "labels": list(self._labels().ids),
             "model": self._model,
             "seed": self._seed,
             "duplicates": self._duplicates,
             "strength": self._strength,
             "confidence": self._confidence,
         }
+
+    def _labels(self) -> LabelNames:
+        """Return the labels that the state has. An `add_label` that is under way has named one more."""
+        number = self._state.labels
+        return self._names.first(number)  # in this order: a label is named before the state has it
 
     def learn(self, task: object, worker: object, label: object) -> None:
         """Take one vote: the `label` that a `worker` gave a `task`.
@@ -233,18 +233,19 @@ class Online:
         """
         if type(label) is not str and is_missing(label):
             return self._abstain(task, worker)
-        code = self._label_code.get(label if type(label) is str else text_of(label))
-        if code is None:
-            raise undeclared(label, self._label_ids)
-        if type(task) is str and type(worker) is str and task.isascii() and worker.isascii():
-            self._state.learn(task, worker, code, False, False)
-        else:
-            texts = _text(task, "task"), _text(worker, "worker")
-            self._state.learn(*texts, code, not isinstance(task, str), not isinstance(worker, str))
+        try:
+            code = self._names.code[label if type(label) is str else text_of(label)]
+            if type(task) is str and type(worker) is str and task.isascii() and worker.isascii():
+                self._state.learn(task, worker, code, False, False)
+            else:
+                texts = id_text(task, "task"), id_text(worker, "worker")
+                self._state.learn(*texts, code, not isinstance(task, str), not isinstance(worker, str))
+        except LookupError:  # no such name, or no such label yet
+            raise undeclared(label, self._labels().ids) from None
         return None
 
     def _abstain(self, task: object, worker: object) -> None:
-        texts = _text(task, "task"), _text(worker, "worker")
+        texts = id_text(task, "task"), id_text(worker, "worker")
         self._state.abstain(*texts, not isinstance(task, str), not isinstance(worker, str))
 
     def learn_many(
@@ -265,12 +266,15 @@ class Online:
             return
         votes = pl.concat(batches)
         labels = np.ascontiguousarray(votes["label"].fill_null(int(MISSING)).to_numpy(), np.uint32)
-        self._state.learn_many(votes.select("task", "worker"), labels, numbers["task"], numbers["worker"])
+        try:
+            self._state.learn_many(votes.select("task", "worker"), labels, numbers["task"], numbers["worker"])
+        except IndexError:  # a label that is being added
+            raise undeclared(self._names.ids[-1], self._labels().ids) from None
         warn_abstentions(votes["label"].null_count(), rows)
 
     def retract(self, task: object, worker: object) -> int:
         """Take all votes of a `worker` on a `task` back, and return how many there were."""
-        number: int = self._state.retract(_known_text(task), _known_text(worker))
+        number: int = self._state.retract(known_text(task), known_text(worker))
         if not number:
             raise InputError(f"worker {shown(worker)} has no vote on task {shown(task)} to retract")
         return number
@@ -292,17 +296,43 @@ class Online:
         >>> online.predict("t1").label
         'cat'
         """
-        code = -1 if is_missing(label) else self._label_code.get(text_of(label))
-        if code is None:
-            raise undeclared(label, self._label_ids)
-        if not self._state.set_gold(_text(task, "task"), code):
+        text = id_text(task, "task")
+        try:
+            is_done = self._state.set_gold(text, -1 if is_missing(label) else self._names.code[text_of(label)])
+        except LookupError:
+            raise undeclared(label, self._labels().ids) from None
+        if not is_done:
             raise InputError(f"task {shown(task)} has no gold to take back")
 
     def gold_labels(self) -> pl.DataFrame:
         """Return task, label of all gold, of tasks without votes too, in the order of the ids' text."""
-        now = self._state.snapshot()
-        ids = _ids((now["gold_offsets"], now["gold_texts"]), now["numbers"][0])
-        return pl.DataFrame({"task": column(ids), "label": column(self._labels, now["gold_labels"])})
+        gold = stream_gold(self._state.snapshot())
+        return pl.DataFrame({"task": column(gold.tasks), "label": column(self._names.vocabulary, gold.labels)})
+
+    def add_label(self, label: object) -> None:
+        """Add a `label` that votes may have from now on, at the end of the list, of the same type as the others.
+
+        Nothing else changes: a label has no part in anything before its first vote. Its cost grows with the tasks and workers.
+
+        >>> import quorate as qr
+        >>> online = qr.Online(labels=["cat", "dog"])
+        >>> online.add_label("fish")
+        >>> online.learn("t1", "ann", "fish")
+        >>> online.predict("t1").label, online.settings["labels"]
+        ('fish', ['cat', 'dog', 'fish'])
+        """
+        with self._widening: self._widen(label)  # noqa: E701  # fmt: skip
+
+    def _widen(self, label: object) -> None:
+        before = self._labels()
+        wider = LabelNames([*before.ids, label])
+        hashed = wider.hashes()[-1]
+        try:
+            self._names = wider  # first, so that readers find a name for every label
+            self._state.add_label(hashed)
+        except BaseException:
+            self._names = wider.first(self._state.labels)
+            raise
 
     def forget(self, task: object) -> int:
         """Take a `task` and all votes on it back, and return how many there were.
@@ -317,24 +347,25 @@ class Online:
         >>> online.labels()["task"].to_list()
         ['t2']
         """
-        number: int = self._state.forget(_known_text(task))
+        number: int = self._state.forget(known_text(task))
         if number < 0:
             raise InputError(f"task {shown(task)} was never seen: there is nothing to forget")
         return number
 
     def predict(self, task: object) -> Prediction:
         """Return what is known of a `task`: the label of the E-step under today's parameters, and how likely it is right."""
-        text = _known_text(task)
+        text = known_text(task)
         found = self._state.predict(text, KINDS[self._confidence])
         if found is False:
             found = self._renewed(lambda kind: self._state.predict(text, kind))
         if found is None:
             raise InputError(f"task {shown(task)} was never seen: it has no votes")
         label, tie, votes, gold, likely = found
-        probabilities = dict(zip(self._label_ids, likely, strict=True))
+        ids = self._names.ids
+        probabilities = dict(zip(ids, likely, strict=False))  # an added label may be named already
         if label < 0:  # no votes: what is left is the share of each label
             return Prediction(None, probabilities, max(likely), 0, tie=False)
-        return Prediction(self._label_ids[label], probabilities, likely[label], votes, tie, gold)
+        return Prediction(ids[label], probabilities, likely[label], votes, tie, gold)
 
     def labels(self) -> pl.DataFrame:
         """Return task, label, confidence, votes, tie of every task under today's parameters; with gold, which tasks have it.
@@ -345,8 +376,8 @@ class Online:
         texts, numbers, labels, confidence, tie, votes, gold = found
         frame = pl.DataFrame(
             {
-                "task": column(_ids(texts, numbers)),
-                "label": column(self._labels, labels),
+                "task": column(stream_ids(texts, numbers)),
+                "label": column(self._names.vocabulary, labels),
                 "confidence": confidence,
                 "votes": votes,
                 "tie": tie,
@@ -364,7 +395,7 @@ class Online:
         texts, numbers, votes, right = found
         is_honest = self._confidence == "honest"
         accuracy = right * ANSWER_UNIT if is_honest else right / ONE
-        frame = pl.DataFrame({"worker": column(_ids(texts, numbers)), "votes": votes, "accuracy": accuracy})
+        frame = pl.DataFrame({"worker": column(stream_ids(texts, numbers)), "votes": votes, "accuracy": accuracy})
         share = pl.col("accuracy") / pl.col("votes")
         return frame.filter(pl.col("votes") > 0).with_columns(share.clip(0.01, 0.99) if is_honest else share)
 
@@ -381,7 +412,9 @@ class Online:
         >>> online.predict("t1").confidence, online.predict("t1").tie
         (0.5, True)
         """
-        with self._renewing: self._renew(2)  # noqa: E701  # fmt: skip
+        is_done = False
+        while not is_done:
+            with self._renewing: is_done = self._renew(2)  # noqa: E701  # fmt: skip
 
     def _renewed(self, read: Callable[[int], Any]) -> Any:
         """Return what a reader of the state finds, after renewing what is due.
@@ -394,10 +427,10 @@ class Online:
             found = read(2)
         return found
 
-    def _renew(self, due: int) -> None:
-        """Measure what is due: nothing (0), the mean worker (1), all (2)."""
+    def _renew(self, due: int) -> bool:
+        """Measure what is due: nothing (0), the mean worker (1), all (2); return False if a label was added meanwhile."""
         if not due:
-            return
+            return True
         pairs, given, on_gold, tasks, votes, changes = self._state.measure(due == 2)
         k = len(tasks)
         by_label, by_gold = (np.array(count, np.float64).reshape(k, k) for count in (given, on_gold))
@@ -407,15 +440,17 @@ class Online:
         else:  # what was measured stays, and so does the moment of it
             shared_error, holds, votes, changes = self._state.measured()
         rule, lent = streamed_rule(by_label, by_class, shared_error, holds)
-        self._state.install(lent, LENT, *rule, votes, changes)
+        is_done: bool = self._state.install(lent, LENT, *rule, votes, changes)
+        return is_done
 
     def confusion(self, worker: object) -> pl.DataFrame:
         """Return today's pi of a `worker`: a row per true label, a column per given label."""
-        matrix = np.zeros((len(self._labels), len(self._labels)))
-        if not self._state.confusion(_known_text(worker), matrix):
+        matrix = self._state.confusion(known_text(worker))
+        if matrix is None:
             raise InputError(f"worker {shown(worker)} has no votes here")
-        columns = {name: matrix[:, code] for code, name in enumerate(label_columns(self._labels.texts(), "true"))}
-        return pl.DataFrame({"true": column(self._labels), **columns})
+        labels = self._names.first(len(matrix)).vocabulary
+        columns = {name: matrix[:, code] for code, name in enumerate(label_columns(labels.texts(), "true"))}
+        return pl.DataFrame({"true": column(labels), **columns})
 
     def refit(
         self, *, warm: bool = False, engine: EngineName | str | Engine = DEFAULTS.engine, threads: int | None = None
@@ -428,27 +463,12 @@ class Online:
         settled as by a vote, under the parameters of the fit.
         """
         now = self._state.snapshot()
-        task_ptr, row = now["task_ptr"], now["row"]
-        votes_of_task = np.diff(task_ptr)
-        has = votes_of_task > 0
-        coded = Coded(
-            {
-                "task": np.repeat(np.arange(len(has), dtype=np.uint32), votes_of_task),
-                "worker": now["row_worker"][row],
-                "label": now["row_label"][row],
-            },
-            {
-                "task": _ids((now["task_offsets"], now["task_texts"]), now["numbers"][0]),
-                "worker": _ids((now["worker_offsets"], now["worker_texts"]), now["numbers"][1]),
-                "label": self._labels,
-            },
-        )
-        votes = votes_of(coded, self._labels, abstentions=now["abstentions"])
+        has = np.diff(now["task_ptr"]) > 0
+        votes = stream_votes(now, self._names.first(now["n_labels"]).vocabulary)
         model = make(self._model, MODELS[self._model].options(), {"seed": self._seed, **self._options})
         start = now["labels"][has] if warm else None
-        golds = Gold(Vocabulary("string", now["gold_texts"], now["gold_offsets"]), now["gold_labels"])
-        known: Any = golds if len(golds) else None
-        result = model.fit(votes, engine=engine, threads=threads, start=start, gold=known, confidence=self._confidence)
+        gold: Any = stream_gold(now) if len(now["gold_labels"]) else None
+        result = model.fit(votes, engine=engine, threads=threads, start=start, gold=gold, confidence=self._confidence)
         fitted = (now[name] for name in ("task_offsets", "task_texts", "task_ptr", "row"))
         self._state.adopt(*fitted, **self._shares(result, has), gold=now["task_gold"])
         return result
@@ -464,6 +484,7 @@ class Online:
         """Return what a file of this stream holds: settings, and arrays."""
         arrays = self._state.snapshot()
         (task, worker), abstentions = arrays.pop("numbers"), arrays.pop("abstentions")
+        labels = self._names.first(arrays.pop("n_labels")).ids
         del arrays["task_gold"]
         if len(arrays["task_offsets"]) != len(arrays["task_ptr"]):  # what could not be loaded is not written
             raise QuorateError(f"cannot save to {where}: the stream has ids of tasks without votes; please report this")
@@ -473,7 +494,8 @@ class Online:
         if self._model != "auto":
             del arrays["fitted"]
         numbers = {"task": task, "worker": worker}
-        return {**self.settings, "options": self._options, "numbers": numbers, "hard": hard, "abstentions": abstentions}, arrays
+        settings = {**self.settings, "labels": list(labels), "options": self._options}
+        return {**settings, "numbers": numbers, "hard": hard, "abstentions": abstentions}, arrays
 
     @classmethod
     def load(
@@ -544,7 +566,7 @@ class Online:
         winners[has] = result.fit.outcome.labels
         out: dict[str, NDArray[Any]] = {"winners": winners}
         if self._model == "ds":  # a hybrid fit ends hard
-            out["units"] = np.zeros((len(has), len(self._labels)), np.int64)
+            out["units"] = np.zeros((len(has), result.votes.n_labels), np.int64)
             out["units"][has] = to_units(posterior_of(result.fit, result.session))
         elif self._model == "auto":  # between fits the stream is one of fds, whose parameters are not those of auto
             out["fitted"] = np.zeros(len(has), np.uint8)
@@ -557,12 +579,7 @@ class Online:
         for role in ("task", "worker"):
             require_present(columns[role], role, first_row)
             numbers[role] |= columns[role].dtype == pl.Int64
-        labels = columns["label"].cast(pl.String)
-        unknown = [t for t in labels.drop_nulls().unique(maintain_order=True) if t not in self._label_code]
-        if unknown:
-            row = first_row + int((labels == unknown[0]).arg_true()[0]) + 1
-            raise undeclared(unknown[0], self._label_ids, f" in row {row}")
-        coded = labels.replace_strict(self._label_code, return_dtype=pl.UInt32)
+        coded = self._names.codes(columns["label"].cast(pl.String), first_row)
         return pl.DataFrame(
             {"task": columns["task"].cast(pl.String), "worker": columns["worker"].cast(pl.String), "label": coded}
         )
@@ -573,41 +590,3 @@ def _unpickled(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Online:
     online = Online._made(bounds, meta)
     online._fill(bounds, meta, dict(arrays))
     return online
-
-
-def _text(value: object, role: str) -> str:
-    """Return the text of an id that may be new."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, str | int | np.integer):
-        raise InputError(f"{role} is {shown(value)}: give text or a whole number")
-    text = str(value)
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise InputError(f"{role} is {shown(value)}: not valid text ({error.reason})") from error
-    return text
-
-
-def _joined(*texts: tuple[NDArray[np.int64], NDArray[np.uint8]]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Return the texts of several lists as those of one."""
-    sizes = np.concatenate([np.diff(offsets) for offsets, _ in texts])
-    return np.concatenate([[0], sizes.cumsum()]).astype(np.int64), np.concatenate([data for _, data in texts])
-
-
-def _gold_arrays(gold: Gold | None) -> tuple[NDArray[Any], ...]:
-    """Return gold as a state takes it: offsets and bytes of the ids, and labels."""
-    if gold is None:
-        return np.zeros(1, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.int32)
-    return (*(np.ascontiguousarray(part) for part in gold.tasks.text_buffers()), np.ascontiguousarray(gold.labels))
-
-
-def _known_text(value: object) -> str:
-    """Return the text of an id that is looked up."""
-    text = value if type(value) is str else text_of(value)
-    return text if text.isascii() else _text(text, "an id")
-
-
-def _ids(texts: tuple[NDArray[np.int64], NDArray[np.uint8]], numbers: bool) -> Vocabulary:
-    """Return ids as they came: as numbers, where they did and all of them are."""
-    offsets, data = texts
-    ids = Vocabulary("string", data, offsets)
-    return narrowed(ids) if numbers else ids

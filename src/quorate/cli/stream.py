@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from quorate.data.options import DEFAULTS
+from quorate.data.options import STREAMED_DEFAULTS
 
 
 def command(
@@ -25,17 +25,17 @@ def command(
     ] = False,
     every: Annotated[str, typer.Option(help="Time between two batches.")] = "1 second",
     files: Annotated[int | None, typer.Option(min=1, help="Maximum number of files per batch.")] = None,
-    model: Annotated[str | None, typer.Option(help="fds (the default), ds, hybrid, or auto: fds that refits as auto.")] = None,
-    seed: Annotated[int, typer.Option(help="Decides ties.")] = DEFAULTS.seed,
+    model: Annotated[str, typer.Option(help="fds, ds, hybrid, or auto: fds that refits as auto.")] = STREAMED_DEFAULTS.model,
+    seed: Annotated[int, typer.Option(help="Decides ties.")] = STREAMED_DEFAULTS.seed,
     duplicates: Annotated[
-        str | None, typer.Option(help="A worker's second vote on a task: last replaces (the default), all adds.")
-    ] = None,
+        str, typer.Option(help="A worker's second vote on a task: last replaces, all adds.")
+    ] = STREAMED_DEFAULTS.duplicates,
     strength: Annotated[
-        float | None, typer.Option(help="Pseudo-votes of the mean worker per worker (default: 1); 0 is the paper.")
-    ] = None,
+        float, typer.Option(help="Pseudo-votes of the mean worker per worker; 0 is the paper.")
+    ] = STREAMED_DEFAULTS.strength,
     confidence: Annotated[
         str, typer.Option(help="honest: judged from other tasks and shared errors; or posterior (the model's own).")
-    ] = DEFAULTS.confidence,
+    ] = STREAMED_DEFAULTS.confidence,
     gold: Annotated[Path | None, typer.Option(help="File of known labels (task, gold label); fixed, and learned from.")] = None,
     task: Annotated[str | None, typer.Option(help="Column of the task.")] = None,
     worker: Annotated[str | None, typer.Option(help="Column of the worker.")] = None,
@@ -59,7 +59,7 @@ def command(
         "confidence": confidence,
         "gold": gold,
     }
-    online = qr.Online(labels=label_list(labels), **{name: value for name, value in settings.items() if value is not None})
+    online = qr.Online(labels=label_list(labels), **settings)
     columns = order.split(",") if order else ()
     on_bad: Any = bad
     stream = qr.SparkStream(

@@ -15,6 +15,7 @@ ModelName: TypeAlias = Literal["auto", "mv", "ds", "fds", "hybrid", "one-coin", 
 StreamedModel: TypeAlias = Literal["auto", "ds", "fds", "hybrid"]
 EngineName: TypeAlias = Literal["auto", "reference", "cpu", "disk", "spark"]  # `register` adds others: any text is one
 Duplicates: TypeAlias = Literal["all", "last", "first", "error"]
+Kept: TypeAlias = Literal["last", "all"]  # of a worker's votes on a task in a stream
 Ties: TypeAlias = Literal["hash", "prior"]
 Stop: TypeAlias = Literal["priors", "labels"]
 Level: TypeAlias = Literal["nominal", "ordinal", "interval"]  # of measurement
@@ -42,6 +43,19 @@ class Defaults(NamedTuple):
 
 
 DEFAULTS: Final = Defaults()
+
+
+class StreamedDefaults(NamedTuple):
+    """The same of streams. The docstrings of `Online` and `aggregate` say why three are others."""
+
+    model: StreamedModel = "fds"
+    duplicates: Kept = "last"
+    seed: int = DEFAULTS.seed
+    strength: float = 1.0
+    confidence: Confidence = DEFAULTS.confidence
+
+
+STREAMED_DEFAULTS: Final = StreamedDefaults()
 
 # The most pseudo-votes (or weight) that may be asked for: beside more of them, single votes would be lost in rounding.
 MOST_VOTES = 1e12

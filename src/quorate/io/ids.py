@@ -298,3 +298,21 @@ def require_present(ids: pl.Series, role: str, first_row: int = 0, why: str = ""
     if ids.null_count():
         row = first_row + int(ids.is_null().arg_true()[0]) + 1
         raise InputError(f"{role} is missing in row {row}{why or f': every vote needs a {role}'}")
+
+
+def id_text(value: object, role: str) -> str:
+    """Return the text of an id that may be new."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, str | int | np.integer):
+        raise InputError(f"{role} is {shown(value)}: give text or a whole number")
+    text = str(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{role} is {shown(value)}: not valid text ({error.reason})") from error
+    return text
+
+
+def known_text(value: object) -> str:
+    """Return the text of an id that is looked up."""
+    text = value if type(value) is str else text_of(value)
+    return text if text.isascii() else id_text(text, "an id")

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from quorate.data.memory import available, gib
 from quorate.errors import InputError
 from quorate.io.bounds import Array, Bounds, Types
-from quorate.kernels.online_reference import ONE
+from quorate.io.stream_votes import NO_GOLD
+from quorate.kernels.online_units import ONE
 
 # What a file holds. With hard labels `shares` is the label of each task, -1 without votes; else its probabilities in units
 # of 2^-32. Version 2 has `confidence`, the `labels` of tasks beside their probabilities, and for `auto` whether a label is
@@ -41,11 +42,6 @@ GOLD: Final = {
     "gold_offsets": Array("<i8", ("gold+1",)),
     "gold_texts": Array("|u1", ("gold bytes",)),
     "gold_labels": Array("<i4", ("gold",)),
-}
-NO_GOLD: Final[dict[str, NDArray[Any]]] = {
-    "gold_offsets": np.zeros(1, np.int64),
-    "gold_texts": np.zeros(0, np.uint8),
-    "gold_labels": np.zeros(0, np.int32),
 }
 MARKS: Final = Array("|u1", ("tasks",))
 MAX_VOTES: Final = 1 << 62

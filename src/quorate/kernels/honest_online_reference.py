@@ -149,3 +149,9 @@ def measured_of(lent: Any, lent_total: float, rule: tuple[Any, ...], votes: int,
     log_prior, uniform, shared_error, holds = rule
     units = [[x * float(one) for x in line] for line in lent.tolist()]
     return Measured(units, lent_total * float(one), log_prior.tolist(), uniform.tolist(), shared_error, holds, votes, changes)
+
+
+def widened(measured: Measured) -> Measured:
+    """Return what was measured with one more label, which nobody has given."""
+    lent = [[*line, 0.0] for line in measured.lent] + [[0.0] * (len(measured.lent) + 1)]
+    return measured._replace(lent=lent, log_prior=[*measured.log_prior, -math.inf], uniform=[*measured.uniform, 0.0])

@@ -129,6 +129,10 @@ def aggregate(
 ) -> Result | MultiResult:
     """Return the label of every task with its confidence, and what every worker can be trusted with.
 
+    `qr.Online`, for votes that keep coming, has the same defaults but for three: `model` is "fds", one rule for refits and for
+    the votes between them; `duplicates` is "last", as a second vote there is mostly a change of mind; `strength` is 1, as
+    workers are judged from their first vote on. Here all votes are at hand.
+
     - `source`: votes, or anything that `qr.read` takes; `task`, `worker`, `label`, `labels` and `duplicates` are as there.
     - `model`: "auto" (careful; majority vote where workers err together), "fds" (Fast Dawid-Skene), "ds" (Dawid-Skene),
       "hybrid" (soft at first, hard at the end), "one-coin" (one accuracy per worker), "glad" (abilities and difficulties),
