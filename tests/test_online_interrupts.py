@@ -249,6 +249,28 @@ def test_a_change_that_fails_takes_back_what_it_added(model, tmp_path):
     is_alive(online, tmp_path / "alive")
 
 
+@pytest.mark.parametrize("long", [False, True])
+def test_a_change_that_fails_brings_no_forgotten_task_back(long, tmp_path):
+    online, name = qr.Online(labels=["a", "b"]), "a task whose name is long, for sure longer than a key " if long else "n"
+    online.learn_many([(f"{name}{n}", "w", "a") for n in range(5)])
+    for n in (1, 3):
+        online.forget(f"{name}{n}")
+    online.learn(f"{name}3", "w", "b")  # it has an older and a newer code
+    before = content(online, tmp_path / "before")
+    bad = pl.DataFrame({"task": [f"{name}{n}" for n in (1, 1, 3, 7)], "worker": ["w", "x", "x", None]})
+    with pytest.raises(ValueError, match="is missing"):
+        online._state.learn_many(bad, np.zeros(4, np.uint32), False, False)
+    assert content(online, tmp_path / "now") == before
+    assert online.predict(f"{name}3").votes == 1
+    with pytest.raises(qr.InputError, match="was never seen"):
+        online.predict(f"{name}1")
+    online.learn_many([(f"{name}1", "w", "b"), (f"{name}1", "x", "b")])
+    assert online.labels().select("task", "votes").rows() == [
+        (f"{name}{n}", v) for n, v in ((0, 1), (2, 1), (4, 1), (3, 1), (1, 2))
+    ]
+    is_alive(online, tmp_path / "alive")
+
+
 def damaged(path, extra=3):
     """Writes a stream as an interrupted `learn` of version 0.1.0 left it: ids of tasks that have neither votes nor a place."""
     from quorate.io import container
