@@ -15,7 +15,7 @@ from quorate.engines.base import Estimate, WorkerBlock
 from quorate.engines.local import LocalEngine, MemoryStore
 from quorate.engines.session import LocalSession
 from quorate.io.answers import gold_codes
-from quorate.io.sources import as_votes
+from quorate.io.read import as_votes
 from quorate.kernels import reference
 
 

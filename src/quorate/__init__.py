@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from quorate.evaluation.simulate import Simulation, simulate
     from quorate.evaluation.truth import Evaluation, evaluate
     from quorate.io.folder.build import encode
-    from quorate.io.sources import read
+    from quorate.io.read import read
     from quorate.models.aggregation import aggregate
     from quorate.models.auto import AutoModel
     from quorate.models.dawid_skene import DawidSkene, FastDawidSkene, Hybrid
@@ -70,7 +70,7 @@ _HOMES = {
     "load": "results.saved",
     "merge": "results.saved",
     "encode": "io.folder.build",
-    "read": "io.sources",
+    "read": "io.read",
     "DawidSkene": "models.dawid_skene",
     "FastDawidSkene": "models.dawid_skene",
     "Hybrid": "models.dawid_skene",

@@ -10,7 +10,7 @@ import pytest
 import quorate as qr
 from quorate.engines.local import LocalEngine
 from quorate.evaluation import contract
-from quorate.io.sources import as_votes
+from quorate.io.read import as_votes
 from quorate.models.base import MODELS
 
 

@@ -53,6 +53,7 @@ READ = [
     ("no-header-four.csv", {"header": False, "task": "2", "worker": "3", "label": "4"}, "2 3 4"),
     ("fds-script.csv", {"header": False}, "1 2 3", [(100, 1, "cat"), (100, 2, "dog"), (101, 1, "cat"), (101, 2, "cat")]),
     ("label-studio.csv", {"task": "id"}, "id annotator sentiment"),
+    ("label-studio.csv", {}, "id annotator sentiment"),
     ("index-by-to-csv.csv", {}, "text worker label"),
     ("index-and-task.csv", {}, "task worker label"),
     ("unnamed-index.csv", {}, "task worker label"),
@@ -71,6 +72,7 @@ READ = [
     ("class-and-time.csv", {}, "task worker class"),
     ("unknown-label.csv", {"label": "colour"}, "task worker colour"),
     ("arena.csv", {"task": "question_id"}, "question_id judge winner"),
+    ("mturk-like.csv", {}, "HITId WorkerId Answer.sentiment.label"),
     ("mturk-like.csv", {"label": "Answer.sentiment.label"}, "HITId WorkerId Answer.sentiment.label"),
     ("header-only.csv", {}, "task worker label", []),
     ("zeros-in-front.csv", {}, "task worker label", [("001", "ann", "cat"), ("01", "bob", "dog")]),
@@ -119,7 +121,7 @@ WIDE = [
 COUNTS = [("counts.csv", "count", "item label count"), ("counts-votes.csv", "votes", "image_id class votes")]
 # file; options; what the one line says.
 REFUSED = [
-    ("label-studio.csv", {}, r"the task could be any of text, id; say which with task=… \(--task"),
+    ("label-studio.csv", {"format": "table"}, r"the task could be any of text, id; say which with task=… \(--task"),
     ("row-id-and-text.csv", {}, r"the task could be any of id, text; say which with task=… \(--task"),
     ("topic-and-sentiment.csv", {}, r"the label could be any of category, sentiment; say which with label=… \(--label"),
     ("judged-answer.csv", {}, r"the label could be any of answer, score"),
@@ -129,7 +131,7 @@ REFUSED = [
     ("truth-alone.csv", {}, r"no column looks like the label"),
     ("annotation-id-alone.csv", {}, r"no column looks like the label"),
     ("unknown-label.csv", {}, r"no column looks like the label.*perhaps 'colour'"),
-    ("mturk-like.csv", {}, r"no column looks like the label.*perhaps 'Answer.sentiment.label'"),
+    ("mturk-like.csv", {"format": "table"}, r"no column looks like the label.*perhaps 'Answer.sentiment.label'"),
     ("arena.csv", {}, r"votes that compare model_a, model_b have no single column for the task"),
     ("tilde.csv", {}, r"no column looks like the task"),
     ("european.csv", {"separator": ","}, r"leave separator out, or give another"),

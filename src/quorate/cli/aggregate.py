@@ -9,6 +9,7 @@ import typer
 
 from quorate.cli import output as out
 from quorate.cli.output import at_work, label_list
+from quorate.cli.questions import FORMAT_HELP, PREDICTIONS_HELP, QUESTION_HELP, each
 from quorate.data.options import DEFAULTS
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ def command(
         list[str],
         typer.Argument(
             metavar="VOTES",
-            help="Files or patterns: csv, tsv, jsonl, parquet, arrow, xlsx, .gz or .zst; a folder of `encode`; - is stdin.",
+            help="Files or patterns: csv, tsv, json, jsonl, parquet, arrow, xlsx, .gz or .zst; exports of annotation tools; "
+            "a folder of `encode`; - is stdin.",
         ),
     ],
     model: Annotated[str, typer.Option(help="auto, mv, ds, fds, hybrid, one-coin, iwmv or glad.")] = DEFAULTS.model,
@@ -109,10 +111,16 @@ def command(
     set_separator: Annotated[str, typer.Option(help="With --multi: what joins the options of a set.")] = "|",
     per_option: Annotated[bool, typer.Option("--per-option", help="With --multi: fit each option separately.")] = False,
     duplicates: Annotated[str, typer.Option(help="Repeated votes: all, last, first or error.")] = DEFAULTS.duplicates,
+    form: Annotated[str, typer.Option("--format", help=FORMAT_HELP)] = "auto",
+    question: Annotated[str | None, typer.Option(help=QUESTION_HELP)] = None,
+    predictions: Annotated[bool, typer.Option("--predictions", help=PREDICTIONS_HELP)] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only data.")] = False,
 ) -> None:
     """Find the label of every task, and how reliable every worker is."""
+    if question == "all":
+        each(command, dict(locals()))
+        return
     import quorate as qr
     from quorate.engines.registry import resolve
     from quorate.errors import InputError, OptionError
@@ -183,6 +191,9 @@ def command(
             groups=groups,
             exclude=left_out,
             progress=progress,
+            format=form,
+            question=question,
+            predictions=predictions,
             **_typed(
                 model=chosen,
                 duplicates=duplicates,

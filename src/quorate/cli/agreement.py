@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from quorate.cli.questions import FORMAT_HELP, PREDICTIONS_HELP, QUESTION_HELP
+
 if TYPE_CHECKING:
     from quorate.evaluation.agreement.figures import Agreement
 
@@ -37,6 +39,9 @@ def command(
     label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
     labels: Annotated[str | None, typer.Option(help="The labels in order, joined by commas.")] = None,
     duplicates: Annotated[str, typer.Option(help="Repeated votes: all, last, first or error.")] = "all",
+    form: Annotated[str, typer.Option("--format", help=FORMAT_HELP)] = "auto",
+    question: Annotated[str | None, typer.Option(help=QUESTION_HELP)] = None,
+    predictions: Annotated[bool, typer.Option("--predictions", help=PREDICTIONS_HELP)] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only Krippendorff's alpha.")] = False,
 ) -> None:
@@ -62,6 +67,9 @@ def command(
         duplicates=cast(Any, duplicates),
         truth_task=truth_task,
         truth_label=truth_label,
+        format=form,
+        question=question,
+        predictions=predictions,
     )
     if pairs is not None:
         write_frame(found.pairs_frame(), pairs)

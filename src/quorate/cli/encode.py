@@ -8,6 +8,7 @@ from typing import Annotated, cast
 import typer
 
 from quorate.cli.output import label_list, read_as
+from quorate.cli.questions import FORMAT_HELP, PREDICTIONS_HELP, QUESTION_HELP
 from quorate.data.options import DEFAULTS, Duplicates
 
 
@@ -27,6 +28,9 @@ def command(
     duplicates: Annotated[str, typer.Option(help="Repeated votes: all, last, first or error.")] = DEFAULTS.duplicates,
     memory: Annotated[str | None, typer.Option(help="Memory limit, like 2GB (default: half of the free memory).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the same command after an interruption.")] = False,
+    form: Annotated[str, typer.Option("--format", help=FORMAT_HELP)] = "auto",
+    question: Annotated[str | None, typer.Option(help=QUESTION_HELP)] = None,
+    predictions: Annotated[bool, typer.Option("--predictions", help=PREDICTIONS_HELP)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
     """Encode votes into a folder, in bounded memory at any size."""
@@ -46,6 +50,9 @@ def command(
             memory=memory,
             resume=resume,
             progress=progress,
+            format=form,
+            question=question,
+            predictions=predictions,
         )
     if made.understood is not None:
         talk.say(read_as(votes, made.understood))

@@ -50,8 +50,8 @@ def unescaped(separator: str) -> str:
 def read_as(sources: Sequence[str], understood: Understood) -> str:
     """Return one line about what was read, and as what."""
     names = "standard input" if list(sources) == ["-"] else sources[0] if len(sources) == 1 else f"{len(sources)} files"
-    article = "an" if understood.format[:1] in "aeiouA" else "" if understood.format.endswith("s") else "a"
-    return f"read {names} as {article}{' ' if article else ''}{understood}"
+    article = "a " if "table" in understood.format else ""  # exports go by their names
+    return f"read {names} as {article}{understood}"
 
 
 def check(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import typer
 
+from quorate.cli.questions import FORMAT_HELP, PREDICTIONS_HELP, QUESTION_HELP
 from quorate.data.options import DEFAULTS, Confidence, Duplicates
 
 SHOWN = 10  # unknown workers named on the terminal
@@ -26,6 +27,9 @@ def command(
         str | None, typer.Option(help="honest (of a model that was fitted so) or posterior.", show_default="the model's")
     ] = None,
     threads: Annotated[int | None, typer.Option(help="Threads to use (default: all cores).")] = None,
+    form: Annotated[str, typer.Option("--format", help=FORMAT_HELP)] = "auto",
+    question: Annotated[str | None, typer.Option(help=QUESTION_HELP)] = None,
+    predictions: Annotated[bool, typer.Option("--predictions", help=PREDICTIONS_HELP)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only data.")] = False,
 ) -> None:
     """Label new tasks with a saved model; nothing is learned from their votes."""
@@ -38,15 +42,12 @@ def command(
     out.check(frames, {"the votes": votes, "the model": using}, to_stdout=output is None)
     model = qr.load(using)
     source, counted = votes if len(votes) > 1 else votes[0], cast(Duplicates, duplicates)
-    result = model.predict(
-        source,
-        task=task,
-        worker=worker,
-        label=label,
-        duplicates=counted,
-        confidence=cast(Confidence | None, confidence),
-        threads=threads,
-    )
+    columns: dict[str, Any] = {"task": task, "worker": worker, "label": label, "duplicates": counted}
+    how: dict[str, Any] = {"confidence": cast(Confidence | None, confidence), "threads": threads}
+    if form != "auto" or question is not None or predictions:  # of an export
+        result = model.predict(qr.read(source, **columns, format=form, question=question, predictions=predictions), **how)
+    else:
+        result = model.predict(source, **columns, **how)
     if workers is not None:
         write_frame(result.workers_frame(), workers)
     if probabilities is not None:

@@ -124,6 +124,7 @@ class Votes(Panel):
     abstentions: int = 0
     frame_kind: FrameKind = "polars"  # the caller's own kind of frame; results come back in it
     duplicates: str = "all"  # which of a worker's votes on one task counted: all, last or first
+    found_gold: Gold | None = None  # labels that the source itself gives; `aggregate` learns from them unless given others
     understood: Understood | None = None  # what reading made of their source; None for votes that were not read
 
     def __post_init__(self) -> None:

@@ -40,8 +40,9 @@ from quorate.io.folder.arrays import ArrayFile, mapped, writing
 from quorate.io.folder.build import encode_to
 from quorate.io.folder.job import SHARD, Plan, lock
 from quorate.io.folder.opened import EncodedVotes, open_encoded
+from quorate.io.read import SHAPING, as_votes
 from quorate.io.shapes import Wanted, layout_of
-from quorate.io.sources import Source, as_votes, encoded_folder, paths_of, refuse_options
+from quorate.io.sources import Source, encoded_folder, is_export, paths_of, refuse_options
 from quorate.kernels import cpu, glad_cpu, glad_reference, reference
 from quorate.kernels.cpu import compiled
 
@@ -308,6 +309,8 @@ class DiskEngine:
             options.pop("strict", None)
             refuse_options("encode", *named, duplicates=duplicates, layout=layout_of(**options))
             return open_encoded(encoded)
+        if is_export(source, layout_of(**{name: options[name] for name in options.keys() & SHAPING.keys() - {"strict"}})):
+            return as_votes(source, **options)  # read as a whole, and laid out on disk after that
         keeper, folder = self._folder()
         paths = paths_of(source)
         plan = Plan.of(memory_of(self.memory), None if paths is None else votes_in(paths))

@@ -17,7 +17,8 @@ from quorate.engines.memory import require, require_glad
 from quorate.engines.session import LocalSession, rules_for
 from quorate.engines.shard import PassRules, Shard, Tally, cuts, hashes
 from quorate.io.answers import gold_codes
-from quorate.io.sources import Source, as_votes
+from quorate.io.read import as_votes
+from quorate.io.sources import Source
 from quorate.kernels import cpu, reference
 from quorate.kernels.cpu import kernels_named
 

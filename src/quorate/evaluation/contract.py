@@ -25,7 +25,8 @@ from quorate.engines.registry import resolve
 from quorate.errors import MissingLabels, NotConverged
 from quorate.evaluation.simulate import simulate
 from quorate.evaluation.truth import evaluate
-from quorate.io.sources import Source, read
+from quorate.io.read import read
+from quorate.io.sources import Source
 from quorate.models.base import MODELS
 from quorate.results.result import Result
 

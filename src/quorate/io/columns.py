@@ -145,6 +145,15 @@ def is_known(name: object) -> bool:
     return any(_stem(name, rank) is not None for ranks in RANKS.values() for rank in ranks) or is_other(name)
 
 
+def is_usual(name: object, role: str) -> bool:
+    """Return whether a column of this name is one that usually has the role.
+
+    >>> is_usual("Annotator ID", "worker"), is_usual("7", "worker")
+    (True, False)
+    """
+    return any(_stem(name, rank) is not None for rank in RANKS[role])
+
+
 def is_other(name: object) -> bool:
     """Return whether a column's name says that it is neither task nor worker nor label."""
     text = plain(name)

@@ -79,7 +79,12 @@ def without_workers(votes: Votes, workers: list[str], *, keep_labels: bool) -> R
     }
     coded = Coded(codes, {"task": votes.tasks, "worker": votes.workers, "label": labels})
     left = votes_of(coded, labels, abstentions=votes.abstentions, frame_kind=votes.frame_kind)
-    left = replace(left, unvoted=concatenated(votes.unvoted, left.unvoted), duplicates=votes.duplicates)
+    left = replace(
+        left,
+        unvoted=concatenated(votes.unvoted, left.unvoted),
+        duplicates=votes.duplicates,
+        found_gold=votes.found_gold if keep_labels else None,  # its codes are of all labels
+    )
     left = left.with_understood(votes.understood)
     return Remaining(left, int(out.sum()), int(len(stays) - stays.sum()))
 
@@ -88,7 +93,7 @@ def held(votes: Votes) -> Votes:
     """Return votes as arrays in memory; encoded votes, which are opened where memory suffices, are read."""
     if type(votes) is Votes:
         return votes
-    ids = {name: getattr(votes, name) for name in ("tasks", "unvoted")}
+    tasks, unvoted = (Vocabulary(one.kind, one.values, one.offsets) for one in (votes.tasks, votes.unvoted))
     return Votes(
         task_ptr=votes.task_ptr,
         row=votes.row,
@@ -100,7 +105,8 @@ def held(votes: Votes) -> Votes:
         frame_kind=votes.frame_kind,
         duplicates=votes.duplicates,
         understood=votes.understood,
-        **{name: Vocabulary(one.kind, one.values, one.offsets) for name, one in ids.items()},
+        tasks=tasks,
+        unvoted=unvoted,
     )
 
 

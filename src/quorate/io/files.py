@@ -167,7 +167,7 @@ def batches(
         _refuse_repeats(header, form, name)
         shape = _shape(header, wanted, layout, name, form)
         if reading is not None:
-            reading.format, reading.columns, reading.has_workers = _described(form, layout), shape.told(), shape.has_workers
+            reading.tell(_described(form, layout), shape.told(), has_workers=shape.has_workers)
         chosen = lazy.select(pl.col(c).alias(role) for role, c in shape.columns.items())
         if form.is_text:  # a blank line is no vote
             chosen = chosen.filter(~pl.all_horizontal(pl.all().is_null()))
@@ -198,10 +198,10 @@ def batches(
 def sniffed(path: Path, name: str) -> Format:
     """Return the format of a file whose name does not show it (standard input), from its first bytes."""
     try:
-        start = _start(path)
+        start = start_of(path)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"cannot read {name}: {error}") from error
-    encoding = _encoding(start)
+    encoding = encoding_of(start)
     if encoding is not None:
         start = start[: len(start) // 4 * 4].decode(encoding, "ignore").encode()
     if start.startswith(b"PAR1"):
@@ -246,7 +246,7 @@ def _separated(path: Path, form: Format, layout: Layout, name: str) -> Format:
 
 
 def _header_line(path: Path) -> str:
-    start = _start(path).split(b"\n", 1)[0]
+    start = start_of(path).split(b"\n", 1)[0]
     return start.decode("utf-8", "replace").strip("\r\ufeff")
 
 
@@ -277,17 +277,17 @@ def _described(form: Format, layout: Layout) -> str:
     return f"{'wide ' if layout.wide else ''}table{' of counts' if layout.count else ''} ({kind})"
 
 
-def _start(path: Path) -> bytes:
+def start_of(path: Path, size: int = START) -> bytes:
     """Return the first bytes of a file, after gzip decompression; none for Zstandard files."""
     with path.open("rb") as file:
-        start = file.read(START)
+        start = file.read(size)
     if start.startswith(GZIP):
         with gzip.open(path) as unpacked:
-            return unpacked.read(START)
+            return unpacked.read(size)
     return b"" if start.startswith(ZSTD) else start
 
 
-def _encoding(start: bytes) -> str | None:
+def encoding_of(start: bytes) -> str | None:
     """Return the encoding of the byte order mark; None without one."""
     return next((encoding for mark, encoding in MARKS if start.startswith(mark)), None)
 
@@ -301,11 +301,11 @@ def _decoded(path: Path, form: Format, name: str) -> Spool | None:
         with path.open("rb"):  # or it is told now why not
             return None
     try:
-        start = _start(path)
+        start = start_of(path)
         _refuse_dense(path, name)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"cannot read {name}: {error}") from error
-    encoding = _encoding(start)
+    encoding = encoding_of(start)
     if encoding is None:
         if b"\0" in start.split(b"\n", 1)[0]:
             raise InputError(NULS.format(name=name))

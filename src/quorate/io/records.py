@@ -31,7 +31,9 @@ def from_columns(source: Mapping[Any, object], wanted: Wanted, layout: Layout, r
     yield shape.votes(pl.DataFrame(series))
 
 
-def from_records(items: Iterable[object], wanted: Wanted, layout: Layout, reading: Reading) -> Iterator[pl.DataFrame]:
+def from_records(
+    items: Iterable[object], wanted: Wanted, layout: Layout, reading: Reading, where: str = "the records"
+) -> Iterator[pl.DataFrame]:
     """Yield dicts, one per line, as votes; a key that a record does not have is a missing value."""
     coming: Iterator[Any] = iter(items)
     shape, done = None, 0
@@ -43,12 +45,14 @@ def from_records(items: Iterable[object], wanted: Wanted, layout: Layout, readin
             if shape is None:
                 names |= dict.fromkeys(record)
         if shape is None:
-            shape = shape_of(list(names), wanted, layout, "the records")
+            shape = shape_of(list(names), wanted, layout, where)
             _tell(reading, shape)
         lists = {role: [record.get(name) for record in some] for role, name in shape.columns.items()}
         batch = pl.DataFrame({role: series_of(values, _what(role), done) for role, values in lists.items()})
         yield shape.votes(batch, done)
         done += len(some)
+    if shape is None:
+        raise InputError(f"{where} is empty: a record per vote, with task, worker and label, is expected")
 
 
 def from_tuples(items: Iterable[object], wanted: Wanted, layout: Layout) -> Iterator[pl.DataFrame]:

@@ -40,7 +40,8 @@ class SetVotes:
     unvoted: pl.Series  # tasks whose every vote was an abstention
     abstentions: int = 0
     frame_kind: FrameKind = "polars"
-    understood: Understood | None = None
+    found_gold: pl.DataFrame | None = None  # sets that the source itself gives: task, label
+    understood: Understood | None = None  # what was understood of the source
 
     def __repr__(self) -> str:
         sizes = f"{len(self.tasks)} tasks, {self.binary.n_workers} workers, {len(self.options)} options"
@@ -84,7 +85,7 @@ def read_sets(
     """
     check_duplicates(duplicates)
     layout = layout_of(**shaping)
-    table = open_table(source, {"task": task, "worker": worker, "label": label}, layout)
+    table = open_table(source, {"task": task, "worker": worker, "label": label}, layout, sets=True)
     parts, rows = [], 0
     for batch in table.batches:
         sets = sets_of(batch["label"], table.is_text, rows, separator=set_separator)
@@ -93,13 +94,15 @@ def read_sets(
     frame = concat(parts)
     given = frame.filter(pl.col("label").is_not_null())
     missing = len(frame) - len(given)
-    options = _options(given["label"], labels)
+    known = [] if table.gold is None else [table.gold["label"]]
+    options = _options(pl.concat([given["label"], *known]), labels)
     silent = frame.select("task").unique(maintain_order=True).join(given, on="task", how="anti", maintain_order="left")["task"]
     whole = table.is_text and narrowed(vocabulary(silent.cast(pl.String))).kind == "integer" if len(silent) else table.is_text
     votes = _expand(given, options, duplicates, narrow={"task": whole, "worker": table.is_text})
     repeated = len(given) - given.select("task", "worker").n_unique()
     understood = table.reading.understood(votes=votes.n_votes, abstentions=missing, repeated=repeated)
-    votes = replace(votes, unvoted=silent, abstentions=missing, frame_kind=table.frame_kind, understood=understood)
+    votes = replace(votes, unvoted=silent, abstentions=missing, frame_kind=table.frame_kind)
+    votes = replace(votes, found_gold=table.gold, understood=understood)
     if not layout.abstain:  # or they are expected
         warn_abstentions(missing, len(frame))
     warn_suspicious(_joined_otherwise(options, set_separator), strict=strict, stacklevel=3)

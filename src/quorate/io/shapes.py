@@ -39,15 +39,24 @@ class Layout:
     abstain: frozenset[str] = frozenset()  # texts of labels
     normalize: bool = False
     spelling: Mapping[str, str] = field(default_factory=dict)  # normal form -> the declared label
+    format: str = "auto"
+    question: str | None = None
+    predictions: bool = False
 
     @property
     def is_plain(self) -> bool:
         """Whether nothing is asked for."""
         return self == Layout()
 
+    @property
+    def table_option(self) -> str | None:
+        """An option that is given and says how the lines of an ordinary table are laid out; no export is recognised then."""
+        given = {"wide": self.wide, "count": self.count is not None, "separator": self.separator is not None}
+        return next((name for name, is_given in {**given, "header": not self.header}.items() if is_given), None)
+
     def cleaned(self, batch: pl.DataFrame, role: str = "label") -> pl.DataFrame:
         """Return a batch whose labels are normalised, and missing where they are words for abstentions."""
-        if not (self.abstain or self.normalize) or role not in batch.columns:
+        if not (self.abstain or self.normalize) or role not in batch.columns or isinstance(batch[role].dtype, pl.List):
             return batch
         label = batch[role]
         if label.dtype in (pl.Categorical, pl.Enum):
@@ -75,6 +84,9 @@ def layout_of(
     normalize: bool = False,
     separator: str | None = None,
     header: bool = True,
+    format: str = "auto",  # noqa: A002
+    question: str | None = None,
+    predictions: bool = False,
     labels: Sequence[object] | None = None,
 ) -> Layout:
     """Return the layout that options describe; nonsense is an error."""
@@ -92,7 +104,8 @@ def layout_of(
             twice = next(text for n, text in enumerate(texts) if forms[n] in forms[:n])
             raise OptionError(f"labels name {shown(twice)} in two spellings, which normalize=True joins: leave one out")
         spelling = dict(zip(forms, texts, strict=True))
-    return Layout(separator, bool(header), bool(wide), count, _abstentions(abstain), bool(normalize), spelling)
+    export = (format, question, bool(predictions))
+    return Layout(separator, bool(header), bool(wide), count, _abstentions(abstain), bool(normalize), spelling, *export)
 
 
 def _abstentions(given: object) -> frozenset[str]:

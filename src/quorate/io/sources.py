@@ -10,23 +10,23 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias, TypedDict, Unpack, cast
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 import numpy as np
 import polars as pl
 
-from quorate.data.options import DEFAULTS, Duplicates
-from quorate.data.vocabulary import text_of
 from quorate.data.votes import FrameKind, Votes
 from quorate.errors import InputError, OptionError, listed, shown
 from quorate.io import files, frames, records
 from quorate.io.columns import OPTIONAL, REST
-from quorate.io.encode import Encoder
 from quorate.io.files import is_encoded
+from quorate.io.formats.content import Content, look, look_frame, look_records
+from quorate.io.formats.export import Export, expanded, find_export
+from quorate.io.formats.extract import Ask
+from quorate.io.formats.registry import AUTO, TABLE, recognise
 from quorate.io.ids import frame_of
-from quorate.io.shapes import PLAIN, Layout, Wanted, layout_of, shape_of
-from quorate.io.suspicious import named_twice, repeats, suspicions, warn_suspicious
-from quorate.io.understood import Reading, Understood
+from quorate.io.shapes import PLAIN, Layout, Wanted, shape_of
+from quorate.io.understood import Reading
 
 
 class ArrowData(Protocol):
@@ -65,15 +65,20 @@ class Table:
     reading: Reading = field(default_factory=lambda: Reading("table"))  # what is understood, as far as batches were read
     labels: list[object] | None = None  # all labels in their order, where the type of their column says it
     file: Callable[[int, int], Iterator[pl.DataFrame]] | None = None  # of a number, without some first rows; None: no files
+    gold: pl.DataFrame | None = None  # labels that an export itself gives: task, label
+    question: str | None = None  # of an export that has questions
 
 
-def open_table(source: Votes | Source, wanted: Wanted, layout: Layout = PLAIN) -> Table:
-    """Return a source opened for reading the wanted roles; nothing is read but what is needed to know its kind."""
+def open_table(source: Votes | Source, wanted: Wanted, layout: Layout = PLAIN, *, sets: bool = False) -> Table:
+    """Return a source opened for reading the wanted roles; nothing is read but what is needed to know its kind.
+
+    Exports of annotation tools are recognised, and read as a whole. With `sets` their labels are sets of options.
+    """
     names = _names(source)
     if names is not None:
-        return _open_files(names, wanted, layout)
+        return _open_contents(_contents(names), wanted, layout, sets)
     if hasattr(source, "read") and callable(source.read):
-        return _open_stream(source, wanted, layout)
+        return _open_contents([_of_open_file(source)], wanted, layout, sets)
     if not layout.header or layout.separator is not None:
         raise OptionError("separator and header are for text files: leave them out for other sources")
     if isinstance(source, Votes):
@@ -97,9 +102,16 @@ def open_table(source: Votes | Source, wanted: Wanted, layout: Layout = PLAIN) -
         return Table(_from_lazy(source, wanted, layout, reading), reading=reading)
     kind = frames.kind_of(source)
     if kind is not None:
-        return _open_frames(iter([source]), wanted, f"the {kind} frame", layout, kind, Reading(f"{wide}{kind} frame"))
+        given = [look_frame(frames.with_index(source), f"the {kind} frame")]
+        return _open_export(given, wanted, layout, sets, kind) or _open_frames(
+            iter([source]), wanted, f"the {kind} frame", layout, kind, Reading(f"{wide}{kind} frame")
+        )
     if type(source).__module__.partition(".")[0] == "datasets":  # Hugging Face: batches as Arrow tables
-        return _open_dataset(source, wanted, layout)
+        return _open_dataset(source, wanted, layout, sets)
+    if isinstance(source, list) and source and isinstance(source[0], dict):
+        export = _open_export([look_records(source, "the records")], wanted, layout, sets, "polars")
+        if export is not None:
+            return export
     if hasattr(source, "__arrow_c_stream__") and not isinstance(source, Iterator):
         try:
             frame = pl.DataFrame(cast(Any, source))
@@ -138,24 +150,112 @@ def _names(source: object) -> list[str] | None:
     return None
 
 
-def _open_files(names: list[str], wanted: Wanted, layout: Layout) -> Table:
+def _contents(names: list[str]) -> list[Content]:
+    """Return what the start of each file shows."""
     if names == ["-"]:
-        return _open_stdin(wanted, layout)
-    paths = list(chain.from_iterable(map(_matches, names)))
-    opened = [_opened(path) for path in paths]
-    is_text = {form.is_text for _, form in opened}
+        if sys.stdin is None:
+            raise InputError("standard input is closed: pipe votes into it, or name a file")
+        return [_spooled(sys.stdin.buffer, "standard input")]
+    return [_content(path) for path in chain.from_iterable(map(_matches, names))]
+
+
+def _content(path: Path) -> Content:
+    if not files.is_stream(path):
+        return expanded(look(path, str(path)))
+    try:
+        with path.open("rb") as stream:
+            return _spooled(stream, str(path))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _of_open_file(source: Any) -> Content:
+    """Return what an open file, of text or of bytes, shows; its name may tell its format."""
+    name = getattr(source, "name", None)
+    return _spooled(source, name if isinstance(name, str) else "the open file")
+
+
+def _spooled(stream: Any, name: str) -> Content:
+    """Return what a stream shows; it is copied to disk, as it can be read only once and need not fit in memory."""
+    try:
+        spool = files.Spool(stream)
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from error
+    return expanded(look(spool.path, name, spool))
+
+
+def _open_contents(contents: list[Content], wanted: Wanted, layout: Layout, sets: bool) -> Table:
+    """Return files, or streams that were copied, as a table: an export, records of JSON, or the tables of all other files."""
+    export = _export_of(contents, wanted, layout, sets)
+    if export is not None and export.frame is not None:
+        return _of_export(export, layout, "polars")
+    wanted = wanted if export is None or export.columns is None else export.columns
+    reading = Reading("table", export="" if export is None else export.format)
+    if all(content.kind == "array" for content in contents):
+        reading.format = f"{'wide ' if layout.wide else ''}table (json)"
+        every = chain.from_iterable(content.records for content in contents)
+        return Table(records.from_records(every, wanted, layout, reading, listed(c.name for c in contents)), reading=reading)
+    forms = [_form(content) for content in contents]
+    is_text = {form.is_text for form in forms}
     if len(is_text) > 1:
-        raise InputError(f"{listed(paths)}: text files and typed files cannot be read together; read them in two calls")
-    reading = Reading("table")
+        names = listed(content.name for content in contents)
+        raise InputError(f"{names}: text files and typed files cannot be read together; read them in two calls")
 
     def file(number: int, skip: int = 0) -> Iterator[pl.DataFrame]:
-        at, form = opened[number]
-        return files.batches(at, wanted, form, str(paths[number]), layout=layout, reading=reading, skip=skip)
+        one, form = contents[number], forms[number]
+        return files.batches(_place(one), wanted, form, one.name, layout=layout, reading=reading, skip=skip)
 
-    first, form = opened[0]
-    labels = files.scale_in(first, form, wanted, layout) if isinstance(first, Path) else None
-    every = chain.from_iterable(map(file, range(len(paths))))
-    return Table(every, is_text=is_text.pop(), reading=reading, labels=labels, file=file)
+    first, in_place = contents[0], all(content.held is None for content in contents)
+    labels = files.scale_in(first.path, forms[0], wanted, layout) if in_place and first.path is not None else None
+    batches = chain.from_iterable(map(file, range(len(contents))))
+    return Table(batches, is_text=is_text.pop(), reading=reading, labels=labels, file=file if in_place else None)
+
+
+def _form(content: Content) -> files.Format:
+    """Return the format of an ordinary table: by its name, or by its content for what has no name that shows it."""
+    assert content.path is not None
+    name = Path(content.name)
+    if content.kind == "lines" and ".json" in [suffix.lower() for suffix in name.suffixes[-2:]]:
+        return files.FORMATS[".jsonl"]
+    shows = name.suffix.lower() in (*files.FORMATS, *files.PACKED)
+    return files.format_of(name) if content.held is None or shows else files.sniffed(content.path, content.name)
+
+
+def _place(content: Content) -> Path | files.Spool:
+    assert content.path is not None
+    return content.held if isinstance(content.held, files.Spool) else content.path
+
+
+def _export_of(contents: list[Content], wanted: Wanted, layout: Layout, sets: bool) -> Export | None:
+    """Return what these contents give as an export; an option that lays out an ordinary table says that they are none."""
+    if layout.table_option is None:
+        return find_export(contents, wanted, Ask.of(layout, sets=sets))
+    if layout.format not in (AUTO, TABLE) or layout.question is not None or layout.predictions:
+        raise OptionError(f"{layout.table_option} is for ordinary tables: leave it out, or format, question and predictions")
+    return None
+
+
+def _open_export(contents: list[Content], wanted: Wanted, layout: Layout, sets: bool, kind: FrameKind) -> Table | None:
+    """Return the table of an export in memory; None for anything else."""
+    export = _export_of(contents, wanted, layout, sets)
+    if export is None:
+        return None
+    if export.frame is not None:
+        return _of_export(export, layout, kind)
+    reading = Reading(export.format, export=export.format)
+    held = iter([contents[0].held])
+    return _open_frames(held, export.columns or wanted, contents[0].name, layout, kind, reading)
+
+
+def _of_export(export: Export, layout: Layout, kind: FrameKind) -> Table:
+    assert export.frame is not None
+    batch, found = layout.cleaned(export.frame), export.extract
+    if found is None:
+        return Table(iter([batch]), kind, is_text=True, reading=Reading(export.format))
+    gold = None if found.gold is None else layout.cleaned(found.gold)
+    told = Reading(export.format, found.columns, {reason: number for reason, number in found.skipped.items() if number})
+    told.gold = 0 if gold is None else gold["task"].n_unique()
+    return Table(iter([batch]), kind, is_text=True, reading=told, gold=gold, question=found.question)
 
 
 def _matches(name: str) -> list[Path]:
@@ -166,46 +266,6 @@ def _matches(name: str) -> list[Path]:
     if not found:
         raise InputError(f"no file matches {name}")
     return found
-
-
-def _open_stdin(wanted: Wanted, layout: Layout) -> Table:
-    """Return standard input as a temporary file: a pipe cannot be read twice, and need not fit in memory."""
-    if sys.stdin is None:
-        raise InputError("standard input is closed: pipe votes into it, or name a file")
-    return _open_spool(sys.stdin.buffer, "standard input", None, wanted, layout)
-
-
-def _open_stream(source: Any, wanted: Wanted, layout: Layout) -> Table:
-    """Return an open file, of text or of bytes, as a temporary file; its name may tell its format."""
-    name = getattr(source, "name", None)
-    named = isinstance(name, str) and Path(name).suffix.lower() in (*files.FORMATS, *files.PACKED)
-    form = files.format_of(Path(name)) if named and isinstance(name, str) else None
-    return _open_spool(source, name if isinstance(name, str) else "the open file", form, wanted, layout)
-
-
-def _open_spool(source: Any, name: str, form: files.Format | None, wanted: Wanted, layout: Layout) -> Table:
-    try:
-        spool = files.Spool(source)
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from error
-    form = form or files.sniffed(spool.path, name)
-    reading = Reading("table")
-    return Table(
-        files.batches(spool, wanted, form, name=name, layout=layout, reading=reading), is_text=form.is_text, reading=reading
-    )
-
-
-def _opened(path: Path) -> tuple[Path | files.Spool, files.Format]:
-    """Return a file and its format; a pipe is copied to disk, and its content shows the format if its name does not."""
-    if not files.is_stream(path):
-        return path, files.format_of(path)
-    form = files.format_of(path) if path.suffix else None
-    try:
-        with path.open("rb") as stream:
-            spool = files.Spool(stream)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-    return spool, form or files.sniffed(spool.path, str(path))
 
 
 def concat(batches: Iterable[pl.DataFrame]) -> pl.DataFrame:
@@ -254,8 +314,14 @@ def _open_frames(source: Iterator[Any], wanted: Wanted, where: str, layout: Layo
     return Table(_from_frames(chain([first], source), wanted, where, layout, reading), kind, reading=reading, labels=labels)
 
 
-def _open_dataset(source: Any, wanted: Wanted, layout: Layout) -> Table:
+def _open_dataset(source: Any, wanted: Wanted, layout: Layout, sets: bool) -> Table:
     """Return a Hugging Face dataset as a table; a column of class labels has their names, in their order."""
+    there = Content("the dataset", "frame", fields=tuple(getattr(source, "column_names", None) or ()))
+    if layout.table_option is None and recognise([there], layout.format) is not None:
+        whole = pl.concat([pl.DataFrame(batch) for batch in source.with_format("arrow").iter(batch_size=CHUNK)])
+        export = _open_export([look_frame(whole, "the dataset")], wanted, layout, sets, "polars")
+        if export is not None:
+            return export
     reading = Reading(f"{'wide ' if layout.wide else ''}Hugging Face dataset")
     names = {
         column: list(feature.names)
@@ -318,132 +384,13 @@ def is_spark_frame(source: object) -> bool:
     return kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")
 
 
-class Shaping(TypedDict, total=False):
-    """The options of `read` that say how a table is laid out, and what its labels mean."""
-
-    wide: bool
-    count: str | None
-    abstain: Iterable[object] | object | None
-    normalize: bool
-    strict: bool
-    separator: str | None
-    header: bool
-
-
-# What each is where nothing is said.
-SHAPING: Final[Mapping[str, object]] = {
-    "wide": False,
-    "count": None,
-    "abstain": None,
-    "normalize": False,
-    "strict": False,
-    "separator": None,
-    "header": True,
-}
-
-
-def read(
-    source: Source,
-    *,
-    task: str | None = None,
-    worker: str | None = None,
-    label: str | None = None,
-    labels: Iterable[object] | None = None,
-    duplicates: Duplicates = DEFAULTS.duplicates,
-    wide: bool = False,
-    count: str | None = None,
-    abstain: Iterable[object] | object | None = None,
-    normalize: bool = False,
-    strict: bool = False,
-    separator: str | None = None,
-    header: bool = True,
-) -> Votes:
-    """Return the votes of files, a frame, Arrow data, tuples (task, worker, label), a dict of columns or an encoded folder.
-
-    Sources are read batch by batch: memory stays near that of the encoded votes. What was understood is in
-    `votes.understood`; what looks wrong is warned of (`SuspiciousVotes`).
-
-    - `source`: a path, several paths or a pattern (csv, tsv, jsonl, parquet, arrow, xlsx; .gz or .zst), "-" for standard
-      input, an open file, a frame of pandas, polars or pyarrow, a series of pandas by task and worker, anything with the
-      Arrow interface, an iterator of record batches, tuples, dicts, a dict of columns, a NumPy array, or a folder that
-      `qr.encode` made.
-    - `task`, `worker`, `label`: the columns, where their usual names (task, question, item…) do not tell.
-    - `labels`: all labels, in their order; by default those of an ordered type, or those seen, sorted. A vote for another
-      label is then an error.
-    - `duplicates`: which of a worker's votes on one task count: "all", the "last", the "first", or "error" for none.
-    - `wide`: True for a table with one line per task and one column per worker, or a matrix of tasks x workers. `worker`
-      may then be a pattern or a list of columns: "judge_*" or "ann,bob". An empty cell is no vote.
-    - `count`: the column that says how many votes a line stands for; the worker may then be absent (for model "mv").
-    - `abstain`: labels that are abstentions, as ["NA", "skip"] or -1.
-    - `normalize`: True joins labels that differ only in case or white space: they come in lower case, or as in `labels`.
-    - `strict`: True makes errors of what would be warned of as suspicious.
-    - `separator`: between the fields of a text file, where its header does not show it.
-    - `header`: False for text files whose first line is a vote: their columns are called 1, 2, …, and three are task,
-      worker and label.
-
-    >>> import quorate as qr
-    >>> votes = qr.read({"question": [1, 1, 2], "annotator": ["ann", "bob", "ann"], "answer": ["yes", "no", "yes"]})
-    >>> votes
-    Votes(3 votes, 2 tasks, 2 workers, 2 labels, 2 rows)
-    >>> print(votes.understood)
-    dict of columns: task=question, worker=annotator, label=answer; 3 votes
-    """
-    folder = encoded_folder(source)
-    given = list(labels) if labels is not None and not isinstance(labels, str) else labels
-    layout = layout_of(
-        wide=wide, count=count, abstain=abstain, normalize=normalize, separator=separator, header=header, labels=given
-    )
-    if folder is not None:
-        refuse_options("encode", task, worker, label, labels, duplicates=duplicates, layout=layout)
-        from quorate.io.folder.opened import open_encoded
-
-        return open_encoded(folder, hold=True)
-    table = open_table(source, {"task": task, "worker": worker, "label": label}, layout)
-    declared = order_of(table, given, layout)
-    encoder = Encoder(labels=declared, duplicates=duplicates, narrow=table.is_text)
-    for batch in table.batches:
-        encoder.add(batch)
-    votes = encoder.finish(table.frame_kind, warn=not layout.abstain)
-    repeated = encoder.dropped or repeats(votes)
-    understood = table.reading.understood(votes=len(votes), abstentions=votes.abstentions, repeated=repeated)
-    check_read(votes, source, understood, declared=declared is not None, has_workers=table.reading.has_workers, strict=strict)
-    return votes.with_understood(understood)
-
-
-def order_of(table: Table, labels: Iterable[object] | None, layout: Layout) -> Iterable[object] | None:
-    """Return the labels of a table in their order: as declared, or as the type of their column says; None where neither does."""
-    if labels is not None or table.labels is None or layout.normalize:
-        return labels
-    return [label for label in table.labels if text_of(label) not in layout.abstain]
-
-
-def check_read(
-    votes: Votes, source: Source, understood: Understood, *, declared: bool, has_workers: bool, strict: bool, stacklevel: int = 3
-) -> None:
-    """Warn of what looks wrong about votes that were read, or raise where the caller is strict."""
-    signs = suspicions(votes, understood.columns, repeated=understood.repeated, declared=declared, has_workers=has_workers)
-    twice = named_twice(paths_of(source) if _names(source) is not None else None)
-    warn_suspicious(chain(twice, signs), strict=strict, stacklevel=stacklevel + 1)
-
-
-def as_votes(
-    source: Votes | Source,
-    *,
-    task: str | None = None,
-    worker: str | None = None,
-    label: str | None = None,
-    labels: Iterable[object] | None = None,
-    duplicates: str = "all",
-    **shaping: Unpack[Shaping],
-) -> Votes:
-    """Return votes unchanged, and read anything else; reading options are refused for votes."""
-    if isinstance(source, Votes):
-        is_strict = shaping.pop("strict", False)
-        refuse_options("read", task, worker, label, labels, duplicates=duplicates, layout=layout_of(**cast(Any, shaping)))
-        del is_strict  # votes that were read are not judged again
-        return source
-    rule = cast(Duplicates, duplicates)
-    return read(source, task=task, worker=worker, label=label, labels=labels, duplicates=rule, **shaping)
+def is_export(source: Source, layout: Layout) -> bool:
+    """Return whether a source is files of an export that is read as a whole; nothing is said of pipes and standard input."""
+    paths = paths_of(source)
+    if paths is None or layout.table_option is not None:
+        return False
+    form = recognise([_content(path) for path in paths], layout.format)
+    return form is not None and not hasattr(form.load(), "columns")
 
 
 def encoded_folder(source: object) -> Path | None:

@@ -19,6 +19,11 @@ class Reading:
     skipped: dict[str, int] = field(default_factory=dict)  # reason -> lines left out
     gold: int = 0  # answers taken as gold
     has_workers: bool = True  # whether votes say who gave them
+    export: str = ""  # the format of an export that was recognised
+
+    def tell(self, form: str, columns: Mapping[str, str], *, has_workers: bool) -> None:
+        """Take what the header of a table shows."""
+        self.format, self.columns, self.has_workers = self.export or form, columns, has_workers
 
     def understood(self, *, votes: int, abstentions: int, repeated: int) -> Understood:
         """Return what was understood in the end; without workers no vote is a repeated one.

@@ -16,8 +16,9 @@ from quorate.errors import InputError, OptionError
 from quorate.io.answers import matching_answers, read_answers
 from quorate.io.exclude import read_workers, require_in_memory, without_workers
 from quorate.io.groups import ANSWERS_LIKE, group_votes, read_groups
+from quorate.io.read import SHAPING, Shaping
 from quorate.io.shapes import SET_SEPARATOR
-from quorate.io.sources import SHAPING, Shaping, Source
+from quorate.io.sources import Source
 from quorate.models.base import Model, make
 from quorate.models.em import Progress
 from quorate.results.knowledge import Learned
@@ -126,6 +127,9 @@ def aggregate(
     groups: Source | None = None,
     exclude: Source | None = None,
     progress: Progress | None = None,
+    format: str = "auto",  # noqa: A002
+    question: str | None = None,
+    predictions: bool = False,
 ) -> Result | MultiResult:
     """Return the label of every task with its confidence, and what every worker can be trusted with.
 
@@ -168,7 +172,8 @@ def aggregate(
 
     Prior knowledge:
 
-    - `gold`: labels of some tasks (a frame, a file, or a dict task -> label), fixed in every pass; learned from.
+    - `gold`: labels of some tasks (a frame, a file, or a dict task -> label), fixed in every pass; learned from. Where it
+      is not given, labels that an export itself gives (`votes.found_gold`) are gold; `gold={}` leaves them out.
     - `history`: earlier votes of the workers (a result, a saved model, or a table worker, true, given, count), added as
       pseudo-votes in every M-step.
     - `priors`: class priors (by label, in label order, or "uniform"), fixed; or worth `priors_weight` tasks.
@@ -222,8 +227,14 @@ def aggregate(
         "warm_start": warm_start,
     }
     table = {"wide": wide, "count": count, "abstain": abstain, "normalize": normalize, "strict": strict}
-    table |= {"separator": separator, "header": header}
-    shaping: Any = {name: value for name, value in table.items() if value is not SHAPING[name]}  # engines may know none of them
+    table |= {"separator": separator, "header": header, "format": format, "question": question, "predictions": predictions}
+    # Engines may know none of them; a string is not the same object everywhere.
+    shaping: Any = {
+        name: value
+        for name, value in table.items()
+        if value is not SHAPING[name] and not (isinstance(value, str) and value == SHAPING[name])
+    }
+    columns: Any = {"task": task, "worker": worker, "label": label, "labels": labels, "duplicates": duplicates}
     if multi:
         from quorate.io.sets import SetVotes, read_sets
 
@@ -231,20 +242,9 @@ def aggregate(
         given_too = [name for name, value in not_here.items() if value is not None]
         if given_too:
             raise OptionError(f"{given_too[0]} works only for tasks with one label: leave it out with multi=True")
-        sets = (
-            source
-            if isinstance(source, SetVotes)
-            else read_sets(
-                given_votes,
-                task=task,
-                worker=worker,
-                label=label,
-                labels=labels,
-                duplicates=duplicates,
-                set_separator=set_separator,
-                **shaping,
-            )
-        )
+        columns["set_separator"] = set_separator
+        sets = source if isinstance(source, SetVotes) else read_sets(given_votes, **columns, **shaping)
+        gold = sets.found_gold if gold is None else gold
         return fit_sets(sets, chosen, per_option=per_option, gold=gold, set_separator=set_separator, **watch)
     if per_option or set_separator != SET_SEPARATOR:
         raise OptionError(f"{'per_option' if per_option else 'set_separator'} works only with multi=True")
@@ -252,15 +252,20 @@ def aggregate(
         require_in_memory("exclude", place, "leave the votes of these workers out of the source")
     if groups is not None:
         require_in_memory("groups", place, "give the votes of the groups as votes of workers")
-    votes = place.read(given_votes, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates, **shaping)
+    votes = place.read(given_votes, **columns, **shaping)
     if votes.understood is not None and not votes.understood.has_workers and chosen.name != "mv":
         raise InputError("these votes do not say who gave them, so only majority vote can count them: model='mv' (--model mv)")
     is_calibrated = not (calibrate is False or calibrate is None)
     if home_of(votes) is not None and is_calibrated:
         raise OptionError("calibrate looks at tasks one by one, which votes on Spark do not allow: leave it out")
     facts: dict[str, object] = {}
+    if gold is None and getattr(votes, "found_gold", None) is not None:  # votes on Spark have no such thing
+        from quorate.io.formats.found import gold_frame
+
+        gold = gold_frame(votes)
+        facts["gold_of_export"] = len(gold)
     if exclude is not None:
-        keep = labels is not None or isinstance(source, Votes)
+        keep = labels is not None or isinstance(source, Votes) or "gold_of_export" in facts
         votes, *left_out = without_workers(votes, read_workers(exclude), keep_labels=keep)
         facts |= dict(zip(("excluded_workers", "excluded_votes"), left_out, strict=True))
     if is_calibrated and calibrate is True and gold is None:

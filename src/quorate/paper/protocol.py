@@ -14,7 +14,7 @@ import polars as pl
 
 from quorate.data.votes import Votes
 from quorate.errors import InputError, SuspiciousVotes, unknown
-from quorate.io.sources import read
+from quorate.io.read import read
 from quorate.paper import published
 
 SUBSETS: Final = ("first", "random")

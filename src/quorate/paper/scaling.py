@@ -11,7 +11,7 @@ import polars as pl
 
 import quorate
 from quorate.evaluation.simulate import simulate
-from quorate.io.sources import read
+from quorate.io.read import read
 from quorate.paper.grid import Cells, Figures, fit
 
 BASE: Final = {"tasks": 40_000, "votes_per_task": 5, "workers": 100, "labels": 4}

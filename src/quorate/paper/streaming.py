@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from quorate.evaluation.truth import evaluate
-from quorate.io.sources import read
+from quorate.io.read import read
 from quorate.online import Online
 from quorate.paper import published
 from quorate.paper.grid import Cells, Figures, conditions, fit

@@ -21,7 +21,8 @@ from quorate.engines.session import DecidedBy, WorkerState
 from quorate.engines.shard import PassRules, Units, cuts
 from quorate.errors import OptionError
 from quorate.io.answers import gold_codes, read_gold
-from quorate.io.sources import Shaping, Source, as_votes, is_spark_frame
+from quorate.io.read import Shaping, as_votes
+from quorate.io.sources import Source, is_spark_frame
 from quorate.kernels.cpu import fastest
 from quorate.kernels.reference import ANSWER_UNIT, HonestRule, Sums
 from quorate.spark import files as spark_files

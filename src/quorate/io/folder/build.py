@@ -8,6 +8,7 @@ not depend on the order of the input or the number of partitions.
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import shutil
 from collections.abc import Iterable
@@ -24,11 +25,13 @@ from quorate.io.files import is_encoded, votes_in
 from quorate.io.folder.arrays import sync
 from quorate.io.folder.job import STATE, Job, Plan, Progress, State, emptied, fingerprint, is_of_source, locked, write_source
 from quorate.io.folder.opened import EncodedVotes, open_encoded
-from quorate.io.shapes import Wanted, layout_of
-from quorate.io.sources import Shaping, Source, Table, check_read, open_table, order_of, paths_of
+from quorate.io.read import Shaping, check_read, order_of
+from quorate.io.shapes import Layout, Wanted, layout_of
+from quorate.io.sources import Source, Table, open_table, paths_of
 from quorate.io.understood import Understood
 from quorate.io.write import check_parent, check_replaced
 
+log = logging.getLogger(__name__)
 # The remedy where a folder for temporary files is full.
 NO_ROOM: Final = "make room there, set TMPDIR to a larger folder, or name a working folder (work=…; on the command line -o)"
 
@@ -52,7 +55,7 @@ def encode(
 
     - `source`: anything that `qr.read` takes.
     - `folder`: where to; it is built aside and renamed. Encoded votes there are replaced, anything else is an error.
-    - `task`, `worker`, `label`, `labels`, `duplicates`: as for `qr.read`.
+    - `task`, `worker`, `label`, `labels`, `duplicates`, `format`, `question`, `predictions`: as for `qr.read`.
     - `memory`: the most to use, as "2GB" or in bytes; by default half of what is free.
     - `resume`: continue where an earlier call with the same files and options was interrupted.
     - `progress`: called with what is being done, the votes done, and about how many there are.
@@ -113,9 +116,9 @@ def encode_to(
     if resume and is_encoded(target) and not aside.exists() and is_of_source(target, identity):
         shutil.rmtree(_old(target), ignore_errors=True)
         return open_encoded(target)
-    table = open_table(source, columns, layout)
-    order = order_of(table, None if given is None else given.ids(), layout)
-    declared = given if given is not None or order is None else Vocabulary.of(order, "label")
+    table, declared = _opened(source, columns, layout, given)
+    if table.file is None:  # it is read as a whole
+        paths, resume = None, False
     with locked(aside):
         if resume and aside.joinpath(STATE).exists() and not is_of_source(aside, identity):
             raise InputError(f"{aside} was started with other files or options: start again without resume")
@@ -146,6 +149,15 @@ def encode_to(
         _replace(aside, target)
     warn_abstentions(0 if layout.abstain else state.missing, state.rows, stacklevel=3)  # those that are named are expected
     return open_encoded(target, check=False).with_understood(understood)
+
+
+def _opened(source: Source, columns: Wanted, layout: Layout, labels: Vocabulary | None) -> tuple[Table, Vocabulary | None]:
+    """Return a source opened, and its labels in their order, where they are declared or their column's type says it."""
+    table = open_table(source, columns, layout)
+    if table.gold is not None:
+        log.warning("%d labels that the export itself gives are not encoded: give them as gold", len(table.gold))
+    order = order_of(table, None if labels is None else labels.ids(), layout)
+    return table, labels if labels is not None or order is None else Vocabulary.of(order, "label")
 
 
 def _understood(folder: Path, table: Table, state: State, source: Source, *, declared: bool, strict: bool) -> Understood:

@@ -1,0 +1,44 @@
+"""Exports of annotation tools on the command line: their options, and all its questions in turn."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+FORMAT_HELP: Final = (
+    "auto (recognise exports by content), the name of one (label-studio, mturk, …; see docs/formats.md), or table."
+)
+QUESTION_HELP: Final = "Which question of an export with several; all for each in turn."
+PREDICTIONS_HELP: Final = "Let models whose predictions are in an export vote, too."
+OUTPUTS: Final = ("output", "workers", "probabilities", "save")
+
+
+def each(command: Callable[..., None], given: dict[str, Any]) -> None:
+    """Run a command for each question of an export; the name of the question goes into the names of the outputs."""
+    from quorate.errors import OptionError
+    from quorate.io.read import questions_of
+
+    if given["output"] is None:
+        raise OptionError("--question all writes a file per question: give -o labels.csv, which becomes labels.QUESTION.csv")
+    if given["votes"] == ["-"]:
+        raise OptionError(
+            "--question all reads the votes once per question, and standard input can be read only once: name a file"
+        )
+    source = given["votes"] if len(given["votes"]) > 1 else given["votes"][0]
+    for question in questions_of(source, multi=given["multi"], format=given["form"], predictions=given["predictions"]):
+        outputs = {name: named_for(given[name], question) for name in OUTPUTS if given[name] is not None}
+        command(**{**given, **outputs, "question": question})
+
+
+def named_for(path: str | Path, question: str) -> str | Path:
+    """Return the path of an output for one question.
+
+    >>> named_for("labels.csv", "mood"), named_for("out/labels.csv.gz", "is it/ok?")
+    ('labels.mood.csv', 'out/labels.is-it-ok.csv.gz')
+    """
+    place = Path(path)
+    first, *rest = place.name.split(".")
+    plain = re.sub(r"[^\w]+", "-", question).strip("-") or "question"
+    return type(path)(place.with_name(".".join([first, plain, *rest])))
