@@ -28,6 +28,8 @@ JSON: Final = ("array", "lines", "records")  # of objects
 LOOK: Final = 1 << 20  # bytes of JSON looked at: a first record may be long
 # Strings and punctuation. A string that the end cuts off is one token: its quotes are not tried again and again.
 TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\Z)|[{}\[\]:]', re.DOTALL)
+SHEET: Final = ".xlsx"
+SHEET_MEMBER: Final = "xl/workbook.xml"  # that every such file has
 LINES: Final = 200  # of a table looked at
 
 
@@ -158,7 +160,9 @@ def look(path: Path, name: str, held: object = None) -> Content:
     except (OSError, EOFError, ValueError, zlib.error):
         return Content(name, "other", path, held=held)
     if start.startswith(archive.ZIP):
-        return Content(name, "zip", path, tuple(archive.members(path, name)), held=held)
+        inside = () if name.lower().endswith(SHEET) else tuple(archive.members(path, name))
+        is_sheet = not inside or SHEET_MEMBER in inside  # spreadsheets are archives, too
+        return Content(name, "other" if is_sheet else "zip", path, inside, held=held)
     if start.startswith((b"PAR1", b"ARROW1")):
         return Content(name, "typed", path, _schema(path, start), held=held)
     encoding = files.encoding_of(start)
