@@ -160,9 +160,9 @@ def look(path: Path, name: str, held: object = None) -> Content:
     except (OSError, EOFError, ValueError, zlib.error):
         return Content(name, "other", path, held=held)
     if start.startswith(archive.ZIP):
-        inside = () if name.lower().endswith(SHEET) else tuple(archive.members(path, name))
-        is_sheet = not inside or SHEET_MEMBER in inside  # spreadsheets are archives, too
-        return Content(name, "other" if is_sheet else "zip", path, inside, held=held)
+        named = name.lower().endswith(SHEET)  # spreadsheets are archives, too
+        inside = () if named else tuple(archive.members(path, name))
+        return Content(name, "other" if named or SHEET_MEMBER in inside else "zip", path, inside, held=held)
     if start.startswith((b"PAR1", b"ARROW1")):
         return Content(name, "typed", path, _schema(path, start), held=held)
     encoding = files.encoding_of(start)
