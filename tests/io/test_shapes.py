@@ -316,3 +316,14 @@ def test_spreadsheets(tmp_path):
     path.write_bytes(b"PK\x03\x04 and no more")
     with pytest.raises(qr.InputError, match="it is no spreadsheet"):
         qr.read(path)
+
+
+def test_predict_and_agreement_read_as_aggregate_does(tmp_path):
+    result = qr.aggregate(PANDAS, model="ds")
+    result.save(tmp_path / "model.quorate")
+    wanted = result.predict(PANDAS).labels
+    for model in (result, qr.load(tmp_path / "model.quorate")):
+        assert model.predict(WIDE, wide=True).labels.equals(wanted)
+    with_na = PANDAS.replace("x", "NA")
+    assert len(qr.aggregate(with_na, abstain="NA", model="mv").predict(with_na, abstain="NA").votes) == 3
+    assert qr.agreement(WIDE, wide=True).alpha == qr.agreement(PANDAS).alpha

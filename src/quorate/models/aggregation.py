@@ -15,6 +15,7 @@ from quorate.engines.registry import home_of, resolve
 from quorate.errors import InputError, OptionError
 from quorate.io.answers import matching_answers, read_answers
 from quorate.io.exclude import read_workers, require_in_memory, without_workers
+from quorate.io.formats.found import gold_frame
 from quorate.io.groups import ANSWERS_LIKE, group_votes, read_groups
 from quorate.io.read import SHAPING, Shaping
 from quorate.io.shapes import SET_SEPARATOR
@@ -260,8 +261,6 @@ def aggregate(
         raise OptionError("calibrate looks at tasks one by one, which votes on Spark do not allow: leave it out")
     facts: dict[str, object] = {}
     if gold is None and getattr(votes, "found_gold", None) is not None:  # votes on Spark have no such thing
-        from quorate.io.formats.found import gold_frame
-
         gold = gold_frame(votes)
         facts["gold_of_export"] = len(gold)
     if exclude is not None:

@@ -24,6 +24,7 @@ from quorate.engines.registry import resolve
 from quorate.engines.session import digest
 from quorate.errors import NotConverged, OptionError, listed, shown, unknown
 from quorate.io.encode import over_labels
+from quorate.io.formats.found import gold_frame
 from quorate.io.ids import matched
 from quorate.io.sources import Source
 from quorate.models.em import FitOptions, Progress, WarmStart
@@ -153,6 +154,8 @@ class Model:
             raise OptionError(f"priors_weight is {shown(priors_weight)}, but there are no priors: give priors=…, too")
         chosen = resolve(engine, threads, source=votes, room=self.room)
         read = chosen.read(votes)
+        if gold is None and getattr(read, "found_gold", None) is not None:  # votes on Spark have no such thing
+            gold = gold_frame(read)
         past = None if history is None else as_knowledge(history)
         before = None if warm_start is None else as_learned(warm_start, "warm_start")
         if past is not None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack, cast, get_args
 
 import numpy as np
 import polars as pl
@@ -30,6 +30,7 @@ from quorate.io.exclude import require_in_memory
 from quorate.io.frames import Frame
 from quorate.io.groups import Grouping, group_votes
 from quorate.io.ids import column, label_columns, matched, numbers
+from quorate.io.read import Shaping
 from quorate.io.sources import Source
 from quorate.io.write import check_files
 from quorate.results import model_file
@@ -284,12 +285,14 @@ class Result:
         label: str | None = None,
         duplicates: Duplicates = DEFAULTS.duplicates,
         confidence: Confidence | None = None,
+        **shaping: Unpack[Shaping],
     ) -> Result:
         """Return the labels of other tasks under what was learned here; nothing is learned from their votes.
 
         Workers without a vote here are taken for the mean worker, and named by `unknown_workers`.
 
-        - `votes`: anything that `qr.read` takes; `task`, `worker`, `label` and `duplicates` are as there.
+        - `votes`: anything that `qr.read` takes; `task`, `worker`, `label`, `duplicates` and `shaping` (`wide`, `abstain`,
+          `format`, …) are as there.
         - `engine`, `threads`: where it runs, and on how many threads, as for `qr.aggregate`.
         - `confidence`: "honest" (of a fit that was) or "posterior"; that of the fit by default.
 
@@ -300,7 +303,7 @@ class Result:
         (['l2'], ['zoe'])
         """
         place = resolve(engine, threads, source=votes)
-        known = place.read(votes, task=task, worker=worker, label=label, duplicates=duplicates)
+        known = place.read(votes, task=task, worker=worker, label=label, duplicates=duplicates, **shaping)
         return predicted(self.learned(), known, place, confidence=confidence)
 
     def labels_frame(self) -> pl.DataFrame:

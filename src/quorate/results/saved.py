@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, Unpack
 
 import numpy as np
 import polars as pl
@@ -18,6 +18,7 @@ from quorate.engines.base import Engine
 from quorate.engines.registry import resolve
 from quorate.errors import InputError, shown
 from quorate.io.ids import column, label_columns
+from quorate.io.read import Shaping
 from quorate.io.sources import Source
 from quorate.results import knowledge, model_file
 from quorate.results.knowledge import Learned
@@ -118,16 +119,18 @@ class FittedModel:
         label: str | None = None,
         duplicates: Duplicates = DEFAULTS.duplicates,
         confidence: Confidence | None = None,
+        **shaping: Unpack[Shaping],
     ) -> Result:
         """Return the labels of votes under what was learned; unknown workers are taken for the mean one, and named.
 
-        - `votes`: anything that `qr.read` takes; `task`, `worker`, `label` and `duplicates` are as there.
+        - `votes`: anything that `qr.read` takes; `task`, `worker`, `label`, `duplicates` and `shaping` (`wide`, `abstain`,
+          `format`, …) are as there.
         - `engine`, `threads`: where it runs, and on how many threads, as for `qr.aggregate`.
         - `confidence`: "honest" (of a fit that was) or "posterior"; that of the fit by default. A model that 0.1.0 saved
           knows the posterior alone, and warns (`PosteriorConfidence`).
         """
         place = resolve(engine, threads, source=votes)
-        known = place.read(votes, task=task, worker=worker, label=label, duplicates=duplicates)
+        known = place.read(votes, task=task, worker=worker, label=label, duplicates=duplicates, **shaping)
         return predicted(self.content, known, place, confidence=confidence)
 
     def learned(self) -> Learned:

@@ -333,3 +333,9 @@ def test_repeated_votes_are_counted(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert qr.read(pl.read_csv(path)).understood.format == "netease-crowd"
+
+
+def test_gold_of_the_export_is_learned_from_by_models_too(tmp_path):
+    path = studio(tmp_path, [annotation("ann", [result("a")]), annotation("bob", [result("b")], ground_truth=True)])
+    assert qr.MajorityVote().fit(path).labels["label"].to_list() == ["b"]
+    assert qr.MajorityVote().fit(path, gold={}).labels["label"].to_list() == ["a"]

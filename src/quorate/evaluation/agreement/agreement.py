@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Final, Unpack
 
 import numpy as np
 import polars as pl
@@ -53,7 +53,7 @@ from quorate.evaluation.agreement.pairs import (
 )
 from quorate.evaluation.truth import read_truth
 from quorate.io.ids import column
-from quorate.io.read import as_votes
+from quorate.io.read import Shaping, as_votes
 from quorate.io.sources import Source
 from quorate.models.base import make
 from quorate.results.honest import effective_votes, own_rates
@@ -85,9 +85,7 @@ def agreement(
     duplicates: Duplicates = "all",
     truth_task: str | None = None,
     truth_label: str | None = None,
-    format: str = "auto",  # noqa: A002
-    question: str | None = None,
-    predictions: bool = False,
+    **shaping: Unpack[Shaping],
 ) -> Agreement:
     """Return how far the workers agree, with intervals, and how many independent votes they amount to.
 
@@ -102,7 +100,7 @@ def agreement(
     - `pairs`: False leaves out pairs of workers and copies; so do crowds with too many pairs.
     - `resamples`: bootstraps over tasks, of which intervals hold the middle `confidence`; 0 draws none.
     - `seed`: what they are drawn from.
-    - `task`, `worker`, `label`, `labels`, `duplicates`, `format`, `question`, `predictions`: as for `qr.read`.
+    - `task`, `worker`, `label`, `labels`, `duplicates`, `shaping` (`wide`, `abstain`, `format`, …): as for `qr.read`.
 
     Warns with `CopiedVotes` where workers answer alike beyond what the truth explains: those who have somebody in the column
     `answers_like` of `result.workers`, which then says who is called a copy.
@@ -113,17 +111,7 @@ def agreement(
     (0.35, 8.8, ())
     """
     options.check({"level": level, "resamples": resamples, "confidence": confidence, "seed": seed}, RULES)
-    votes = as_votes(
-        source,
-        task=task,
-        worker=worker,
-        label=label,
-        labels=labels,
-        duplicates=duplicates,
-        format=format,
-        question=question,
-        predictions=predictions,
-    )
+    votes = as_votes(source, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates, **shaping)
     scale = scale_of(votes.labels, level)
     paired = int(np.count_nonzero(np.diff(votes.task_ptr) > 1))
     if not paired:
