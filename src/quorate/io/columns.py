@@ -108,7 +108,7 @@ def find(columns: Sequence[str], wanted: Mapping[str, str | None], where: str) -
     {'task': 'task', 'cat': 'cat', 'dog': 'dog'}
     """
     given = {role: name for role, name in wanted.items() if name is not None}
-    if REST in wanted and "task" in columns:  # the others are labels, and a label may be called "item"
+    if REST in wanted and "task" in wanted and "task" in columns:  # the others are labels, and a label may be called "item"
         given.setdefault("task", "task")
     for role, name in given.items():
         if name not in columns:

@@ -132,3 +132,27 @@ def native(frame: pl.DataFrame, kind: FrameKind) -> Frame:
         if series.dtype == pl.Int64 and series.null_count():  # an id is never a float
             out[name] = series.to_pandas(use_pyarrow_extension_array=True).astype("Int64")
     return cast(Frame, out)
+
+
+def beside(frame: Any, new: pl.DataFrame) -> Frame:
+    """Return a frame of any kind with more columns, row for row; its own columns, rows and index stay as they are."""
+    kind = kind_of(frame)
+    if kind == "polars":
+        return cast(Frame, frame.hstack(new))
+    if kind == "pyarrow":
+        columns = new.to_arrow(compat_level=pl.CompatLevel.oldest())
+        for name in new.columns:
+            frame = frame.append_column(name, columns[name])
+        return cast(Frame, frame)
+    columns = native(new, "pandas")
+    return cast(Frame, frame.assign(**{name: _with_missing(columns[name], new[name]) for name in new.columns}))
+
+
+def _with_missing(column: Any, values: pl.Series) -> Any:
+    """Return a column of pandas without its index; whole numbers and booleans stay what they are where some are missing."""
+    dtype: Any = "Int64" if values.dtype == pl.Int64 else "boolean" if values.dtype == pl.Boolean else None
+    if dtype is None or not values.null_count():
+        return column.array
+    import pandas as pd
+
+    return pd.array(values.to_list(), dtype=dtype)
