@@ -106,6 +106,8 @@ def parameters():
                 "predict",
                 "confusion",
                 "save",
+                "join",
+                "write",
                 "load",
                 "learn",
                 "learn_many",

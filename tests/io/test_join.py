@@ -95,7 +95,9 @@ def test_the_column_of_the_task(result):
     assert result.join(other)["consensus"].to_list() == ["good", "bad"]  # by its usual name
     with pytest.raises(qr.InputError, match="there is no column 'nothing' for the task; the columns are: doc, number"):
         result.join(other, task="nothing")
-    with pytest.raises(qr.InputError, match=r"no value of the column 'number' is a task .*\(the column has 1, 2; tasks are 7, 8, 9\)"):
+    with pytest.raises(
+        qr.InputError, match=r"no value of the column 'number' is a task .*\(the column has 1, 2; tasks are 7, 8, 9\)"
+    ):
         result.join(other, task="number")
     with pytest.raises(qr.InputError, match="no column looks like the task"):
         result.join(pl.DataFrame({"a": [7], "b": [8]}))

@@ -9,7 +9,7 @@ import typer
 
 from quorate.cli import output as out
 from quorate.cli.output import at_work, label_list
-from quorate.cli.questions import FORMAT_HELP, PREDICTIONS_HELP, QUESTION_HELP, each
+from quorate.cli.questions import FORMAT_HELP, PREDICTIONS_HELP, QUESTION_HELP, TO_HELP, each, labels_file
 from quorate.data.options import DEFAULTS
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def command(
     ],
     model: Annotated[str, typer.Option(help="auto, mv, ds, fds, hybrid, one-coin, iwmv or glad.")] = DEFAULTS.model,
     output: Annotated[str | None, typer.Option("-o", "--output", help="Write the labels here (else to stdout).")] = None,
+    to: Annotated[str | None, typer.Option(help=TO_HELP)] = None,
     workers: Annotated[str | None, typer.Option(help="Write the workers here.")] = None,
     probabilities: Annotated[str | None, typer.Option(help="Write the probability of every label here.")] = None,
     truth: Annotated[Path | None, typer.Option(help="Known labels, to measure accuracy; never learned from.")] = None,
@@ -132,7 +133,11 @@ def command(
         raise OptionError("--master works only with --engine spark: leave it out, or add the engine")
     if save is not None and multi:
         raise InputError("--save works only for tasks with one label: leave it out with --multi")
-    frames = {"-o": output, "--workers": workers, "--probabilities": probabilities}
+    frames = {
+        "-o": labels_file(votes, output, to, form, {"--engine spark": on_spark, "--no-header": no_header}),
+        "--workers": workers,
+        "--probabilities": probabilities,
+    }
     inputs = {"the votes": votes, "the truth": truth, "the gold": gold, "the history": history, "the warm start": warm_start}
     left_out = None if exclude is None else _excluded(exclude)
     inputs |= {
@@ -148,7 +153,7 @@ def command(
         check_files(local, {name: source for name, source in inputs.items() if "://" not in str(source)})
         far.prepare(votes, master, (output, workers, probabilities), {"--multi": multi, "--truth": truth})
     else:
-        out.check(frames, inputs, others={"--save": save}, to_stdout=output is None)
+        out.check(frames, inputs, others={"--save": save, "-o": output}, to_stdout=output is None)
     source = votes if len(votes) > 1 else votes[0]
     chosen = _chosen(
         model,
@@ -208,7 +213,7 @@ def command(
         if on_spark:
             far.write(result, output, workers, probabilities)
         else:
-            _write_all(result, output, workers, probabilities)
+            _write_all(result, output, workers, probabilities, source, to)
         if save is not None:
             result.save(save)
         facts = _facts(result, evaluation)
@@ -224,15 +229,19 @@ def command(
         _labels(result)
 
 
-def _write_all(result: Any, output: str | None, workers: str | None, probabilities: str | None) -> None:
-    """Write the files that were asked for."""
+def _write_all(
+    result: Any, output: str | None, workers: str | None, probabilities: str | None, votes: str | list[str], to: str | None
+) -> None:
+    """Write the files that were asked for; labels in the form of the votes where `to` says so."""
     from quorate.io.write import write_frame
 
     if workers is not None:
         write_frame(result.workers_frame(), Path(workers))
     if probabilities is not None:
         _write(result, "probabilities", Path(probabilities))
-    if output is not None:
+    if output is not None and to is not None:
+        result.write(output, votes, format=to)
+    elif output is not None:
         _write(result, "labels", Path(output))
 
 

@@ -12,6 +12,10 @@ FORMAT_HELP: Final = (
 )
 QUESTION_HELP: Final = "Which question of an export with several; all for each in turn."
 PREDICTIONS_HELP: Final = "Let models whose predictions are in an export vote, too."
+TO_HELP: Final = (
+    "Write -o in the form that the votes came in (auto): label-studio (predictions), argilla or argilla-flat (suggestions), "
+    "table (labels beside its rows)."
+)
 OUTPUTS: Final = ("output", "workers", "probabilities", "save")
 
 
@@ -30,6 +34,25 @@ def each(command: Callable[..., None], given: dict[str, Any]) -> None:
     for question in questions_of(source, multi=given["multi"], format=given["form"], predictions=given["predictions"]):
         outputs = {name: named_for(given[name], question) for name in OUTPUTS if given[name] is not None}
         command(**{**given, **outputs, "question": question})
+
+
+def labels_file(votes: list[str], output: str | None, to: str | None, form: str, against: dict[str, bool]) -> str | None:
+    """Return where labels go as a table of their own; None where they go back to the form of the votes.
+
+    What cannot go back is said before any work: `form` is the format of the votes, `against` are options that rule it out.
+    """
+    if to is None:
+        return output
+    from quorate.errors import OptionError
+    from quorate.io.back import target_of
+
+    if output is None:
+        raise OptionError("--to writes a file: say where with -o")
+    for option, is_given in against.items():
+        if is_given:
+            raise OptionError(f"--to does not go with {option}: leave one of them out")
+    target_of(votes, output, to, form)
+    return None
 
 
 def named_for(path: str | Path, question: str) -> str | Path:

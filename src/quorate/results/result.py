@@ -306,6 +306,54 @@ class Result:
         known = place.read(votes, task=task, worker=worker, label=label, duplicates=duplicates, **shaping)
         return predicted(self.learned(), known, place, confidence=confidence)
 
+    def join(self, frame: Source, *, task: str | None = None, prefix: str = "consensus") -> Frame:
+        """Return your own frame with the label of each row's task beside it: its rows, their order and its columns are kept.
+
+        Four columns are added: `consensus` (the label), `consensus_confidence`, `consensus_votes` and `consensus_tie`. They are
+        missing in rows of tasks that the votes do not have. Ids meet as text: 7 and "7" are one task.
+
+        - `frame`: of pandas, polars or pyarrow, which comes back as the same kind; one row per task or several. Or the path of a
+          table, whose columns come as a polars frame, those of text files as text.
+        - `task`: the column of the task, or the level of the index; by default the one it was when the votes were read, or
+          else the one that usual names tell.
+        - `prefix`: what the names of the new columns begin with, where `consensus` is taken.
+
+        >>> import quorate as qr
+        >>> import polars as pl
+        >>> judged = {"example_id": [7, 7, 8], "judge": ["a", "b", "a"], "score": ["good", "good", "bad"]}
+        >>> texts = pl.DataFrame({"example_id": ["8", "9", "7"], "text": ["x", "y", "z"]})
+        >>> qr.aggregate(judged, model="mv").join(texts).select("example_id", "text", "consensus").rows()
+        [('8', 'x', 'bad'), ('9', 'y', None), ('7', 'z', 'good')]
+        """
+        from quorate.io.join import join
+
+        return join(self.labels_frame(), frame, self.understood, task=task, prefix=prefix)
+
+    def write(self, path: str | os.PathLike[str], source: Source, *, format: str = "auto") -> None:  # noqa: A002
+        """Write the labels to `path` in the form of the file that the votes came from; see docs/formats.md.
+
+        An export of Label Studio becomes its tasks with the labels as predictions, records of Argilla get them as suggestions,
+        and a table gets the columns of `join`. The file that was read stays as it is.
+
+        - `path`: the new file; it is written completely or not at all.
+        - `source`: the file, or the records, that the votes were read from.
+        - `format`: "auto" for the form of the source; or "label-studio", "argilla", "argilla-flat" or "table", which must be
+          one that the source has.
+
+        >>> import quorate as qr
+        >>> import polars as pl, tempfile, pathlib
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     wide, out = (pathlib.Path(folder, name) for name in ("wide.csv", "out.csv"))
+        ...     pl.DataFrame({"item": [7, 8], "ann": ["cat", "dog"], "bob": ["cat", None]}).write_csv(wide)
+        ...     qr.aggregate(wide, wide=True, model="mv").write(out, wide)
+        ...     print(out.read_text().splitlines()[0])
+        item,ann,bob,consensus,consensus_confidence,consensus_votes,consensus_tie
+        """
+        from quorate.io.back import write_back
+        from quorate.io.formats.consensus import Consensus
+
+        write_back(Consensus(self.labels_frame(), self.model, self.understood), source, path, format)
+
     def labels_frame(self) -> pl.DataFrame:
         """Return `labels` as a polars frame, whatever the caller's kind."""
         return _joined(self.label_batches())

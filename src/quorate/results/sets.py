@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -17,6 +18,7 @@ from quorate.io import frames
 from quorate.io.frames import Frame
 from quorate.io.ids import column, label_columns
 from quorate.io.sets import SetVotes
+from quorate.io.sources import Source
 from quorate.results.result import Result
 
 YES = 1  # the code of "yes"
@@ -101,6 +103,21 @@ class MultiResult:
         if code < 0:
             raise InputError(f"each option was fitted apart: name one of {listed(self.votes.options.ids())}, not {shown(option)}")
         return self.results[code].confusion(worker)
+
+    def join(self, frame: Source, *, task: str | None = None, prefix: str = "consensus") -> Frame:
+        """Return your own `frame` with the set of each row's task beside it; `task` and `prefix` are as for `Result.join`."""
+        from quorate.io.join import join
+
+        return join(self.labels_frame(), frame, self.understood, task=task, prefix=prefix)
+
+    def write(self, path: str | os.PathLike[str], source: Source, *, format: str = "auto") -> None:  # noqa: A002
+        """Write the sets to `path` in the form of the `source` that the votes came from; `format` is as for `Result.write`."""
+        from quorate.io.back import write_back
+        from quorate.io.formats.consensus import Consensus
+
+        options, table = self.votes.options.texts(), self.probabilities_frame().drop("task")
+        scores = [dict(zip(options, line, strict=True)) for line in table.iter_rows()]
+        write_back(Consensus(self.labels_frame(), self.model, self.understood, scores), source, path, format)
 
     def labels_frame(self) -> pl.DataFrame:
         """Return `labels` as a polars frame, whatever the caller's kind."""

@@ -27,6 +27,7 @@ class Format:
     needs: str  # what the test looks for, in words
     knows: frozenset[str] = frozenset()  # roles beside votes that it can give: gold label, truth
     fits: Callable[[Content], bool] | None = None  # a weaker test, where the caller has named the format
+    back: str = ""  # the module that writes labels in the tool's own form; none for tools that have no such form
 
     def load(self) -> Any:
         """Return the module that reads it."""
@@ -34,7 +35,7 @@ class Format:
 
 
 def _label_studio(c: Content) -> bool:
-    return c.kind in JSON and c.values.get("annotations") == "[" and c.has("id", "data")
+    return c.kind in JSON and "[" in (c.values.get("annotations"), c.values.get("predictions")) and c.has("id", "data")
 
 
 def _label_studio_min(c: Content) -> bool:
@@ -113,12 +114,31 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
     {
         form.name: form
         for form in (
-            Format("label-studio", "label_studio", _label_studio, "tasks with id, data and annotations", KNOWN),
+            Format(
+                "label-studio",
+                "label_studio",
+                _label_studio,
+                "tasks with id, data and annotations or predictions",
+                KNOWN,
+                back="label_studio_predictions",
+            ),
             Format("label-studio-min", "label_studio_min", _label_studio_min, "id, annotator, annotation_id and lead_time"),
             Format("mturk", "mturk", _mturk, "HITId, WorkerId, AssignmentStatus and Answer.…"),
             Format("toloka", "toloka", _toloka, "ASSIGNMENT:worker_id and OUTPUT:…", KNOWN),
-            Format("argilla", "argilla", _argilla, "records with id, fields, suggestions and responses"),
-            Format("argilla-flat", "argilla", _argilla_flat, "id, QUESTION.responses and QUESTION.responses.users"),
+            Format(
+                "argilla",
+                "argilla",
+                _argilla,
+                "records with id, fields, suggestions and responses",
+                back="argilla_suggestions",
+            ),
+            Format(
+                "argilla-flat",
+                "argilla",
+                _argilla_flat,
+                "id, QUESTION.responses and QUESTION.responses.users",
+                back="argilla_suggestions",
+            ),
             Format("prodigy", "prodigy", _prodigy, "_input_hash, _task_hash and answer"),
             Format("doccano", "doccano", _doccano, "a file USER.jsonl per annotator, with id, text and label"),
             Format("community-notes", "community_notes", _community_notes, "noteId, raterParticipantId and helpfulnessLevel"),
