@@ -173,6 +173,9 @@ def test_the_question_that_was_asked(tmp_path):
     path = dump(tmp_path / "records.json", records)
     qr.aggregate(path, model="mv", question="topic").write(out, path)
     assert set(json.loads(out.read_text())[0]["suggestions"]) == {"sentiment", "topic"}
+    both = tmp_path / "both.json"  # the next question goes into the file of the one before
+    qr.aggregate(path, model="mv", question="sentiment").write(both, out)
+    assert {one["agent"] for one in json.loads(both.read_text())[0]["suggestions"].values()} == {BY}
     flat = [{**record, "topic.responses": ["x"], "topic.responses.users": ["ann"]} for record in exports.flat_records()]
     path = dump(tmp_path / "flat.json", flat)
     qr.aggregate(path, model="mv", question="topic").write(out, path)

@@ -190,7 +190,10 @@ class Simulation:
             )
 
     def write(self, folder: str | Path, suffix: str = "csv", progress: Callable[[str, int], None] | None = None) -> None:
-        """Write votes, truth, workers and confusions into a folder, each whole or not at all."""
+        """Write votes, truth, workers and confusions into a `folder`, each whole or not at all.
+
+        `suffix` names their format; `progress` is called with the name of a file and the rows written, after every batch.
+        """
         folder = Path(folder)
         if not folder.is_dir():
             raise InputError(f"cannot write into {folder}: there is no such folder; make it first")
