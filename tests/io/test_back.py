@@ -80,6 +80,8 @@ def test_label_studio_has_the_shape_that_is_imported(tmp_path):
     again = qr.aggregate(out, predictions=True, model="mv")
     assert labels_of(again) == labels_of(found)
     assert again.understood.format == "label-studio"
+    with pytest.raises(qr.InputError, match="has answers of models alone: predictions=True"):
+        qr.read(out)
 
 
 def studio(tmp_path, kind, answers, name="q", **more):

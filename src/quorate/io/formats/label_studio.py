@@ -66,6 +66,8 @@ def read(content: Content, ask: Ask) -> Extract:
         for given in (*(task.annotations or ()), *((task.predictions or ()) if ask.predictions else ())):
             for result in _results(given):
                 seen[result.from_name, result.type] += 1
+    if not seen and not ask.predictions and any(task.predictions for task in tasks):
+        raise InputError(f"{content.name} has answers of models alone: predictions=True (--predictions) makes them votes")
     questions = {name for name, kind in seen if kind in VOTES}
     if seen and not questions:
         kinds = listed(sorted({kind for _, kind in seen}))
