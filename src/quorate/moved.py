@@ -20,7 +20,6 @@ MOVED: Final = {
     "engines.spark": "spark.engine",
     "fitted": "results.saved",
     "io.encoded.build": "io.folder.build",
-    "io.read": "io.sources",
     "models.registry": "models.base",
     "multi": "results.sets",
     "reliability": "evaluation.confidence",

@@ -151,6 +151,8 @@ def aggregate(
     - `normalize`: True joins labels that differ only in case or white space.
     - `strict`: True makes errors of what looks wrong about votes, gold or calibration labels (`SuspiciousVotes`).
     - `separator`, `header`: of text files, where their first line does not show them.
+    - `format`, `question`, `predictions`: of exports of annotation tools: their format, where content does not show it;
+      which question, where they have several; True makes the predictions of models votes.
 
     Settings of a model, which are its own defaults where they are None:
 
