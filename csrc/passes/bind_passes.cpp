@@ -124,9 +124,9 @@ Scalars py_soft_pass(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<double, 2>
 template <class Cell>
 void py_majority(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<int32_t, 1> row_label,
                  In<uint64_t, 1> task_key, In<uint64_t, 1> label_hash, std::optional<In<double, 1>> favour,
-                 Out<int32_t, 1> labels, Maybe<double, 1> confidence, Maybe<bool, 1> tie,
-                 Maybe<double, 2> posterior, Maybe<Cell, 2> counts, Maybe<Cell, 1> class_counts, double unit,
-                 Maybe<double, 2> rest, Maybe<double, 1> class_rest, int threads) {
+                 std::optional<In<double, 1>> row_weight, Out<int32_t, 1> labels, Maybe<double, 1> confidence,
+                 Maybe<bool, 1> tie, Maybe<double, 2> posterior, Maybe<Cell, 2> counts, Maybe<Cell, 1> class_counts,
+                 double unit, Maybe<double, 2> rest, Maybe<double, 1> class_rest, int threads) {
     Pass p = pass_over(task_ptr, row, row_label.size(), task_key, label_hash, labels, confidence, tie, posterior);
     Cell* cells = pointer(counts, row_label.size() * size_t(p.k), "counts");
     Cell* classes = pointer(class_counts, size_t(p.k), "class_counts");
@@ -138,12 +138,13 @@ void py_majority(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<int32_t, 1> ro
         need(favour->size() == size_t(p.k), "favour");
         p.favour = favour->data();
     }
+    const double* weights = pointer(row_weight, row_label.size(), "row_weight");
     if (p.tasks == 0 || p.k == 0) return;
     nb::gil_scoped_release release;
     if constexpr (std::is_same_v<Cell, double>)
-        majority(p, row_label.data(), nullptr, nullptr, cells, classes, left ? left : classes, threads);
+        majority(p, row_label.data(), weights, nullptr, nullptr, cells, classes, left ? left : classes, threads);
     else
-        majority(p, row_label.data(), cells, classes, nullptr, nullptr, nullptr, threads);
+        majority(p, row_label.data(), weights, cells, classes, nullptr, nullptr, nullptr, threads);
 }
 
 template <class Count>
@@ -193,17 +194,18 @@ void py_votes_per_row(In<uint32_t, 1> row, Out<int64_t, 1> counts, int threads) 
 }
 
 Labelled labelled(const In<int64_t, 1>& task_ptr, const In<uint32_t, 1>& row, const In<int32_t, 1>& row_label,
-                  const In<int32_t, 1>& labels, int k) {
+                  const In<int32_t, 1>& labels, int k, const std::optional<In<double, 1>>& row_weight) {
     need(task_ptr.size() >= 1, "task_ptr");
     const size_t tasks = task_ptr.size() - 1;
     need(task_ptr.data()[0] >= 0 && task_ptr.data()[tasks] <= int64_t(row.size()), "row");
     need(labels.size() == tasks, "labels");
-    return {task_ptr.data(), row.data(), int64_t(tasks), row_label.data(), int64_t(row_label.size()), labels.data(), k};
+    return {task_ptr.data(), row.data(), int64_t(tasks), row_label.data(), int64_t(row_label.size()), labels.data(), k,
+            pointer(row_weight, row_label.size(), "row_weight")};
 }
 
 void py_pair_sums(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<int32_t, 1> row_label, In<int32_t, 1> labels,
-                  In<double, 3> values, int k, Out<double, 1> sums, int threads) {
-    const Labelled v = labelled(task_ptr, row, row_label, labels, k);
+                  In<double, 3> values, int k, Out<double, 1> sums, std::optional<In<double, 1>> row_weight, int threads) {
+    const Labelled v = labelled(task_ptr, row, row_label, labels, k, row_weight);
     need(values.shape(1) == 2 && values.shape(2) == row_label.size(), "values");
     need(sums.size() == values.shape(0) + 2, "sums");
     nb::gil_scoped_release release;
@@ -221,11 +223,12 @@ Honest honest_of(const In<double, 2>& lines, const In<double, 2>& without, const
 
 void py_honest_pass(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<int32_t, 1> row_label, In<int32_t, 1> labels,
                     In<double, 2> lines, In<double, 2> without, In<double, 1> log_prior, In<double, 1> uniform,
-                    double shared_error, double holds, Maybe<double, 1> confidence, Maybe<bool, 1> tie,
-                    Maybe<double, 2> probabilities, Maybe<int64_t, 1> answers, Maybe<int64_t, 1> doubts,
-                    std::optional<In<int32_t, 1>> wanted, Maybe<double, 1> chance, int threads) {
+                    double shared_error, double holds, std::optional<In<double, 1>> row_weight,
+                    Maybe<double, 1> confidence, Maybe<bool, 1> tie, Maybe<double, 2> probabilities,
+                    Maybe<int64_t, 1> answers, Maybe<int64_t, 1> doubts, std::optional<In<int32_t, 1>> wanted,
+                    Maybe<double, 1> chance, int threads) {
     const size_t k = log_prior.size(), rows = row_label.size();
-    const Labelled v = labelled(task_ptr, row, row_label, labels, int(k));
+    const Labelled v = labelled(task_ptr, row, row_label, labels, int(k), row_weight);
     const Honest h = honest_of(lines, without, log_prior, uniform, shared_error, holds, rows);
     const size_t tasks = size_t(v.tasks);
     const HonestOut out{pointer(confidence, tasks, "confidence"), pointer(tie, tasks, "tie"),
@@ -242,9 +245,9 @@ void py_honest_pass(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<int32_t, 1>
 void py_below_chance(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<int32_t, 1> row_label, In<int32_t, 1> labels,
                      In<double, 2> lines, In<double, 2> without, In<double, 1> log_prior, In<double, 1> uniform,
                      double shared_error, double holds, In<int64_t, 1> row_worker, In<int64_t, 1> worker_ptr, double unit,
-                     Out<int64_t, 2> sums, int threads) {
+                     Out<int64_t, 2> sums, std::optional<In<double, 1>> row_weight, int threads) {
     const size_t k = log_prior.size(), rows = row_label.size();
-    const Labelled v = labelled(task_ptr, row, row_label, labels, int(k));
+    const Labelled v = labelled(task_ptr, row, row_label, labels, int(k), row_weight);
     const Honest h = honest_of(lines, without, log_prior, uniform, shared_error, holds, rows);
     need(worker_ptr.size() >= 1 && worker_ptr.data()[0] == 0, "worker_ptr");
     need_rising(worker_ptr.data(), worker_ptr.size(), "worker_ptr");
@@ -360,8 +363,8 @@ void quorate::bind_passes(nb::module_& m) {
           QUORATE_COUNTS, QUORATE_UNITS, "threads"_a = 1);
 #define QUORATE_MAJORITY(NAME, CELL)                                                                               \
     m.def(NAME, &py_majority<CELL>, QUORATE_VOTES, "row_label"_a.noconvert(), "task_key"_a.noconvert(),            \
-          "label_hash"_a.noconvert(), nb::kw_only(), "favour"_a.noconvert() = none, QUORATE_TASKS, QUORATE_COUNTS, \
-          QUORATE_UNITS, "threads"_a = 1)
+          "label_hash"_a.noconvert(), nb::kw_only(), "favour"_a.noconvert() = none,                                \
+          "row_weight"_a.noconvert() = none, QUORATE_TASKS, QUORATE_COUNTS, QUORATE_UNITS, "threads"_a = 1)
     QUORATE_MAJORITY("majority_hard", int64_t);
     QUORATE_MAJORITY("majority_soft", double);
     m.def("confusion_table", &py_confusion_table<int64_t>, "counts"_a.noconvert(), "worker_ptr"_a.noconvert(),
@@ -373,16 +376,17 @@ void quorate::bind_passes(nb::module_& m) {
     m.def("check_votes", &py_check_votes, QUORATE_VOTES, "rows"_a, "threads"_a = 1);
     m.def("votes_per_row", &py_votes_per_row, "row"_a.noconvert(), "counts"_a.noconvert(), "threads"_a = 1);
     m.def("pair_sums", &py_pair_sums, QUORATE_VOTES, "row_label"_a.noconvert(), "labels"_a.noconvert(),
-          "values"_a.noconvert(), "n_labels"_a, "sums"_a.noconvert(), "threads"_a = 1);
+          "values"_a.noconvert(), "n_labels"_a, "sums"_a.noconvert(), "row_weight"_a.noconvert() = none, "threads"_a = 1);
     m.def("honest_pass", &py_honest_pass, QUORATE_VOTES, "row_label"_a.noconvert(), "labels"_a.noconvert(),
           "lines"_a.noconvert(), "without"_a.noconvert(), "log_prior"_a.noconvert(), "uniform"_a.noconvert(),
-          "shared_error"_a, "holds"_a, nb::kw_only(), "confidence"_a.noconvert() = none, "tie"_a.noconvert() = none,
-          "probabilities"_a.noconvert() = none, "answers"_a.noconvert() = none, "doubts"_a.noconvert() = none,
-          "wanted"_a.noconvert() = none, "chance"_a.noconvert() = none, "threads"_a = 1);
+          "shared_error"_a, "holds"_a, nb::kw_only(), "row_weight"_a.noconvert() = none,
+          "confidence"_a.noconvert() = none, "tie"_a.noconvert() = none, "probabilities"_a.noconvert() = none,
+          "answers"_a.noconvert() = none, "doubts"_a.noconvert() = none, "wanted"_a.noconvert() = none,
+          "chance"_a.noconvert() = none, "threads"_a = 1);
     m.def("below_chance", &py_below_chance, QUORATE_VOTES, "row_label"_a.noconvert(), "labels"_a.noconvert(),
           "lines"_a.noconvert(), "without"_a.noconvert(), "log_prior"_a.noconvert(), "uniform"_a.noconvert(),
           "shared_error"_a, "holds"_a, "row_worker"_a.noconvert(), "worker_ptr"_a.noconvert(), "unit"_a,
-          "sums"_a.noconvert(), "threads"_a = 1);
+          "sums"_a.noconvert(), "row_weight"_a.noconvert() = none, "threads"_a = 1);
     m.def("classification", &py_classification, "counts"_a.noconvert(), "class_counts"_a.noconvert(),
           "table"_a.noconvert(), "log_prior"_a.noconvert(), "threads"_a = 1);
     m.def("glad_expect", &py_glad_expect, QUORATE_VOTES, "row_worker"_a.noconvert(), "row_label"_a.noconvert(),

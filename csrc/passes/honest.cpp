@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <type_traits>
 #include <vector>
 
 #include "../prefetch.hpp"
@@ -41,14 +42,24 @@ inline void vote_line(const Honest& h, int k, size_t row, int32_t given, int32_t
     line[given] = best;  // no vote speaks against what it says
 }
 
-// By how much shared error and chance agreement flatten the scores of a task of so many votes: 1 / T.
+// How many votes a task has: the sum of their weights.
+inline double size_of(const Labelled& v, int64_t t) {
+    const int64_t first = v.task_ptr[t], last = v.task_ptr[t + 1];
+    if (!v.row_weight) return double(last - first);
+    double size = 0.0;
+    for (int64_t i = first; i < last; ++i) size += v.row_weight[v.row[i]];
+    return size;
+}
+
+// By how much shared error and chance agreement flatten the scores of a task of so many votes: 1 / T. Less than one vote, by
+// its weight, shares no error either.
 inline double coldness(const Honest& h, double size) {
-    return std::min(1.0, 2.0 * h.holds) / (2.0 * (1.0 + (size - 1.0) * h.shared_error));
+    return std::min(1.0, 2.0 * h.holds) / (2.0 * (1.0 + std::max(size - 1.0, 0.0) * h.shared_error));
 }
 
 // The scores of one task: OUT [k]; its votes by label are added to shown [k], where that is not null. K is k where the
 // compiler knows it, else 0.
-template <int K>
+template <int K, bool Weighted>
 void scores_of(const Labelled& v, const Honest& h, int64_t t, double* scores, double* shown) {
     const int k = K ? K : v.k;
     const int32_t label = v.labels[t];
@@ -71,7 +82,7 @@ void scores_of(const Labelled& v, const Honest& h, int64_t t, double* scores, do
             scores[c] += x;
         }
         scores[given] += best - (given == label ? own : line[given]);
-        if (shown) shown[given] += 1.0;
+        if (shown) shown[given] += Weighted ? v.row_weight[row] : 1.0;
     }
 }
 
@@ -91,12 +102,12 @@ inline void mix(const Honest& h, int k, double size, double* scores, const doubl
 }
 
 // One task: OUT scores [k] honest probabilities before the last step, room [k].
-template <int K>
+template <int K, bool Weighted>
 void probabilities_of(const Labelled& v, const Honest& h, int64_t t, double* scores, double* shown) {
     const int k = K ? K : v.k;
     std::copy(h.uniform, h.uniform + k, shown);
-    scores_of<K>(v, h, t, scores, shown);
-    mix(h, k, double(v.task_ptr[t + 1] - v.task_ptr[t]), scores, shown);
+    scores_of<K, Weighted>(v, h, t, scores, shown);
+    mix(h, k, Weighted ? size_of(v, t) : double(v.task_ptr[t + 1] - v.task_ptr[t]), scores, shown);
 }
 
 void add(int64_t* cell, int64_t units, bool alone) {
@@ -124,19 +135,33 @@ LastStep last_step(const double* p, int k, int label) {
 
 namespace {
 
+// The votes for each label so far: whole numbers, which are faster to add, unless votes have weights.
+template <bool Weighted>
+using Shown = std::conditional_t<Weighted, double, int64_t>;
+
 // The sums of some tasks: OUT [Q + 2], added to. values IN [rows, 2, Q], so that a vote touches one line; shown [k] zero.
-template <int Q>
-void pairs_of(const Labelled& v, const double* values, int64_t begin, int64_t end, int64_t* shown, double* out) {
+template <int Q, bool Weighted>
+void pairs_of(const Labelled& v, const double* values, int64_t begin, int64_t end, Shown<Weighted>* shown, double* out) {
     for (int64_t t = begin; t < end; ++t) {
         const int64_t first = v.task_ptr[t], last = v.task_ptr[t + 1];
         const int32_t label = v.labels[t];
         double x[Q] = {}, squares[Q] = {};
-        int64_t alike = 0;
+        Shown<Weighted> alike = 0;
+        double size = double(last - first), alone = size;  // what all pairs are less than size x size: a vote with itself
+        if constexpr (Weighted) size = alone = 0.0;
         for (int64_t i = first; i < last; ++i) {
             if (i + kAhead < v.task_ptr[v.tasks]) prefetch(values + size_t(v.row[i + kAhead]) * 2 * Q);
             const size_t row = v.row[i];
             const int32_t given = v.row_label[row];
-            alike += shown[given]++;
+            if constexpr (Weighted) {
+                const double weight = v.row_weight[row];
+                alike += shown[given] * weight;
+                shown[given] += weight;
+                size += weight;
+                alone += weight * weight;
+            } else {
+                alike += shown[given]++;
+            }
             const double* value = values + (row * 2 + size_t(given == label)) * Q;
             for (int q = 0; q < Q; ++q) {
                 x[q] += value[q];
@@ -145,13 +170,12 @@ void pairs_of(const Labelled& v, const double* values, int64_t begin, int64_t en
         }
         for (int64_t i = first; i < last; ++i) shown[v.row_label[v.row[i]]] = 0;
         for (int q = 0; q < Q; ++q) out[q] += x[q] * x[q] - squares[q];
-        const double size = double(last - first);
         out[Q] += 2.0 * double(alike);
-        out[Q + 1] += size * (size - 1.0);
+        out[Q + 1] += size * size - alone;
     }
 }
 
-template <int Q>
+template <int Q, bool Weighted>
 void add_pairs(const Labelled& v, const double* values, double* out, int threads) {
     const std::vector<int64_t> begin = pieces_of(v);
     const int64_t pieces = int64_t(begin.size()) - 1;
@@ -161,9 +185,9 @@ void add_pairs(const Labelled& v, const double* values, double* out, int threads
             for (size_t row = 0; row < size_t(v.rows); ++row)
                 lines[(row * 2 + equal) * Q + q] = values[(2 * q + equal) * size_t(v.rows) + row];
     share_out(threads, pieces, [&](int, int64_t piece) {
-        std::vector<int64_t> shown(static_cast<size_t>(v.k));
+        std::vector<Shown<Weighted>> shown(static_cast<size_t>(v.k));
         double mine[Q + 2] = {};
-        pairs_of<Q>(v, lines.data(), begin[size_t(piece)], begin[size_t(piece) + 1], shown.data(), mine);
+        pairs_of<Q, Weighted>(v, lines.data(), begin[size_t(piece)], begin[size_t(piece) + 1], shown.data(), mine);
         std::copy(mine, mine + Q + 2, sums.begin() + piece * (Q + 2));
     });
     std::fill(out, out + Q + 2, 0.0);
@@ -174,16 +198,17 @@ void add_pairs(const Labelled& v, const double* values, double* out, int threads
 }  // namespace
 
 void pair_sums(const Labelled& v, const double* values, int quantities, double* out, int threads) {
+    const bool weighted = v.row_weight != nullptr;
     switch (quantities) {
-        case 1: return add_pairs<1>(v, values, out, threads);
-        case 2: return add_pairs<2>(v, values, out, threads);
+        case 1: return weighted ? add_pairs<1, true>(v, values, out, threads) : add_pairs<1, false>(v, values, out, threads);
+        case 2: return weighted ? add_pairs<2, true>(v, values, out, threads) : add_pairs<2, false>(v, values, out, threads);
         default: throw std::invalid_argument("pairs of votes have one quantity or two");
     }
 }
 
 namespace {
 
-template <int K>
+template <int K, bool Weighted = false>
 void judge(const Labelled& v, const Honest& h, const HonestOut& out, int threads) {
     const std::vector<int64_t> begin = pieces_of(v);
     const int64_t pieces = int64_t(begin.size()) - 1;
@@ -193,7 +218,7 @@ void judge(const Labelled& v, const Honest& h, const HonestOut& out, int threads
         std::vector<double> room(2 * k);
         double* const p = room.data();
         for (int64_t t = begin[size_t(piece)]; t < begin[size_t(piece) + 1]; ++t) {
-            probabilities_of<K>(v, h, t, p, p + k);
+            probabilities_of<K, Weighted>(v, h, t, p, p + k);
             const size_t label = size_t(v.labels[t]);
             const LastStep last = last_step(p, int(k), v.labels[t]);
             if (out.tie) out.tie[t] |= last.tied;
@@ -218,6 +243,7 @@ void judge(const Labelled& v, const Honest& h, const HonestOut& out, int threads
 }  // namespace
 
 void honest_pass(const Labelled& v, const Honest& h, const HonestOut& out, int threads) {
+    if (v.row_weight) return judge<0, true>(v, h, out, threads);
     switch (v.k) {
         case 2: return judge<2>(v, h, out, threads);
         case 3: return judge<3>(v, h, out, threads);
@@ -237,10 +263,9 @@ void below_chance(const Labelled& v, const Honest& h, const Workers& w, double u
         std::vector<double> room(2 * k);
         double *const scores = room.data(), *const p = scores + k;
         for (int64_t t = begin[size_t(piece)]; t < begin[size_t(piece) + 1]; ++t) {
-            const double size = double(v.task_ptr[t + 1] - v.task_ptr[t]);
-            if (size < 2.0) continue;
-            const double cold = coldness(h, size);
-            scores_of<0>(v, h, t, scores, nullptr);
+            if (v.task_ptr[t + 1] - v.task_ptr[t] < 2) continue;
+            const double cold = coldness(h, size_of(v, t));
+            scores_of<0, false>(v, h, t, scores, nullptr);  // lines have their weight already
             for (int64_t i = v.task_ptr[t]; i < v.task_ptr[t + 1]; ++i) {
                 const size_t row = v.row[i];
                 const int32_t given = v.row_label[row];

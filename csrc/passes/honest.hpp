@@ -17,16 +17,17 @@ struct Labelled {
     int64_t rows = 0;
     const int32_t* labels = nullptr;     // [tasks]
     int k = 0;
+    const double* row_weight = nullptr;  // [rows] what a vote of a row counts, or null: 1
 };
 
 // Sums over tasks and ordered pairs of different votes. values IN [quantities, 2, rows]: of a vote that differs from its
-// task's label, and of one that equals it. out OUT [quantities + 2]: of the products of two values, for every quantity;
-// pairs that give the same label; all pairs.
+// task's label, and of one that equals it, weights included. out OUT [quantities + 2]: of the products of two values, for
+// every quantity; pairs that give the same label; all pairs. A pair of weighted votes counts as the product of their weights.
 void pair_sums(const Labelled& v, const double* values, int quantities, double* out, int threads);
 
 // IN: what honest probabilities depend on.
 struct Honest {
-    const double* lines = nullptr;      // [rows, k] log-probability of a vote by true label
+    const double* lines = nullptr;      // [rows, k] log-probability of a vote by true label, times its weight
     const double* without = nullptr;    // [rows, k] the same with one vote less: for the label that the vote's task has
     const double* log_prior = nullptr;  // [k] minus infinity for labels that do not exist
     const double* uniform = nullptr;    // [k] equal shares of the labels that exist, 0 for others
@@ -65,7 +66,8 @@ struct Workers {
     const int64_t* worker_ptr = nullptr;  // [workers + 1]
 };
 
-// What the other votes of a task say of each worker's answers, over tasks of two votes or more, in units of `unit`.
+// What the other votes of a task say of each worker's answers, over tasks of two votes or more, in units of `unit`. The others
+// speak with their weights; the answers count once each.
 // sums OUT [4, rows], added to: votes; probability of their own label without them; of the row's label on all tasks of its
 // worker; and the square of the latter. Integers, so that no order of adding matters.
 void below_chance(const Labelled& v, const Honest& h, const Workers& w, double unit, int64_t* sums, int threads);

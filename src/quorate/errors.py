@@ -135,8 +135,9 @@ def undeclared(label: object, labels: Iterable[object], where: str = "") -> Inpu
     return InputError(f"label {shown(label)}{where} is not among the declared labels: {listed(labels)}")
 
 
-def warn_abstentions(missing: int, votes: int, stacklevel: int = 2) -> None:
-    """Warn that some of the votes have no label, where some have none."""
+def warn_abstentions(missing: int, votes: int, stacklevel: int = 2, *, weighted: bool = False) -> None:
+    """Warn that some of the votes have no label (or no weight, where votes are `weighted`), where some have none."""
     if missing:
-        message = f"{missing} of {votes} votes have no label: dropped as abstentions"
+        what = "no label, or the weight 0" if weighted else "no label"
+        message = f"{missing} of {votes} votes have {what}: dropped as abstentions"
         warnings.warn(message, MissingLabels, stacklevel=stacklevel + 1)

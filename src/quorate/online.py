@@ -18,6 +18,7 @@ from quorate.data import options
 from quorate.data.options import DEFAULTS, STREAMED_DEFAULTS, Choice, Confidence, EngineName, Kept, Number, Rules, StreamedModel
 from quorate.data.vocabulary import Id, text_of
 from quorate.data.votes import Votes
+from quorate.data.weights import require_unweighted
 from quorate.engines.base import Engine
 from quorate.errors import (
     InputError,
@@ -177,6 +178,7 @@ class Online:
             raise InputError(f"a fit of {result.model!r} cannot continue as a stream: use one of {listed(STREAMED)}")
         if result.grouping is not None:
             raise InputError("a fit with groups cannot continue as a stream, where workers vote one by one: fit without groups")
+        require_unweighted(result.votes, "a stream", "fit without weight")
         votes = result.votes
         rule = duplicates or ("all" if votes.duplicates == "all" else "last")
         seed = result.settings["seed"]
@@ -257,6 +259,8 @@ class Online:
 
         `votes` is anything that `qr.read` takes; `task`, `worker` and `label` name its columns, as there.
         """
+        if isinstance(votes, Votes):
+            require_unweighted(votes, "a stream")
         given = open_table(votes, {"task": task, "worker": worker, "label": label})
         batches, rows, numbers = [], 0, {"task": False, "worker": False}
         for batch in given.batches:

@@ -163,6 +163,11 @@ SUSPICIOUS = [
     ),
     ("numbers-spelt-twice.csv", {}, r"labels differ only in case, white space or '.0'"),
     ("abstentions.csv", {}, ABSTENTIONS),
+    (
+        "european-decimals.csv",
+        {},
+        r"the column 'confidence' is not used: aggregate counts votes by it with weight='confidence' \(--weight 'confidence'\)$",
+    ),
 ]
 
 

@@ -49,6 +49,28 @@ def test_signs(source, message):
         qr.aggregate(source, strict=True, engine="disk")
 
 
+@pytest.mark.parametrize("name", ["weight", "Weights", "sample_weight", "confidence", "Certainty"])
+def test_a_column_that_looks_like_weights_and_is_not_used(name, tmp_path):
+    frame = pl.DataFrame(MANY, schema=["task", "worker", "label"], orient="row").with_columns(pl.lit(0.5).alias(name))
+    message = f"the column '{name}' is not used: aggregate counts votes by it with weight='{name}' (--weight '{name}')"
+    frame.write_csv(tmp_path / "votes.csv")
+    for source in (frame, frame.lazy(), frame.to_dicts(), frame.to_dict(as_series=False), tmp_path / "votes.csv"):
+        assert signs(source) == [message]
+        assert signs(source, weight=name) == []
+    with pytest.warns(qr.SuspiciousVotes, match="is not used"):
+        qr.encode(tmp_path / "votes.csv", tmp_path / "folder")
+    with pytest.raises(qr.InputError, match=r"is not used.*\(strict\)"):
+        qr.aggregate(frame, strict=True)
+
+
+def test_a_column_with_a_role_is_not_ignored():
+    frame = pl.DataFrame(MANY, schema=["task", "worker", "label"], orient="row")
+    assert signs(frame.with_columns(weight=pl.lit(1)), count="weight") == []
+    assert signs(frame.rename({"label": "confidence"}), label="confidence") == []
+    assert signs(frame.with_columns(weight=pl.lit(2.0), confidence=pl.lit(0.5)), weight="weight") == []
+    assert signs(frame.with_columns(score=pl.lit(2.0), label_confidence=pl.lit(0.5))) == []
+
+
 def test_one_vote_less_is_enough():
     assert signs([(n, "abc"[n % 3], "xy"[n % 2]) for n in range(19)]) == []
     assert signs([(n, w, "xyz"[n % 3]) for n in range(29) for w in "ab"]) == []

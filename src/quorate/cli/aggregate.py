@@ -75,6 +75,7 @@ def command(
     task: Annotated[str | None, typer.Option(help="Column of the task.")] = None,
     worker: Annotated[str | None, typer.Option(help="Column of the worker.")] = None,
     label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
+    weight: Annotated[str | None, typer.Option(help="Column of what a vote counts, 0 being an abstention (default: 1).")] = None,
     labels: Annotated[str | None, typer.Option(help="The labels in order, joined by commas.")] = None,
     wide: Annotated[
         bool, typer.Option("--wide", help="One line per task, one column per worker (--worker 'judge_*' says which).")
@@ -151,7 +152,7 @@ def command(
             check_folder(save)
         local = {name: path for name, path in {**frames, "--save": save}.items() if "://" not in str(path)}
         check_files(local, {name: source for name, source in inputs.items() if "://" not in str(source)})
-        far.prepare(votes, master, (output, workers, probabilities), {"--multi": multi, "--truth": truth})
+        far.prepare(votes, master, (output, workers, probabilities), {"--multi": multi, "--truth": truth, "--weight": weight})
     else:
         out.check(frames, inputs, others={"--save": save, "-o": output}, to_stdout=output is None)
     source = votes if len(votes) > 1 else votes[0]
@@ -175,6 +176,7 @@ def command(
             task=task,
             worker=worker,
             label=label,
+            weight=weight,
             labels=None if labels is None else label_list(labels),
             wide=wide,
             count=count,
@@ -333,6 +335,8 @@ def _sentences(facts: dict[str, Any]) -> list[str]:
 
 def _facts(result: Result, evaluation: Evaluation | None) -> dict[str, object]:
     """Return the figures of a run, for people and for JSON alike."""
+    from quorate.data.weights import total_weight
+
     if not hasattr(result, "fit"):  # several correct options
         return _set_facts(result, evaluation)
     votes, grouping, measured = result.votes, result.grouping, result.facts
@@ -340,6 +344,7 @@ def _facts(result: Result, evaluation: Evaluation | None) -> dict[str, object]:
         "model": result.model,
         **{name: measured.get(name) for name in IN_SENTENCES},
         "votes": len(votes),
+        "weight": total_weight(votes),
         "votes_cast": None if grouping is None else len(grouping.members),
         "tasks": votes.n_tasks,
         "workers": votes.n_workers if grouping is None else grouping.members.n_workers,

@@ -22,6 +22,7 @@ def command(
     task: Annotated[str | None, typer.Option(help="Column of the task.")] = None,
     worker: Annotated[str | None, typer.Option(help="Column of the worker.")] = None,
     label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
+    weight: Annotated[str | None, typer.Option(help="Column of what a vote counts, 0 being an abstention (default: 1).")] = None,
     duplicates: Annotated[str, typer.Option(help="Repeated votes: all, last, first or error.")] = DEFAULTS.duplicates,
     confidence: Annotated[
         str | None, typer.Option(help="honest (of a model that was fitted so) or posterior.", show_default="the model's")
@@ -43,11 +44,9 @@ def command(
     model = qr.load(using)
     source, counted = votes if len(votes) > 1 else votes[0], cast(Duplicates, duplicates)
     columns: dict[str, Any] = {"task": task, "worker": worker, "label": label, "duplicates": counted}
+    export: dict[str, Any] = {"format": form, "question": question, "predictions": predictions}
     how: dict[str, Any] = {"confidence": cast(Confidence | None, confidence), "threads": threads}
-    if form != "auto" or question is not None or predictions:  # of an export
-        result = model.predict(qr.read(source, **columns, format=form, question=question, predictions=predictions), **how)
-    else:
-        result = model.predict(source, **columns, **how)
+    result = model.predict(source, **columns, **export, weight=weight, **how)
     if workers is not None:
         write_frame(result.workers_frame(), workers)
     if probabilities is not None:

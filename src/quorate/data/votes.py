@@ -17,6 +17,8 @@ from quorate.errors import InputError, shown, unknown
 
 FrameKind = Literal["polars", "pandas", "pyarrow"]
 COUNTED: Final = ("all", "last", "first")  # of a worker's votes on one task
+MOST_WEIGHT: Final = 1e6  # of a vote
+ARRAYS: Final = ("task_ptr", "row", "worker_ptr", "row_label", "row_weight")
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,13 +40,15 @@ class Panel:
     """Workers and the labels they give: all that an M-step needs of votes, wherever they are stored.
 
     A *row* is a pair (worker, given label) that occurs in the data. Rows are sorted by worker, then label, so
-    `row_label[worker_ptr[w]:worker_ptr[w + 1]]` are the labels that worker `w` has given at all.
+    `row_label[worker_ptr[w]:worker_ptr[w + 1]]` are the labels that worker `w` has given at all. Votes with weights have a
+    row per (worker, given label, weight); see `quorate.data.weights`.
     """
 
     worker_ptr: NDArray[np.int64]  # [workers + 1] where each worker's rows begin
     row_label: NDArray[np.int32]  # [rows] the label given
     workers: Vocabulary
     labels: Vocabulary
+    row_weight: NDArray[np.float64] | None = None  # [rows] what a vote of the row counts; None: 1
 
     @property
     def n_workers(self) -> int:
@@ -90,7 +94,7 @@ class Panel:
 
 def require_panel(panel: Panel) -> None:
     """Raise unless the arrays of a panel are as documented, and every worker and label has its own id."""
-    workers, labels = panel.workers, panel.labels
+    workers, labels, row_weight = panel.workers, panel.labels, panel.row_weight
     for name, ids in (("workers", workers), ("labels", labels)):
         if not isinstance(ids, Vocabulary):
             raise InputError(f"{name} is {shown(ids)} of type {type(ids).__name__}: give a Vocabulary")
@@ -98,9 +102,33 @@ def require_panel(panel: Panel) -> None:
     worker_ptr = require_array("worker_ptr", panel.worker_ptr, np.int64)
     require_offsets("worker_ptr", worker_ptr, len(row_label), strictly=True)
     require_below("row_label", row_label, len(labels))
-    require_sorted("row_label", row_label, worker_ptr, strictly=True)
+    require_sorted("row_label", row_label, worker_ptr, strictly=row_weight is None)
+    if row_weight is not None:
+        require_weights("row_weight", require_array("row_weight", row_weight, np.float64, (len(row_label),)))
+        same = row_label[1:] == row_label[:-1]
+        same[worker_ptr[1:-1] - 1] = False  # the next row belongs to another worker
+        wrong = same & (row_weight[1:] <= row_weight[:-1])
+        if wrong.any():
+            at = int(np.argmax(wrong)) + 1
+            raise InputError(
+                f"row_weight holds {row_weight[at]} after {row_weight[at - 1]} at index {at}: rows of one worker and label "
+                "must be sorted by weight, and distinct"
+            )
     if len(workers) != len(worker_ptr) - 1:
         raise InputError(f"workers has {len(workers)} ids, but worker_ptr describes {len(worker_ptr) - 1}: give one for each")
+
+
+def require_weights(name: str, weights: NDArray[np.float64]) -> None:
+    """Raise unless every weight is above 0 and at most `MOST_WEIGHT`: a vote without weight is an abstention.
+
+    >>> require_weights("row_weight", np.array([0.5, 0.0]))
+    Traceback (most recent call last):
+    quorate.errors.InputError: row_weight holds 0.0 at index 1: give numbers above 0 and at most 1e+06
+    """
+    wrong = ~((weights > 0) & (weights <= MOST_WEIGHT))  # NaN is neither
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise InputError(f"{name} holds {weights[at]} at index {at}: give numbers above 0 and at most {MOST_WEIGHT:g}")
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -128,7 +156,7 @@ class Votes(Panel):
     understood: Understood | None = None  # what reading made of their source; None for votes that were not read
 
     def __post_init__(self) -> None:
-        for name in ("task_ptr", "row", "worker_ptr", "row_label"):
+        for name in ARRAYS:
             array = getattr(self, name)
             if isinstance(array, np.ndarray):
                 object.__setattr__(self, name, bounds.frozen(array))
@@ -136,7 +164,7 @@ class Votes(Panel):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        for name in ("task_ptr", "row", "worker_ptr", "row_label"):
+        for name in ARRAYS:
             bounds.freeze(getattr(self, name))
         self._require()
 
@@ -175,7 +203,7 @@ class Votes(Panel):
     def __repr__(self) -> str:
         return (
             f"Votes({len(self)} votes, {self.n_tasks} tasks, {self.n_workers} workers, "
-            f"{self.n_labels} labels, {self.n_rows} rows)"
+            f"{self.n_labels} labels, {self.n_rows} rows{'' if self.row_weight is None else ', weighted'})"
         )
 
     def with_understood(self, understood: Understood | None) -> Self:
@@ -204,6 +232,7 @@ class Votes(Panel):
             row=(np.cumsum(kept_row) - 1)[self.row[kept_vote]].astype(np.uint32),
             worker_ptr=np.concatenate([[0], np.cumsum(length[~left_out])]),
             row_label=self.row_label[kept_row],
+            row_weight=None if self.row_weight is None else self.row_weight[kept_row],
             workers=self.workers.take(np.flatnonzero(~left_out)),
             labels=self.labels,
             tasks=self.tasks.take(tasks),

@@ -18,6 +18,7 @@ from quorate.data.counts import Lines, Others, Parameters, Statistics
 from quorate.data.fit import Outcome, Pieces, TraceRow
 from quorate.data.vectors import Vector
 from quorate.data.votes import Panel, Votes
+from quorate.data.weights import RowWeights
 from quorate.kernels.reference import HonestRule, Sums
 
 Floats = NDArray[np.float64]
@@ -55,10 +56,11 @@ class Tables(Protocol):
 class WorkerBlock(NamedTuple):
     """Some workers (or all), with everything an M-step needs of them, where their counts are."""
 
-    panel: Panel
-    row_votes: Callable[[], NDArray[np.int64]]  # [rows] votes in each row
+    panel: Panel  # of (worker, given label) pairs
+    row_votes: Callable[[], NDArray[Any]]  # [rows] votes in each row of the panel, weighted where they have weights
     history: Others | None  # pseudo-votes of these workers
     tables: Tables
+    weights: RowWeights | None = None  # of the rows that votes are stored by, where these have weights
 
 
 class Gather(Protocol):
@@ -69,7 +71,8 @@ class Gather(Protocol):
         ...
 
 
-# Log-probabilities of the votes of some workers, with and without one of them, of their counts; [rows, K] each.
+# Log-probabilities of the votes of some workers, with and without one of them, of their counts; [rows, K] each. Where votes
+# have weights, the rows are those that votes are stored by, and the lines are multiplied by the weight.
 HonestFunction = Callable[[WorkerBlock, Any], tuple[Floats, Floats]]
 
 

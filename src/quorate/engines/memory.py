@@ -22,6 +22,7 @@ PRIVATE_BYTES = 1 << 30  # in the tallies of all threads together: where they wo
 LANES = (2, 4, 8, 16)  # numbers of an aligned line; more labels than 16 have no aligned copy
 RECOUNT = 1 << 20  # votes whose weights are shared out at once (engines/shard.py)
 GLAD_CELLS = 1 << 22  # of posteriors at once (engines/glad.py)
+WEIGHT_TABLES = 3  # more of them where votes have weights
 
 
 class Room(NamedTuple):
@@ -88,7 +89,12 @@ def estimate(
     need = max(peaks) + room.worker_tables * of_workers
     if honest:
         need = max(need, HONEST.tables * table + HONEST.worker_tables * of_workers)
-    return need + every_task * tasks + 2 * 8 * rows
+    return need + every_task * tasks + 2 * 8 * rows + _weight_bytes(votes)
+
+
+def _weight_bytes(votes: Votes) -> int:
+    """Return the bytes that weights add: counts and lines by pair beside those by row, products of both, and pairs of rows."""
+    return 0 if votes.row_weight is None else votes.n_rows * (WEIGHT_TABLES * 8 * votes.n_labels + 3 * 8)
 
 
 def line_bytes(rows: int, k: int, votes: int) -> int:
@@ -139,14 +145,19 @@ def _require(votes: Votes, need: int, limit: int | None = None) -> None:
     have, size = available(), f"{votes.n_rows} rows x {votes.n_labels} labels"
     if limit is not None and need + FLOOR > limit:
         raise QuorateError(
-            f"this fit needs about {gib(need + FLOOR)} ({size}), but {gib(limit)} are allowed: allow more, merge rare labels, "
-            "or drop workers with few votes"
+            f"this fit needs about {gib(need + FLOOR)} ({size}), but {gib(limit)} are allowed: allow more, "
+            f"{_fewer_rows(votes)}merge rare labels, or drop workers with few votes"
         )
     if need > have:
         raise QuorateError(
             f"this fit needs about {gib(need)} ({size}), but {gib(have)} are free: "
-            "merge rare labels, drop workers with few votes, or use a machine with more memory"
+            f"{_fewer_rows(votes)}merge rare labels, drop workers with few votes, or use a machine with more memory"
         )
+
+
+def _fewer_rows(votes: Votes) -> str:
+    """Return the remedy for votes whose weights make many rows."""
+    return "" if votes.row_weight is None else "round the weights to fewer distinct ones, "
 
 
 def of_probabilities(votes: Votes) -> int:
@@ -188,7 +199,8 @@ def _without_shards(votes: Votes, threads: int, rooms: tuple[Room, ...] = ()) ->
     rows, k = votes.n_rows, votes.n_labels
     n, tasks = len(votes), votes.n_tasks
     beside = [8 * k * (room.tables * rows + (room.worker_tables - 1) * votes.n_workers) for room in (NOTHING, *rooms)]
-    return FLOOR + max(beside) + line_bytes(rows, k, n) + tally_bytes(rows, k, n, tasks, threads)
+    tables = max(beside) + _weight_bytes(votes)
+    return FLOOR + tables + line_bytes(rows, k, n) + tally_bytes(rows, k, n, tasks, threads)
 
 
 def require_on_disk(votes: Votes, shards: int, threads: int, limit: int | None, *rooms: Room) -> None:
@@ -202,7 +214,7 @@ def require_on_disk(votes: Votes, shards: int, threads: int, limit: int | None, 
         whose = "are free" if limit is None else "are allowed"
         raise QuorateError(
             f"this fit needs about {gib(need)} ({votes.n_rows} rows x {votes.n_labels} labels, and a shard of votes), "
-            f"but {gib(have)} {whose}: allow more, merge rare labels, or drop workers with few votes"
+            f"but {gib(have)} {whose}: allow more, {_fewer_rows(votes)}merge rare labels, or drop workers with few votes"
         )
 
 

@@ -16,6 +16,7 @@ from quorate.data.counts import Lines, Others, Parameters, Statistics
 from quorate.data.fit import Outcome, Pieces
 from quorate.data.vocabulary import Vocabulary
 from quorate.data.votes import Gold, Panel, Votes, piece
+from quorate.data.weights import RowWeights
 from quorate.engines.base import Checkpoint, Estimate, GladPasses, HonestFunction, PassSums, Recipe, WorkerBlock
 from quorate.engines.shard import PassRules, Shard, Tally, is_hard, units_of
 from quorate.errors import OptionError, shown
@@ -63,18 +64,25 @@ def _feed(whole: Any, value: object) -> None:
 class WorkerState:
     """The counts of the last pass and the table that an M-step made of them, of all workers at once, in this process.
 
+    Passes work on the rows of the votes, models on (worker, given label) pairs. These are the same unless votes have weights:
+    then counts are pooled on the way to a model, and lines are spread over the rows on the way back (`RowWeights`).
+
     Subclasses run the passes. They leave the counts in `_tally`, and record whether these are counts of the current hard
     labels, which the next hard pass may then update in place.
     """
 
     def __init__(self, panel: Votes, rules: PassRules, history: Callable[[Panel], Others] | None) -> None:
         self._rules = rules
-        self._block = WorkerBlock(panel, panel.votes_per_row, None if history is None else history(panel), rules.confusion_table)
+        weights = self._weights = RowWeights.of(panel)
+        pairs = panel if weights is None else weights.panel
+        past = None if history is None else history(pairs)
+        self._block = WorkerBlock(pairs, partial(_row_votes, panel, weights), past, rules.confusion_table, weights)
         self._tally: Tally | None = None
         self._is_current = False  # whether the tally is that of the tasks' labels, which are hard
         self._recounted: NDArray[np.int32] | None = None  # these labels, where they were given
         self._lines: Lines | None = None
-        self._params: Parameters | None = None
+        self._params: Parameters | None = None  # of pairs
+        self._spread: tuple[Parameters, Parameters] | None = None  # those of pairs, and the same by row
         self._kept: Tally | None = None  # see `remember`
         self._aside: Parameters | None = None  # see `set_aside`
         self._bound: tuple[Recipe, Any] | None = None  # the recipe of the last M-step, and that M-step over these workers
@@ -83,7 +91,7 @@ class WorkerState:
         """Make the table from the counts of the last pass."""
         if self._bound is None or self._bound[0] is not recipe:
             self._bound = recipe, recipe.on(self._block)
-        counts = self._counted[0] if not recipe.anchor else self._anchored(recipe.anchor)
+        counts = self._counts if not recipe.anchor else self._anchored(recipe.anchor)
         self._lines = self._bound[1](counts, recipe.shared(priors, lambda function: function(self._block, counts)))
         self._params = Parameters.of(priors, self._lines)
 
@@ -100,11 +108,11 @@ class WorkerState:
 
     def set_aside(self) -> None:
         """Keep the current table and priors, to be averaged with others."""
-        self._aside = self._scored_by
+        self._aside = self._current
 
     def blend(self) -> None:
         """Take the mean of the table and log priors that were set aside and of the current ones."""
-        one, two = self._aside, self._scored_by
+        one, two = self._aside, self._current
         assert one is not None
         self._params = replace(two, table=(one.table + two.table) / 2.0, priors=np.sqrt(one.priors * two.priors))
         self._lines, self._aside, self._kept = None, None, None
@@ -112,7 +120,7 @@ class WorkerState:
     def _anchored(self, share: float) -> Any:
         """Return the counts of an M-step that keeps a share of those remembered, [rows, K]."""
         assert self._kept is not None
-        return share * self._kept[0] + (1.0 - share) * self._counted[0]
+        return self._pooled(share * self._kept[0] + (1.0 - share) * self._counted[0])
 
     def adopt(self, parameters: Callable[[Panel], Parameters], priors: Floats) -> None:
         """Take parameters that were learned elsewhere."""
@@ -120,11 +128,11 @@ class WorkerState:
 
     def gather(self, function: Callable[[WorkerBlock, Any], T], *, gold: bool = True) -> T:
         """Return what a function says of all workers and their counts; without `gold`, those on other tasks alone."""
-        return function(self._block, self._counted[0] if gold else self._open_counts())
+        return function(self._block, self._counts if gold else self._open_counts())
 
     def _open_counts(self) -> Any:
-        """Return the counts of the votes on tasks without gold, [rows, K]."""
-        return self._counted[0]
+        """Return the counts of the votes on tasks without gold, [pairs, K]."""
+        return self._counts
 
     def fingerprint(self) -> bytes:
         """Return a fingerprint of the counts: equal counts give equal bytes."""
@@ -132,7 +140,7 @@ class WorkerState:
 
     def estimate(self, shown: Recipe | None = None) -> Estimate:
         """Return the fit's knowledge of workers: under the current table, or from the last counts by another recipe."""
-        counts, class_counts = self._counted
+        counts, class_counts = self._counts, self._counted[1]
         params, columns = self._params, {} if self._lines is None else self._lines.columns
         if shown is not None:
             priors = shown.class_priors(class_counts).priors
@@ -146,9 +154,29 @@ class WorkerState:
         return self._tally
 
     @property
-    def _scored_by(self) -> Parameters:
+    def _counts(self) -> Any:
+        """The counts of the last pass as models see them, [pairs, K]."""
+        return self._pooled(self._counted[0])
+
+    def _pooled(self, by_row: Any) -> Any:
+        """Return the sums by pair of something by row: weighted, where votes have weights."""
+        return by_row if self._weights is None else self._weights.pooled(by_row)
+
+    @property
+    def _current(self) -> Parameters:
+        """The parameters of the last M-step, by pair."""
         assert self._params is not None  # an M-step came before
         return self._params
+
+    @property
+    def _scored_by(self) -> Parameters:
+        """The parameters of the last M-step, by row: what passes score votes by."""
+        params = self._current
+        if self._weights is None:
+            return params
+        if self._spread is None or self._spread[0] is not params:
+            self._spread = params, replace(params, table=self._weights.lines(params.table))
+        return self._spread[1]
 
     def _count_into(self, *, hard: bool) -> tuple[Tally, bool]:
         """Return the tally for the next pass, and whether it is the current one, to which only changes are added."""
@@ -379,6 +407,8 @@ class LocalSession(WorkerState):
     def pair_sums(self, function: Callable[[WorkerBlock, Any], Floats]) -> Floats:
         """Return sums over pairs of votes on one task (see `reference.pair_sums`), of what a function says of rows and counts."""
         values = function(self._block, self._open_counts())
+        if self._weights is not None:
+            values = np.take(values, self._weights.pair, axis=-1) * self._weights.weight
         sums: Floats = np.sum(
             self._store.scan("pairs of votes", lambda _, shard: shard.pair_sums(values)), axis=0, dtype=np.float64
         )
@@ -386,7 +416,7 @@ class LocalSession(WorkerState):
 
     def honest(self, function: HonestFunction, rule: HonestRule, tie: NDArray[np.bool_]) -> tuple[Floats, NDArray[np.bool_]]:
         """Return the honest confidence of the current labels, and whether they are tied, [tasks] each."""
-        lines = function(self._block, self._counted[0])
+        lines = function(self._block, self._counts)
 
         def act(cut: slice, shard: Shard, confidence: Floats, tied: NDArray[np.bool_]) -> None:
             tied[:] = piece(tie, cut)
@@ -397,18 +427,18 @@ class LocalSession(WorkerState):
 
     def honest_probabilities(self, function: HonestFunction, rule: HonestRule) -> Pieces:
         """Return the honest probabilities of all labels, [tasks, K]."""
-        lines = function(self._block, self._counted[0])
+        lines = function(self._block, self._counts)
         return self._store.figures("probabilities", lambda shard, out: shard.honest_probabilities(lines, rule, out))
 
     def honest_answers(self, function: HonestFunction, rule: HonestRule) -> Floats:
         """Return sums by row of the probability of every vote's answer, and of its task's label being wrong, [2, rows]."""
-        lines, sums = function(self._block, self._counted[0]), np.zeros((2, self.votes.n_rows), np.int64)
+        lines, sums = function(self._block, self._counts), np.zeros((2, self.votes.n_rows), np.int64)
         self._store.scan("answers", lambda _, shard: shard.honest_answers(lines, rule, *sums))
         return np.multiply(sums, ANSWER_UNIT, dtype=np.float64)
 
     def honest_chance(self, function: HonestFunction, rule: HonestRule, wanted: NDArray[np.int32]) -> Floats:
         """Return the honest probability of a wanted label of every task, before the last step, [tasks]; `wanted` is [tasks]."""
-        lines, out = function(self._block, self._counted[0]), np.empty(self.votes.n_tasks)
+        lines, out = function(self._block, self._counts), np.empty(self.votes.n_tasks)
         self._store.scan("answers", lambda cut, shard: shard.honest_chance(lines, rule, wanted[cut], out[cut]))
         return out
 
@@ -418,9 +448,9 @@ class LocalSession(WorkerState):
         The sums, [3, rows], are of the probability of the answers, of the row's label on all votes of its worker, and of its
         square.
         """
-        lines, sums = function(self._block, self._counted[0]), np.zeros((4, self.votes.n_rows), np.int64)
-        panel = self._block.panel
-        most = int(panel.by_worker(self._block.row_votes()).max(initial=1))
+        lines, panel = function(self._block, self._counts), self.votes
+        sums = np.zeros((4, panel.n_rows), np.int64)
+        most = int(panel.by_worker(panel.votes_per_row()).max(initial=1))
         unit = 2.0 ** (most.bit_length() - 62)  # as fine as the sums of the busiest worker allow
         self._store.scan("answers", lambda _, shard: shard.below_chance(lines, rule, panel, unit, sums))
         return sums[0], np.multiply(sums[1:], unit, dtype=np.float64)
@@ -428,11 +458,11 @@ class LocalSession(WorkerState):
     def _open_counts(self) -> Any:
         counts = self._counted[0]
         if self._store.gold is None:
-            return counts
+            return self._counts
         if self._on_gold is None:
             tally = self._on_gold = self._rules.empty(hard=True)
             self._store.scan("gold", lambda _, shard: shard.count_gold(tally))
-        return counts - self._on_gold[0]
+        return self._pooled(counts - self._on_gold[0])
 
     def _kept_as_counted(self, outcome: Outcome, tally: Tally) -> Outcome:
         """Return an outcome whose labels need not be counted again, where they are the current ones."""
@@ -453,7 +483,14 @@ class LocalSession(WorkerState):
 
 def rules_for(votes: Votes, kernels: ModuleType, threads: int, ties: str) -> PassRules:
     """Return the rules of a fit over these votes."""
-    return PassRules.of(kernels, threads, votes.row_label, votes.labels, ties, partial(units_of, votes, kernels, threads))
+    units = partial(units_of, votes, kernels, threads)
+    return PassRules.of(kernels, threads, votes.row_label, votes.labels, ties, units, votes.row_weight)
+
+
+def _row_votes(votes: Votes, weights: RowWeights | None) -> NDArray[Any]:
+    """Return how many votes each pair has, weighted where votes have weights, [pairs]."""
+    by_row = votes.votes_per_row()
+    return by_row if weights is None else weights.pooled(by_row)
 
 
 def _unpickled_session(

@@ -52,6 +52,7 @@ class PassRules:
     label_hash: NDArray[np.uint64]  # [K]
     by_prior: bool  # whether the larger prior wins a tie
     units_for: Callable[[], Units]  # called for the first soft tally
+    row_weight: NDArray[np.float64] | None = None  # [rows] what a vote of a row counts; None: 1
 
     @classmethod
     def of(
@@ -62,9 +63,10 @@ class PassRules:
         labels: Vocabulary,
         ties: str,
         units: Callable[[], Units],
+        row_weight: NDArray[np.float64] | None = None,
     ) -> PassRules:
         """Return the rules for votes over these labels."""
-        return cls(kernels, threads, row_label, hashes(kernels, labels), ties == "prior", units)
+        return cls(kernels, threads, row_label, hashes(kernels, labels), ties == "prior", units, row_weight)
 
     @cached_property
     def units(self) -> Units:
@@ -272,7 +274,14 @@ class Shard:
         """Return sums over pairs of votes on one task without gold (see `reference.pair_sums`), [quantities + 2]."""
         rules = self.rules
         found: NDArray[np.float64] = rules.kernels.pair_sums(
-            self._ptr, self._row, rules.row_label, self._labels, values, len(rules.label_hash), threads=rules.threads
+            self._ptr,
+            self._row,
+            rules.row_label,
+            self._labels,
+            values,
+            len(rules.label_hash),
+            row_weight=rules.row_weight,
+            threads=rules.threads,
         )
         return found
 
@@ -316,7 +325,7 @@ class Shard:
         rules = self.rules
         votes = self._ptr, self._row, rules.row_label, self._labels
         ids = panel.row_worker(), panel.worker_ptr
-        rules.kernels.below_chance(*votes, *lines, rule, *ids, unit, sums, threads=rules.threads)
+        rules.kernels.below_chance(*votes, *lines, rule, *ids, unit, sums, row_weight=rules.row_weight, threads=rules.threads)
         if self._gold is None:
             return
         true, row = np.repeat(self._given, np.diff(self._given_ptr)), self._given_row
@@ -325,12 +334,15 @@ class Shard:
         sums[1] += np.bincount(row[rules.row_label[row] == true], minlength=panel.n_rows) * whole
         met = panel.row_of(ids[0][row], true)  # the row of the worker that gives the true label, if there is one
         certain = np.bincount(met[met >= 0], minlength=panel.n_rows) * whole
+        if rules.row_weight is not None:  # the first of several rows that give it: all of them say the same
+            certain = certain[panel.row_of(ids[0], panel.row_label)]
         sums[2] += certain
         sums[3] += certain
 
     def _honest(self, lines: HonestLines, rule: HonestRule, **out: Any) -> None:
         rules = self.rules
-        rules.kernels.honest_pass(self._ptr, self._row, rules.row_label, self._labels, *lines, rule, threads=rules.threads, **out)
+        votes = self._ptr, self._row, rules.row_label, self._labels
+        rules.kernels.honest_pass(*votes, *lines, rule, row_weight=rules.row_weight, threads=rules.threads, **out)
 
     def _pass(self, params: Parameters, **how: Any) -> Sums:
         rules = self.rules
@@ -369,6 +381,7 @@ class Shard:
             rules.row_label,
             self._key,
             rules.label_hash,
+            row_weight=rules.row_weight,
             labels=self._labels,
             checked=True,
             threads=rules.threads,

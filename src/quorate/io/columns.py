@@ -83,6 +83,8 @@ _OTHER: Final = (
     "temperature latency meta metadata extra truth gold groundtruth target goldlabel truelabel trueanswer correct"
 )
 OTHER: Final = frozenset(_OTHER.split())
+# What a column that says how much a vote counts may be called; it is used only where the caller names it.
+WEIGHT: Final = frozenset({"weight", "weights", "voteweight", "sampleweight", "samplingweight", "confidence", "certainty"})
 # The last word of such columns: annotation_id, createdAt, lead_time.
 OTHER_ENDING: Final = re.compile(
     r"(?:[^A-Za-z0-9](?i:id|at|time|date|timestamp|seconds|ms|url|text|name|email|comment|status)"

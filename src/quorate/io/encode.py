@@ -13,11 +13,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from quorate.data.bounds import freeze
+from quorate.data.exact import LOG_UNIT
 from quorate.data.vocabulary import Kind, Vocabulary, text_of
 from quorate.data.votes import FrameKind, Votes
 from quorate.errors import InputError, OptionError, listed, shown, undeclared, warn_abstentions
 from quorate.io.dictionary import MISSING, ROLES, Coded, Coder, CompiledCoder, PolarsCoder
 from quorate.io.ids import narrowed, prepared, require_present, sort_order
+from quorate.io.weights import ONE, weight_units, weights_of, with_weights
 from quorate.kernels.cpu import compiled
 
 Codes = NDArray[np.uint32]
@@ -112,16 +114,19 @@ class Encoder:
         self._duplicates = duplicates
         self._narrow = narrow
         self._rows = 0
+        self._units: list[NDArray[np.int64]] = []  # of the weights, where there are some
         self.dropped = 0  # repeated votes that do not count, known in the end
         core = compiled()
         self._coder: Coder = PolarsCoder() if core is None else CompiledCoder(core, os.cpu_count() or 1)
 
     def add(self, batch: pl.DataFrame) -> None:
-        """Take a batch with the columns task, worker and label."""
+        """Take a batch with the columns task, worker and label, and weight where votes have weights; 0 is an abstention."""
         keep = self._coder.takes_categories
         columns = {role: prepared(batch[role], role, self._rows, keep_categories=keep) for role in ROLES}
         for role in ("task", "worker"):
             require_present(columns[role], role, self._rows)
+        if "weight" in batch.columns:
+            self._units.append(weight_units(batch["weight"], columns["label"], self._rows))
         self._coder.add(pl.DataFrame(columns))
         self._rows += len(batch)
 
@@ -129,14 +134,19 @@ class Encoder:
         """Return all votes added so far; warn if some had no label, unless the caller expects that."""
         # Repeated votes are dropped here, and not in `votes_of`, to know how many there are.
         coded = self._coder.finish()
+        units = np.concatenate(self._units) if self._units else None
+        if units is not None:
+            coded.codes["label"][units == 0] = MISSING
         missing = int(np.count_nonzero(coded.codes["label"] == MISSING))
         if self._narrow:
             coded = Coded(coded.codes, {role: narrowed(ids) for role, ids in coded.ids.items()})
         if self._duplicates != "all":
             self.dropped = drop_duplicates(coded, self._duplicates)
-        votes = votes_of(coded, self._declared, abstentions=missing, frame_kind=frame_kind, duplicates=self._duplicates)
+        votes = votes_of(
+            coded, self._declared, abstentions=missing, frame_kind=frame_kind, duplicates=self._duplicates, units=units
+        )
         if warn:
-            warn_abstentions(missing, self._rows, stacklevel=3)
+            warn_abstentions(missing, self._rows, stacklevel=3, weighted=units is not None)
         return votes
 
 
@@ -147,10 +157,12 @@ def votes_of(
     duplicates: str = "all",
     abstentions: int = 0,
     frame_kind: FrameKind = "polars",
+    units: NDArray[np.int64] | None = None,
 ) -> Votes:
     """Return the votes of these codes (which are overwritten), over the declared labels or those that occur.
 
-    `duplicates` is the rule that `drop_duplicates` has applied.
+    `duplicates` is the rule that `drop_duplicates` has applied. `units` has the weight of every vote (see
+    `quorate.io.weights`), [votes]; where all count once, votes have no weights.
     """
     # Workers and labels are sorted, so that rows mean the same whatever the order of the votes.
     order = {role: sort_order(coded.ids[role]) for role in ("worker", "label")}
@@ -159,18 +171,25 @@ def votes_of(
     else:
         labels, label_rank = declared, _declared_rank(coded, declared)
     worker_rank, n_tasks, core = _rank(order["worker"]), len(coded.ids["task"]), compiled()
+    codes, n_given, given = coded.codes, len(labels), None
+    if units is not None and (units[codes["label"] != MISSING] != ONE).any():
+        # A label with a weight is one of more labels; in the end its row has both.
+        final = np.append(label_rank, MISSING)[np.minimum(codes["label"], len(label_rank))]
+        cells, *given = with_weights(final, units)
+        codes, n_given = codes | {"label": cells}, len(given[0])
+        label_rank = np.arange(n_given, dtype=np.uint32)
     if core is None:
-        arrays = assemble(coded.codes, n_tasks, worker_rank, label_rank, len(labels))
+        arrays = assemble(codes, n_tasks, worker_rank, label_rank, n_given)
     else:
         threads = os.cpu_count() or 1
-        arrays = assemble_compiled(core, coded.codes, n_tasks, worker_rank, label_rank, len(labels), threads)
+        arrays = assemble_compiled(core, codes, n_tasks, worker_rank, label_rank, n_given, threads)
     tasks, unvoted, task_ptr = _voted(coded.ids["task"], arrays.task_ptr)
     workers, _, worker_ptr = _voted(coded.ids["worker"].take(order["worker"]), arrays.worker_ptr)
     return Votes(
         task_ptr=freeze(task_ptr),
         row=freeze(arrays.row),
         worker_ptr=freeze(worker_ptr),
-        row_label=freeze(arrays.row_label),
+        row_label=freeze(arrays.row_label if given is None else given[0][arrays.row_label].astype(np.int32)),
         tasks=tasks,
         workers=workers,
         labels=labels,
@@ -178,7 +197,15 @@ def votes_of(
         abstentions=abstentions,
         frame_kind=frame_kind,
         duplicates="all" if duplicates == "error" else duplicates,
+        row_weight=None if given is None else freeze(weights_of(given[1][arrays.row_label])),
     )
+
+
+def units_of_votes(votes: Votes) -> NDArray[np.int64] | None:
+    """Return the weight of every vote in units, [votes]; None where all count once."""
+    if votes.row_weight is None:
+        return None
+    return np.rint(votes.row_weight / LOG_UNIT).astype(np.int64)[votes.row]
 
 
 def over_labels(votes: Votes, labels: Vocabulary, what: str, *, closed: bool = True) -> Votes:
@@ -206,7 +233,8 @@ def over_labels(votes: Votes, labels: Vocabulary, what: str, *, closed: bool = T
     worker = votes.row_worker().astype(np.uint32)[votes.row]
     codes = {"task": place, "worker": worker, "label": votes.row_label[votes.row].astype(np.uint32)}
     coded = Coded(codes, {"task": votes.tasks, "worker": votes.workers, "label": votes.labels})
-    more = votes_of(coded, same_kind, abstentions=votes.abstentions, frame_kind=votes.frame_kind)
+    units = units_of_votes(votes)
+    more = votes_of(coded, same_kind, abstentions=votes.abstentions, frame_kind=votes.frame_kind, units=units)
     return replace(more, unvoted=votes.unvoted, duplicates=votes.duplicates, understood=votes.understood)
 
 

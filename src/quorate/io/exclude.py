@@ -18,7 +18,7 @@ from quorate.data.votes import Votes
 from quorate.errors import InputError, OptionError, UnknownWorkers, listed
 from quorate.io.answers import text_column
 from quorate.io.dictionary import Coded
-from quorate.io.encode import votes_of
+from quorate.io.encode import units_of_votes, votes_of
 from quorate.io.frames import kind_of
 from quorate.io.ids import column, matched, require_present, series_of, vocabulary
 from quorate.io.sources import Source, read_frame
@@ -78,7 +78,9 @@ def without_workers(votes: Votes, workers: list[str], *, keep_labels: bool) -> R
         "label": label.astype(np.uint32),
     }
     coded = Coded(codes, {"task": votes.tasks, "worker": votes.workers, "label": labels})
-    left = votes_of(coded, labels, abstentions=votes.abstentions, frame_kind=votes.frame_kind)
+    units = units_of_votes(votes)
+    units = None if units is None else units[stays]
+    left = votes_of(coded, labels, abstentions=votes.abstentions, frame_kind=votes.frame_kind, units=units)
     left = replace(
         left,
         unvoted=concatenated(votes.unvoted, left.unvoted),
@@ -99,6 +101,7 @@ def held(votes: Votes) -> Votes:
         row=votes.row,
         worker_ptr=votes.worker_ptr,
         row_label=votes.row_label,
+        row_weight=votes.row_weight,
         workers=votes.workers,
         labels=votes.labels,
         abstentions=votes.abstentions,

@@ -167,7 +167,7 @@ def batches(
         _refuse_repeats(header, form, name)
         shape = _shape(header, wanted, layout, name, form)
         if reading is not None:
-            reading.tell(_described(form, layout), shape.told(), has_workers=shape.has_workers)
+            reading.saw(shape, _described(form, layout))
         chosen = lazy.select(pl.col(c).alias(role) for role, c in shape.columns.items())
         if form.is_text:  # a blank line is no vote
             chosen = chosen.filter(~pl.all_horizontal(pl.all().is_null()))

@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from quorate.data.vocabulary import LARGEST, Vocabulary, common_kind, text_of
-from quorate.data.votes import Votes
+from quorate.data.votes import MOST_WEIGHT, Votes
 from quorate.errors import InputError, shown
 from quorate.kernels.cpu import compiled
 
@@ -28,6 +28,7 @@ KIND_OF_ARRAY: Final = {
     "|b1": pl.Boolean(),
 }
 DTYPE: Final = {"string": pl.String(), "integer": pl.Int64(), "boolean": pl.Boolean()}
+WEIGHTS: Final = f"give a number from 0 (an abstention) to {MOST_WEIGHT:g}"
 
 
 def series_of(values: object, what: str, first_row: int = 0) -> pl.Series:
@@ -42,6 +43,8 @@ def series_of(values: object, what: str, first_row: int = 0) -> pl.Series:
         return pl.Series(values)
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise InputError(f"the {what} column is {shown(values)}: give a sequence of ids")
+    if what == "weight":
+        return _weights(values, first_row)
     given = [_plain(v) for v in values]
     if any(isinstance(v, bytes) for v in given):
         given = [_text_of_bytes(v, what, first_row + n) if isinstance(v, bytes) else v for n, v in enumerate(given, 1)]
@@ -58,6 +61,19 @@ def series_of(values: object, what: str, first_row: int = 0) -> pl.Series:
         return pl.Series(given, dtype=DTYPE[kind])
     except (UnicodeEncodeError, TypeError) as error:
         raise InputError(f"the {what} column cannot be read as text: {error}") from error
+
+
+def _weights(values: Iterable[object], first_row: int) -> pl.Series:
+    """Return weights, which are no ids, as numbers; one that is no number is an error that names its row."""
+    found: list[float | None] = []
+    for row, value in enumerate(values, first_row + 1):
+        try:
+            found.append(None if value is None else float(cast(Any, value)))
+        except (TypeError, ValueError, OverflowError):
+            found.append(float("nan"))
+        if isinstance(value, bool | np.bool_) or not (found[-1] is None or 0 <= found[-1] <= MOST_WEIGHT):
+            raise InputError(f"weight in row {row} is {shown(value)}: {WEIGHTS}")
+    return pl.Series(found, dtype=pl.Float64)
 
 
 def options_of(values: Iterable[object]) -> list[str]:
@@ -85,15 +101,16 @@ def label_columns(names: Iterable[str], *taken: str) -> list[str]:
 
 
 def frame_of(votes: Votes) -> pl.DataFrame:
-    """Return votes as a frame of task, worker and label, in task order."""
+    """Return votes as a frame of task, worker and label, in task order; and weight, where votes have weights."""
     task = np.repeat(np.arange(votes.n_tasks), np.diff(votes.task_ptr))
-    return pl.DataFrame(
+    frame = pl.DataFrame(
         {
             "task": column(votes.tasks, task),
             "worker": column(votes.workers, votes.row_worker()[votes.row]),
             "label": column(votes.labels, votes.row_label[votes.row]),
         }
     )
+    return frame if votes.row_weight is None else frame.with_columns(weight=numbers(votes.row_weight[votes.row]))
 
 
 def prepared(series: pl.Series, what: str, first_row: int = 0, *, keep_categories: bool = False) -> pl.Series:

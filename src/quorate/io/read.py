@@ -16,8 +16,8 @@ from quorate.io.formats.found import with_gold
 from quorate.io.formats.registry import AUTO
 from quorate.io.shapes import Layout, layout_of
 from quorate.io.sources import Source, Table, encoded_folder, open_table, paths_of, refuse_options
-from quorate.io.suspicious import named_twice, repeats, suspicions, warn_suspicious
-from quorate.io.understood import Understood
+from quorate.io.suspicious import ignored_weight, named_twice, repeats, suspicions, warn_suspicious
+from quorate.io.understood import Reading, Understood
 
 
 class Shaping(TypedDict, total=False):
@@ -25,6 +25,7 @@ class Shaping(TypedDict, total=False):
 
     wide: bool
     count: str | None
+    weight: str | None
     abstain: Iterable[object] | object | None
     normalize: bool
     strict: bool
@@ -39,6 +40,7 @@ class Shaping(TypedDict, total=False):
 SHAPING: Final[Mapping[str, object]] = {
     "wide": False,
     "count": None,
+    "weight": None,
     "abstain": None,
     "normalize": False,
     "strict": False,
@@ -60,6 +62,7 @@ def read(
     duplicates: Duplicates = DEFAULTS.duplicates,
     wide: bool = False,
     count: str | None = None,
+    weight: str | None = None,
     abstain: Iterable[object] | object | None = None,
     normalize: bool = False,
     strict: bool = False,
@@ -85,6 +88,8 @@ def read(
     - `wide`: True for a table with one line per task and one column per worker, or a matrix of tasks x workers. `worker`
       may then be a pattern or a list of columns: "judge_*" or "ann,bob". An empty cell is no vote.
     - `count`: the column that says how many votes a line stands for; the worker may then be absent (for model "mv").
+    - `weight`: the column of what a vote counts, from 0 (an abstention) to a million; without it every vote counts once.
+      Tuples then have a fourth item.
     - `abstain`: labels that are abstentions, as ["NA", "skip"] or -1.
     - `normalize`: True joins labels that differ only in case or white space: they come in lower case, or as in `labels`.
     - `strict`: True makes errors of what would be warned of as suspicious.
@@ -103,12 +108,15 @@ def read(
     Votes(3 votes, 2 tasks, 2 workers, 2 labels, 2 rows)
     >>> print(votes.understood)
     dict of columns: task=question, worker=annotator, label=answer; 3 votes
+    >>> qr.read([(1, "ann", "yes", 0.9), (1, "bob", "no", 0.4)], weight="sure")
+    Votes(2 votes, 1 tasks, 2 workers, 2 labels, 2 rows, weighted)
     """
     folder = encoded_folder(source)
     given = list(labels) if labels is not None and not isinstance(labels, str) else labels
     layout = layout_of(
         wide=wide,
         count=count,
+        weight=weight,
         abstain=abstain,
         normalize=normalize,
         separator=separator,
@@ -133,7 +141,7 @@ def read(
         votes = with_gold(votes, table.gold, is_declared=declared is not None)
     repeated = encoder.dropped or repeats(votes)
     understood = table.reading.understood(votes=len(votes), abstentions=votes.abstentions, repeated=repeated)
-    check_read(votes, source, understood, declared=declared is not None, has_workers=table.reading.has_workers, strict=strict)
+    check_read(votes, source, understood, table.reading, declared=declared is not None, strict=strict)
     return votes.with_understood(understood)
 
 
@@ -145,12 +153,13 @@ def order_of(table: Table, labels: Iterable[object] | None, layout: Layout) -> I
 
 
 def check_read(
-    votes: Votes, source: Source, understood: Understood, *, declared: bool, has_workers: bool, strict: bool, stacklevel: int = 3
+    votes: Votes, source: Source, understood: Understood, reading: Reading, *, declared: bool, strict: bool, stacklevel: int = 3
 ) -> None:
     """Warn of what looks wrong about votes that were read, or raise where the caller is strict."""
-    signs = suspicions(votes, understood.columns, repeated=understood.repeated, declared=declared, has_workers=has_workers)
+    repeated, has_workers = understood.repeated, reading.has_workers
+    signs = suspicions(votes, understood.columns, repeated=repeated, declared=declared, has_workers=has_workers)
     twice = named_twice(paths_of(source))
-    warn_suspicious(chain(twice, signs), strict=strict, stacklevel=stacklevel + 1)
+    warn_suspicious(chain(twice, ignored_weight(reading.ignored), signs), strict=strict, stacklevel=stacklevel + 1)
 
 
 def as_votes(

@@ -27,7 +27,7 @@ def from_columns(source: Mapping[Any, object], wanted: Wanted, layout: Layout, r
     lengths = {shape.columns[role]: len(column) for role, column in series.items()}
     if len(set(lengths.values())) > 1:
         raise InputError(f"the columns have different lengths: {lengths}")
-    _tell(reading, shape)
+    reading.saw(shape)
     yield shape.votes(pl.DataFrame(series))
 
 
@@ -46,7 +46,7 @@ def from_records(
                 names |= dict.fromkeys(record)
         if shape is None:
             shape = shape_of(list(names), wanted, layout, where)
-            _tell(reading, shape)
+            reading.saw(shape)
         lists = {role: [record.get(name) for record in some] for role, name in shape.columns.items()}
         batch = pl.DataFrame({role: series_of(values, _what(role), done) for role, values in lists.items()})
         yield shape.votes(batch, done)
@@ -57,7 +57,7 @@ def from_records(
 
 def from_tuples(items: Iterable[object], wanted: Wanted, layout: Layout) -> Iterator[pl.DataFrame]:
     """Yield tuples, with an item per role, as votes."""
-    roles = tuple(role for role in wanted if role not in OPTIONAL)
+    roles = _roles(wanted, layout)
     coming, done = iter(items), 0
     while some := list(islice(coming, CHUNK)):
         for number, item in enumerate(some, done + 1):
@@ -67,6 +67,11 @@ def from_tuples(items: Iterable[object], wanted: Wanted, layout: Layout) -> Iter
         batch = pl.DataFrame({role: series_of(list(column), role, done) for role, column in zip(roles, columns, strict=True)})
         yield layout.cleaned(batch)
         done += len(some)
+
+
+def _roles(wanted: Wanted, layout: Layout) -> tuple[str, ...]:
+    """Return the roles of the items of a tuple, in order: the weight is the last one."""
+    return (*(role for role in wanted if role not in OPTIONAL), *(() if layout.weight is None else ("weight",)))
 
 
 def _other_shape(item: object) -> str:
@@ -81,7 +86,7 @@ def from_array(source: Any, wanted: Wanted, layout: Layout, reading: Reading) ->
         return
     if source.ndim != 2:
         raise InputError(f"the array has {source.ndim} dimensions: give 2, lines of {ROWS}, or tasks x workers with wide=True")
-    roles = tuple(role for role in wanted if role not in OPTIONAL)
+    roles = _roles(wanted, layout)
     if layout.wide:
         yield from from_matrix(source, layout, reading)
         return
@@ -136,7 +141,3 @@ def _is_matrix(source: Any) -> bool:
 
 def _what(role: str) -> str:
     return "label" if role.startswith("worker ") else role
-
-
-def _tell(reading: Reading, shape: Shape) -> None:
-    reading.columns, reading.has_workers = shape.told(), shape.has_workers

@@ -18,7 +18,7 @@ import polars as pl
 from quorate.data.understood import workers_in_words
 from quorate.data.vocabulary import text_of
 from quorate.errors import InputError, OptionError, listed, shown
-from quorate.io.columns import OPTIONAL, family, find, is_other
+from quorate.io.columns import OPTIONAL, WEIGHT, family, find, is_other, plain
 from quorate.io.ids import prepared
 
 Wanted = Mapping[str, str | None]  # role -> the column the caller named, if any
@@ -39,6 +39,7 @@ class Layout:
     abstain: frozenset[str] = frozenset()  # texts of labels
     normalize: bool = False
     spelling: Mapping[str, str] = field(default_factory=dict)  # normal form -> the declared label
+    weight: str | None = None  # the column of what a vote counts
     format: str = "auto"
     question: str | None = None
     predictions: bool = False
@@ -80,6 +81,7 @@ def layout_of(
     *,
     wide: bool = False,
     count: str | None = None,
+    weight: str | None = None,
     abstain: object = None,
     normalize: bool = False,
     separator: str | None = None,
@@ -90,12 +92,13 @@ def layout_of(
     labels: Sequence[object] | None = None,
 ) -> Layout:
     """Return the layout that options describe; nonsense is an error."""
-    if wide and count is not None:
-        raise OptionError("wide=True and count=… do not go together: a wide table has one vote per cell")
+    for name, column in (("count", count), ("weight", weight)):
+        if wide and column is not None:
+            raise OptionError(f"wide=True and {name}=… do not go together: a wide table has one vote per cell")
+        if column is not None and not isinstance(column, str):
+            raise OptionError(f"{name} is {shown(column)}: name the column of {name}s")
     if separator is not None and (not isinstance(separator, str) or len(separator.encode()) != 1):
         raise OptionError(f"separator is {shown(separator)}: give one character, like ';' or a tab")
-    if count is not None and not isinstance(count, str):
-        raise OptionError(f"count is {shown(count)}: name the column of counts")
     spelling = {}
     if normalize and labels is not None:
         texts = [text_of(label) for label in labels]
@@ -104,8 +107,8 @@ def layout_of(
             twice = next(text for n, text in enumerate(texts) if forms[n] in forms[:n])
             raise OptionError(f"labels name {shown(twice)} in two spellings, which normalize=True joins: leave one out")
         spelling = dict(zip(forms, texts, strict=True))
-    export = (format, question, bool(predictions))
-    return Layout(separator, bool(header), bool(wide), count, _abstentions(abstain), bool(normalize), spelling, *export)
+    more = (weight, format, question, bool(predictions))
+    return Layout(separator, bool(header), bool(wide), count, _abstentions(abstain), bool(normalize), spelling, *more)
 
 
 def _abstentions(given: object) -> frozenset[str]:
@@ -143,6 +146,7 @@ class Shape:
     workers: tuple[Any, ...] = ()  # of a wide table, in the order of their columns
     is_counted: bool = False
     layout: Layout = PLAIN
+    ignored: str | None = None  # a column that looks like weights, where no column was named as such
 
     @property
     def has_workers(self) -> bool:
@@ -169,9 +173,12 @@ def shape_of(columns: Sequence[str], wanted: Wanted, layout: Layout, where: str)
     if layout.wide:
         return _wide(columns, wanted, layout, where)
     if not layout.header:
-        wanted = _by_number(columns, wanted, where)
+        wanted = _by_number([c for c in columns if c != layout.weight], wanted, where)
+    if layout.weight is not None:
+        wanted = {**wanted, "weight": layout.weight}
     if layout.count is None:
-        return Shape(find(columns, wanted, where), layout=layout)
+        found = find(columns, wanted, where)
+        return Shape(found, layout=layout, ignored=_ignored(columns, found))
     counted: dict[str, str | None] = {**wanted, "count": layout.count}
     try:
         found = find(columns, counted, where)
@@ -179,7 +186,14 @@ def shape_of(columns: Sequence[str], wanted: Wanted, layout: Layout, where: str)
         if wanted.get("worker") is not None:
             raise
         found = find(columns, {role: name for role, name in counted.items() if role != "worker"}, where)
-    return Shape(found, is_counted=True, layout=layout)
+    return Shape(found, is_counted=True, layout=layout, ignored=_ignored(columns, found))
+
+
+def _ignored(columns: Sequence[str], found: Mapping[str, str]) -> str | None:
+    """Return the first column that looks like weights and has no role, unless another column is the weight."""
+    if "weight" in found:
+        return None
+    return next((c for c in columns if plain(c) in WEIGHT and c not in found.values()), None)
 
 
 def _by_number(columns: Sequence[str], wanted: Wanted, where: str) -> Wanted:

@@ -25,7 +25,7 @@ from quorate.io.formats.export import Export, expanded, find_export
 from quorate.io.formats.extract import Ask
 from quorate.io.formats.registry import AUTO, TABLE, recognise
 from quorate.io.ids import frame_of
-from quorate.io.shapes import PLAIN, Layout, Wanted, shape_of
+from quorate.io.shapes import PLAIN, Layout, Wanted, layout_of, shape_of
 from quorate.io.understood import Reading
 
 
@@ -83,7 +83,8 @@ def open_table(source: Votes | Source, wanted: Wanted, layout: Layout = PLAIN, *
         raise OptionError("separator and header are for text files: leave them out for other sources")
     if isinstance(source, Votes):
         refuse_options("read", layout=layout)
-        return Table(_from_frames([frame_of(source)], wanted, "the votes", PLAIN, Reading("votes")), source.frame_kind)
+        own = PLAIN if source.row_weight is None else layout_of(weight="weight")
+        return Table(_from_frames([frame_of(source)], wanted, "the votes", own, Reading("votes")), source.frame_kind)
     if is_spark_frame(source):
         raise InputError("a Spark frame is not read into memory: give it to aggregate, or give its toArrow() or toPandas()")
     wide = "wide " if layout.wide else ""
@@ -229,7 +230,10 @@ def _place(content: Content) -> Path | files.Spool:
 def _export_of(contents: list[Content], wanted: Wanted, layout: Layout, sets: bool) -> Export | None:
     """Return what these contents give as an export; an option that lays out an ordinary table says that they are none."""
     if layout.table_option is None:
-        return find_export(contents, wanted, Ask.of(layout, sets=sets))
+        export = find_export(contents, wanted, Ask.of(layout, sets=sets))
+        if export is not None and export.frame is not None and layout.weight is not None:
+            raise OptionError(f"weight names a column, and {export.format} has none: leave it out, or format='table' (--format)")
+        return export
     if layout.format not in (AUTO, TABLE) or layout.question is not None or layout.predictions:
         raise OptionError(f"{layout.table_option} is for ordinary tables: leave it out, or format, question and predictions")
     return None
@@ -282,7 +286,7 @@ def _from_frames(source: Iterable[Any], wanted: Wanted, where: str, layout: Layo
     for batch in source:
         frame = frames.with_index(batch) if frames.kind_of(batch) is not None else pl.DataFrame(batch)
         shape = shape_of(frames.columns_of(frame), wanted, layout, where)
-        reading.columns, reading.has_workers = shape.told(), shape.has_workers
+        reading.saw(shape)
         selected = frames.select(frame, shape.columns)
         yield shape.votes(selected, rows)
         rows += len(selected)
@@ -291,7 +295,7 @@ def _from_frames(source: Iterable[Any], wanted: Wanted, where: str, layout: Layo
 def _from_lazy(source: pl.LazyFrame, wanted: Wanted, layout: Layout, reading: Reading) -> Iterator[pl.DataFrame]:
     try:
         shape = shape_of(list(source.collect_schema()), wanted, layout, "the polars frame")
-        reading.columns, reading.has_workers = shape.told(), shape.has_workers
+        reading.saw(shape)
         chosen = source.select(pl.col(c).alias(role) for role, c in shape.columns.items())
         rows, empty = 0, True
         for batch in chosen.collect_batches(maintain_order=True):
@@ -370,7 +374,8 @@ def _open_items(items: Iterator[Any], wanted: Wanted, layout: Layout) -> Table:
         return Table(records.from_matrix(whole, layout, reading), reading=reading)
     if layout.count is not None:
         raise OptionError("count names a column, and tuples have none: give a frame, a file or a dict of columns")
-    return Table(records.from_tuples(whole, wanted, layout), reading=Reading("tuples"))
+    kind_of_items = "tuples" if layout.weight is None else "tuples with weights"
+    return Table(records.from_tuples(whole, wanted, layout), reading=Reading(kind_of_items))
 
 
 def _kind_of_producer(source: object) -> FrameKind:

@@ -177,6 +177,17 @@ def named_twice(paths: Sequence[Path] | None) -> Iterator[str]:
             yield f"{path}{other} is named twice, so its votes count twice: name it once"
 
 
+def ignored_weight(column: str | None) -> Iterator[str]:
+    """Yield a sign where a column that looks like weights was not used.
+
+    >>> next(ignored_weight("confidence"))
+    "the column 'confidence' is not used: aggregate counts votes by it with weight='confidence' (--weight 'confidence')"
+    """
+    if column is not None:
+        name = shown(column)
+        yield f"the column {name} is not used: aggregate counts votes by it with weight={name} (--weight {name})"
+
+
 def unmatched(
     what: str, tasks: tuple[int, int, int], theirs: Iterable[object], ours: Iterable[object], among: str = "votes"
 ) -> Iterator[str]:

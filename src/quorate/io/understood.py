@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from quorate.data.understood import NOT_COUNTED, Understood
+from quorate.io.shapes import Shape
 
 __all__ = ["NOT_COUNTED", "Reading", "Understood"]
 
@@ -20,10 +21,12 @@ class Reading:
     gold: int = 0  # answers taken as gold
     has_workers: bool = True  # whether votes say who gave them
     export: str = ""  # the format of an export that was recognised
+    ignored: str | None = None  # a column that looks like weights, and is not used
 
-    def tell(self, form: str, columns: Mapping[str, str], *, has_workers: bool) -> None:
-        """Take what the header of a table shows."""
-        self.format, self.columns, self.has_workers = self.export or form, columns, has_workers
+    def saw(self, shape: Shape, described: str | None = None) -> None:
+        """Take what is known once the columns of a table are: these, and its format where it is described."""
+        self.columns, self.has_workers, self.ignored = shape.told(), shape.has_workers, shape.ignored
+        self.format = self.export or described or self.format
 
     def understood(self, *, votes: int, abstentions: int, repeated: int) -> Understood:
         """Return what was understood in the end; without workers no vote is a repeated one.

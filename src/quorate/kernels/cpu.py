@@ -128,11 +128,12 @@ def pair_sums(
     labels: NDArray[np.int32],
     values: Floats,
     n_labels: int,
+    row_weight: Floats | None = None,
     threads: int = 1,
 ) -> Floats:
     """Return what `reference.pair_sums` does."""
     sums = np.empty(len(values) + 2)
-    required().pair_sums(task_ptr, row, row_label, labels, values, n_labels, sums, threads)
+    required().pair_sums(task_ptr, row, row_label, labels, values, n_labels, sums, row_weight, threads)
     return sums
 
 
@@ -142,10 +143,10 @@ def honest_pass(*votes_and_lines: Any, threads: int = 1, **out: Any) -> None:
     required().honest_pass(*votes, *rule, threads=threads, **out)
 
 
-def below_chance(*votes_and_lines: Any, threads: int = 1) -> None:
+def below_chance(*votes_and_lines: Any, row_weight: Floats | None = None, threads: int = 1) -> None:
     """Do what `reference.below_chance` does."""
     *votes, rule, row_worker, worker_ptr, unit, sums = votes_and_lines
-    required().below_chance(*votes, *rule, row_worker, worker_ptr, unit, sums, threads=threads)
+    required().below_chance(*votes, *rule, row_worker, worker_ptr, unit, sums, row_weight, threads)
 
 
 def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8], threads: int = 1) -> NDArray[np.uint64]:

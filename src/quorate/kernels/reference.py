@@ -10,7 +10,7 @@ second sum (`rest`), *fine*; `restore_counts` brings the sums back to scale.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,6 +107,7 @@ def majority(
     checked: bool = False,  # whether `check_votes` has passed these votes
     tie_weights: Floats | None,  # IN [K] ties go to the largest of these first
     soft: bool,  # count by vote shares, not by the winner
+    row_weight: Floats | None = None,  # IN [rows] what a vote of a row counts in the shares; None: 1
     threads: int = 1,  # for faster twins
     labels: NDArray[np.int32],  # OUT [tasks]
     confidence: Floats | None = None,  # OUT [tasks] the winner's share of the votes
@@ -118,15 +119,19 @@ def majority(
     rest: Floats | None = None,  # OUT [rows, K] added to: the second sums of fine counts
     class_rest: Floats | None = None,  # OUT [K] added to: what coarse class counts leave, or second sums
 ) -> None:
-    """Majority vote on every task: the most frequent label, ties by the rule of `pick`."""
+    """Majority vote on every task: the label with the largest share of the votes, ties by the rule of `pick`.
+
+    The counts are of votes, regardless of their weight.
+    """
     if not checked:
         check_votes(task_ptr, row, len(row_label))
         check_codes("row_label", row_label, len(label_hash))
     length = np.diff(task_ptr)
     tasks, k = len(length), len(label_hash)
-    given = row_label[row[task_ptr[0] : task_ptr[-1]]]
-    ballots = np.repeat(np.arange(tasks), length) * k + given
-    shares = np.bincount(ballots, minlength=tasks * k).reshape(tasks, k) / length[:, None]
+    some, task = row[task_ptr[0] : task_ptr[-1]], np.repeat(np.arange(tasks), length)
+    ballots, weight = task * k + row_label[some], None if row_weight is None else row_weight[some]
+    total = length if weight is None else np.bincount(task, weight, minlength=tasks)
+    shares = np.bincount(ballots, weight, minlength=tasks * k).reshape(tasks, k) / total[:, None]
     winner, tied = pick(shares, task_key, label_hash, tie_weights)
     labels[:] = winner
     if confidence is not None:
@@ -332,11 +337,13 @@ def pair_sums(
     labels: NDArray[np.int32],  # IN [tasks] the current labels
     values: Floats,  # IN [quantities, 2, rows] of a vote: where it differs from its task's label, and where it equals it
     n_labels: int,
+    row_weight: Floats | None = None,  # IN [rows] what a vote of a row counts; None: 1
     threads: int = 1,  # for faster twins
 ) -> Floats:
     """Return sums over tasks and ordered pairs of different votes, [quantities + 2].
 
     First, for every quantity, of the products of its two values; then the pairs that give the same label; then all pairs.
+    A pair of weighted votes counts as the product of their weights, which the values include. A vote is no pair with itself.
     """
     some = row[task_ptr[0] : task_ptr[-1]]
     tasks = len(task_ptr) - 1
@@ -347,9 +354,9 @@ def pair_sums(
     for at, (other, own) in enumerate(values):
         x = np.where(equal, own[some], other[some])
         out[at] = (np.bincount(task, x, minlength=tasks) ** 2 - np.bincount(task, x * x, minlength=tasks)).sum()
-    size = np.diff(task_ptr)
-    shown = np.bincount(task * n_labels + given, minlength=tasks * n_labels)
-    out[-2:] = (shown * (shown - 1)).sum(), (size * (size - 1)).sum()
+    weight = np.ones(len(some)) if row_weight is None else row_weight[some]
+    for at, group in ((-2, task * n_labels + given), (-1, task)):
+        out[at] = (np.bincount(group, weight) ** 2 - np.bincount(group, weight * weight)).sum()
     return out
 
 
@@ -367,10 +374,11 @@ def honest_pass(
     row: NDArray[np.uint32],  # IN [all votes]
     row_label: NDArray[np.int32],  # IN [rows]
     labels: NDArray[np.int32],  # IN [tasks] the labels that were decided
-    lines: Floats,  # IN [rows, K] log-probability of a vote by true label
+    lines: Floats,  # IN [rows, K] log-probability of a vote by true label, times its weight
     without: Floats,  # IN [rows, K] the same with one vote less on tasks of this label: for the label that its task has
     rule: HonestRule,
     *,
+    row_weight: Floats | None = None,  # IN [rows] what a vote of a row counts; None: 1
     threads: int = 1,  # for faster twins
     confidence: Floats | None = None,  # OUT [tasks] the probability of the label
     tie: NDArray[np.bool_] | None = None,  # IN/OUT [tasks] set where the two best are as likely before the last step
@@ -388,12 +396,12 @@ def honest_pass(
     decided gets the largest probability.
     """
     k, tasks = lines.shape[1], len(task_ptr) - 1
-    some, size = row[task_ptr[0] : task_ptr[-1]], np.diff(task_ptr)
-    task = np.repeat(np.arange(tasks), size)
+    some, size, voted = _votes_of(task_ptr, row, row_weight)
+    task = np.repeat(np.arange(tasks), np.diff(task_ptr))
     given = row_label[some]
     said = _said(some, row_label, labels[task], lines, without)
     weight = _softened(_scores(task, said, tasks, rule), size, rule)
-    shown = np.bincount(task * k + given, minlength=tasks * k).reshape(tasks, k)
+    shown = np.bincount(task * k + given, voted, minlength=tasks * k).reshape(tasks, k)
     before = (1.0 - VOTE_SHARE) * weight + VOTE_SHARE * (shown + rule.uniform) / (size + 1)[:, None]
     if unraised is not None:
         unraised[:] = before
@@ -428,21 +436,23 @@ def below_chance(
     worker_ptr: NDArray[np.int64],  # IN [workers + 1] where each worker's rows begin
     unit: float,  # of the sums
     sums: NDArray[np.int64],  # OUT [4, rows] added to
+    row_weight: Floats | None = None,  # IN [rows] what a vote of a row counts; None: 1
     threads: int = 1,  # for faster twins
 ) -> None:
     """Add up what the other votes of a task say of each worker's answers, over tasks of two votes or more.
 
     The sums of a row: its votes; the honest probability of its label without the vote, on these votes; the same on all votes
     of its worker; and the square of the latter. But for the first they are in units: integers, so no order of adding matters.
+    The others speak with their weights; the answers count once each.
     """
     tasks, rows = len(task_ptr) - 1, len(row_label)
-    some, size = row[task_ptr[0] : task_ptr[-1]], np.diff(task_ptr)
-    task = np.repeat(np.arange(tasks), size)
+    (some, size, _), cast = _votes_of(task_ptr, row, row_weight), np.diff(task_ptr)
+    task = np.repeat(np.arange(tasks), cast)
     said = _said(some, row_label, labels[task], lines, without)
     others = _scores(task, said, tasks, rule)[task]
     exists = rule.uniform > 0
     others[:, exists] -= said[:, exists]
-    several = size[task] > 1
+    several = cast[task] > 1
     some = some[several]
     p = _softened(others[several], size[task][several], rule)
     sums[0] += np.bincount(some, minlength=rows)
@@ -454,6 +464,17 @@ def below_chance(
         shown = p[order[bounds[worker] : bounds[worker + 1]]][:, row_label[mine]]
         sums[2, mine] += np.rint(shown / unit).astype(np.int64).sum(axis=0)
         sums[3, mine] += np.rint(shown * shown / unit).astype(np.int64).sum(axis=0)
+
+
+def _votes_of(
+    task_ptr: NDArray[np.int64], row: NDArray[np.uint32], row_weight: Floats | None
+) -> tuple[NDArray[np.uint32], NDArray[Any], Floats | None]:
+    """Return the rows of the votes, [votes]; how many votes each task has by their weights, [tasks]; the weights, [votes]."""
+    some, length = row[task_ptr[0] : task_ptr[-1]], np.diff(task_ptr)
+    if row_weight is None:
+        return some, length, None
+    weight = row_weight[some]
+    return some, np.bincount(np.repeat(np.arange(len(length)), length), weight, minlength=len(length)), weight
 
 
 def _said(
@@ -472,9 +493,12 @@ def _scores(task: NDArray[np.int64], said: Floats, tasks: int, rule: HonestRule)
     return np.stack([np.bincount(task, said[:, c], minlength=tasks) for c in range(k)], axis=1) + rule.log_prior
 
 
-def _softened(scores: Floats, size: NDArray[np.int64], rule: HonestRule) -> Floats:
-    """Return the probabilities of scores, [n, K], on tasks of so many votes, [n]: flattened by what their workers share."""
-    cold = min(1.0, 2.0 * rule.holds) / (2.0 * (1.0 + (size - 1) * rule.shared_error))
+def _softened(scores: Floats, size: NDArray[Any], rule: HonestRule) -> Floats:
+    """Return the probabilities of scores, [n, K], on tasks of so many votes, [n]: flattened by what their workers share.
+
+    Less than one vote, by its weight, shares no error either.
+    """
+    cold = min(1.0, 2.0 * rule.holds) / (2.0 * (1.0 + np.maximum(size - 1, 0) * rule.shared_error))
     exists = rule.uniform > 0
     known = scores[:, exists]
     weight = np.zeros(scores.shape)

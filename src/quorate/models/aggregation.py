@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
 from quorate.data.options import DEFAULTS, Confidence, Duplicates, EngineName, ModelName, Stop, Strength, Ties, TraceDetail
 from quorate.data.votes import Votes
+from quorate.data.weights import require_unweighted
 from quorate.engines.base import Engine
 from quorate.engines.registry import home_of, resolve
 from quorate.errors import InputError, OptionError
@@ -102,6 +103,7 @@ def aggregate(
     duplicates: Duplicates = DEFAULTS.duplicates,
     wide: bool = False,
     count: str | None = None,
+    weight: str | None = None,
     abstain: Iterable[object] | object | None = None,
     normalize: bool = False,
     strict: bool = False,
@@ -147,6 +149,8 @@ def aggregate(
 
     - `wide`: True for one line per task and one column per worker, or a matrix of tasks x workers.
     - `count`: the column that says how many votes a line stands for; model "mv" then needs no worker.
+    - `weight`: the column of what a vote counts (a judge's stated confidence, a sampling weight), from 0, an abstention, to
+      a million: in vote shares, counts, scores and the sums behind shared error. Every model but "glad" takes it.
     - `abstain`: labels that are abstentions, as ["NA", "skip"] or -1.
     - `normalize`: True joins labels that differ only in case or white space.
     - `strict`: True makes errors of what looks wrong about votes, gold or calibration labels (`SuspiciousVotes`).
@@ -229,22 +233,35 @@ def aggregate(
         "priors_weight": priors_weight,
         "warm_start": warm_start,
     }
-    table = {"wide": wide, "count": count, "abstain": abstain, "normalize": normalize, "strict": strict}
-    table |= {"separator": separator, "header": header, "format": format, "question": question, "predictions": predictions}
-    # Engines may know none of them; a string is not the same object everywhere.
-    shaping: Any = {
-        name: value
-        for name, value in table.items()
-        if value is not SHAPING[name] and not (isinstance(value, str) and value == SHAPING[name])
-    }
+    shaping: Any = _given(
+        wide=wide,
+        count=count,
+        weight=weight,
+        abstain=abstain,
+        normalize=normalize,
+        strict=strict,
+        separator=separator,
+        header=header,
+        format=format,
+        question=question,
+        predictions=predictions,
+    )
     columns: Any = {"task": task, "worker": worker, "label": label, "labels": labels, "duplicates": duplicates}
     if multi:
         from quorate.io.sets import SetVotes, read_sets
 
-        not_here = {**known, "calibrate": None if calibrate is False else calibrate, "groups": groups, "exclude": exclude}
+        not_here = {
+            **known,
+            "calibrate": None if calibrate is False else calibrate,
+            "groups": groups,
+            "exclude": exclude,
+            "weight": weight,
+        }
         given_too = [name for name, value in not_here.items() if value is not None]
         if given_too:
             raise OptionError(f"{given_too[0]} works only for tasks with one label: leave it out with multi=True")
+        if isinstance(source, Votes):
+            require_unweighted(source, "multi=True")
         columns["set_separator"] = set_separator
         sets = source if isinstance(source, SetVotes) else read_sets(given_votes, **columns, **shaping)
         gold = sets.found_gold if gold is None else gold
@@ -255,9 +272,13 @@ def aggregate(
         require_in_memory("exclude", place, "leave the votes of these workers out of the source")
     if groups is not None:
         require_in_memory("groups", place, "give the votes of the groups as votes of workers")
+    if weight is not None:
+        chosen.require_weights()
     votes = place.read(given_votes, **columns, **shaping)
     if votes.understood is not None and not votes.understood.has_workers and chosen.name != "mv":
         raise InputError("these votes do not say who gave them, so only majority vote can count them: model='mv' (--model mv)")
+    if groups is not None:
+        require_unweighted(votes, "groups", "leave the groups or the weight out")
     is_calibrated = not (calibrate is False or calibrate is None)
     if home_of(votes) is not None and is_calibrated:
         raise OptionError("calibrate looks at tasks one by one, which votes on Spark do not allow: leave it out")
@@ -274,6 +295,15 @@ def aggregate(
     if gold is not None and home_of(votes) is None:
         gold = matching_answers(gold, "gold", votes.tasks, strict=strict)
     return _fitted(votes, chosen, groups, calibrate if is_calibrated else None, gold, known, watch, facts)
+
+
+def _given(**shaping: object) -> dict[str, object]:
+    """Return those options of reading that are not as by default: an engine may know none of them."""
+    return {
+        name: value
+        for name, value in shaping.items()
+        if value is not SHAPING[name] and not (isinstance(value, str) and value == SHAPING[name])  # strings are equal, not one
+    }
 
 
 def _fitted(

@@ -18,6 +18,7 @@ from quorate.data.counts import ClassPrior, Parameters
 from quorate.data.fit import Fit
 from quorate.data.options import DEFAULTS, Choice, Confidence, EngineName, Number, Rules, Ties, TraceDetail
 from quorate.data.votes import Panel, Votes
+from quorate.data.weights import REMEDY, refused
 from quorate.engines.base import Engine, Session
 from quorate.engines.memory import NOTHING, Room, require_fit
 from quorate.engines.registry import resolve
@@ -96,6 +97,7 @@ class Model:
     is_likelihood: ClassVar[bool] = True  # whether scores are log-probabilities
 
     is_careful: ClassVar[bool] = False  # whether it asks how far workers err together
+    takes_weights: ClassVar[bool] = True  # whether votes may count more or less than once
 
     lacks: ClassVar[Mapping[str, str]] = {}  # options that only other models have, and why it has none
 
@@ -156,6 +158,8 @@ class Model:
         read = chosen.read(votes)
         if gold is None and getattr(read, "found_gold", None) is not None:  # votes on Spark have no such thing
             gold = gold_frame(read)
+        if read.row_weight is not None:
+            self.require_weights()
         past = None if history is None else as_knowledge(history)
         before = None if warm_start is None else as_learned(warm_start, "warm_start")
         if past is not None:
@@ -202,6 +206,11 @@ class Model:
         scoring = fit.scoring or self.scoring
         again = partial(_refitted, self, chosen, priors, priors_weight) if result is Result else None
         return result(session.votes, fit, session, self.name, asdict(self), scoring, past, session.gold_given, refit=again)
+
+    def require_weights(self) -> None:
+        """Raise unless this model takes votes with weights."""
+        if not self.takes_weights:
+            raise refused(f"model {self.name!r}", f"{REMEDY}, or choose another model")
 
     def _fit(self, session: Session, known: Knowns) -> Fit:
         raise TypeError(f"{type(self).__name__} names settings but no way to fit them")

@@ -62,6 +62,7 @@ class GLAD(Model):
     """
 
     name: ClassVar[str] = "glad"
+    takes_weights: ClassVar[bool] = False
     title: ClassVar[str] = "GLAD"
     scoring: ClassVar[str] = "coin"
     room: ClassVar[memory.Room] = memory.GLAD

@@ -80,42 +80,52 @@ class Honest:
     dependence: Dependence
 
     def lines(self, block: WorkerBlock, counts: Any) -> tuple[Floats, Floats]:
-        """Return log-probabilities of votes by true label, with and without one of them, [rows, K] each."""
-        panel, exists = block.panel, self.rule.uniform > 0
-        past = lay_out(panel, None, block.history)
-        lines = np.empty((panel.n_rows, panel.n_labels))
+        """Return log-probabilities of votes by true label, with and without one of them, [rows, K] each.
+
+        A weighted vote says as much more or less, and as many votes are left out with it as it weighs.
+        """
+        panel, exists, weights = block.panel, self.rule.uniform > 0, block.weights
+        past, row_ptr = lay_out(panel, None, block.history), panel.worker_ptr if weights is None else weights.worker_ptr
+        lines = np.empty((row_ptr[-1], panel.n_labels))
         without = np.zeros(lines.shape)  # asked for only where there is a vote to leave out
-        lent = np.where(exists, LENT * self.population, 0.0)
+        lent, less = np.where(exists, LENT * self.population, 0.0), np.float64(1.0)
         with np.errstate(divide="ignore"):
             log_lent = np.log(lent)
-        for workers, rows in _worker_chunks(panel):  # tables of many labels are large: nothing else is as long
-            start, length = panel.worker_ptr[:-1][workers] - rows.start, np.diff(panel.worker_ptr)[workers]
-            votes, label = counts[rows], panel.row_label[rows]
+        for workers, rows in _worker_chunks(row_ptr, panel.n_labels):  # tables of many labels are large: no other is as long
+            pairs = slice(int(panel.worker_ptr[workers.start]), int(panel.worker_ptr[workers.stop]))
+            start, length = panel.worker_ptr[:-1][workers] - pairs.start, np.diff(panel.worker_ptr)[workers]
+            votes, label, of_worker = counts[pairs], panel.row_label[pairs], np.repeat(np.arange(len(length)), length)
             met = np.add.reduceat(votes, start, axis=0, dtype=np.float64)
             if past is not None:
-                votes, met = votes + past.cells[rows], met + past.totals[workers]
+                votes, met = votes + past.cells[pairs], met + past.totals[workers]
+            if weights is not None:
+                pair = weights.pair[rows] - pairs.start
+                votes, label, of_worker = votes[pair], label[pair], of_worker[pair]
             total = np.log(met + LENT)
-            np.subtract(log_lent[label], np.repeat(total, length, axis=0), out=lines[rows])
+            np.subtract(log_lent[label], total[of_worker], out=lines[rows])
             row, c = np.nonzero(votes)  # most cells of many labels have no votes, and need no logarithm
             row, c = row[exists[c]], c[exists[c]]
-            voted, worker, mean = (
-                votes[row, c].astype(np.float64),
-                np.repeat(np.arange(len(met)), length)[row],
-                lent[label[row], c],
-            )
+            voted, worker, mean = votes[row, c].astype(np.float64), of_worker[row], lent[label[row], c]
+            less = less if weights is None else weights.weight[rows.start + row]
             lines[rows.start + row, c] = np.log(voted + mean) - total[worker, c]
-            fewer = np.log(np.maximum(met[worker, c] - 1.0, 0.0) + LENT)
-            without[rows.start + row, c] = np.log(np.maximum(voted - 1.0, 0.0) + mean) - fewer
+            fewer = np.log(np.maximum(met[worker, c] - less, 0.0) + LENT)
+            without[rows.start + row, c] = np.log(np.maximum(voted - less, 0.0) + mean) - fewer
+            if weights is not None:
+                lines[rows] *= weights.weight[rows, None]
+                without[rows] *= weights.weight[rows, None]
         return lines, without
 
 
-def _worker_chunks(panel: Panel) -> Iterator[tuple[slice, slice]]:
-    """Yield some workers and their rows, of about `CHUNK_CELLS` cells of the table; a worker is never split."""
-    step, start = max(CHUNK_CELLS // max(panel.n_labels, 1), 1), 0
-    while start < panel.n_workers:
-        end = int(np.searchsorted(panel.worker_ptr, panel.worker_ptr[start] + step, side="right")) - 1
+def _worker_chunks(worker_ptr: NDArray[np.int64], n_labels: int) -> Iterator[tuple[slice, slice]]:
+    """Yield some workers and their rows, of about `CHUNK_CELLS` cells of the table; a worker is never split.
+
+    `worker_ptr` says where each worker's rows begin, [workers + 1].
+    """
+    step, start = max(CHUNK_CELLS // max(n_labels, 1), 1), 0
+    while start < len(worker_ptr) - 1:
+        end = int(np.searchsorted(worker_ptr, worker_ptr[start] + step, side="right")) - 1
         end = max(end, start + 1)
-        yield slice(start, end), slice(int(panel.worker_ptr[start]), int(panel.worker_ptr[end]))
+        yield slice(start, end), slice(int(worker_ptr[start]), int(worker_ptr[end]))
         start = end
 
 
@@ -142,18 +152,24 @@ class HonestProbabilities:
         """Return the mean of every worker's accuracy, and the strength of the beta law around it, [workers] each.
 
         The mean is the honest probability of the worker's own answers. The law is as wide as a binomial one, and as the doubt
-        about labels that workers share. `votes` says how many each has, [workers].
+        about labels that workers share. `votes` says how many each has, [workers]. Weighted votes count by their weight in the
+        means; the width is that of (sum of weights)^2 / (sum of their squares) votes, regardless of the scale of the weights.
         """
         self._count()
-        sums = self.session.honest_answers(self.lines or self.honest.lines, self.honest.rule)
-        return accuracy_law(panel, sums, votes, self.honest.dependence)
+        sums, weight = self.session.honest_answers(self.lines or self.honest.lines, self.honest.rule), panel.row_weight
+        if weight is None:
+            return accuracy_law(panel, sums, votes, self.honest.dependence)
+        by_row = self.session.votes.votes_per_row()
+        counted = panel.by_worker(by_row * weight)
+        effective = counted**2 / panel.by_worker(by_row * weight**2)
+        return accuracy_law(panel, sums * weight, counted, self.honest.dependence, effective)
 
     def below_chance(self, panel: Panel) -> Floats:
         """Return how far each worker's answers follow what the others say, in standard errors, [workers].
 
         This is z of the mean probability of the answers, each without the vote itself, less what answers drawn from the
         worker's own mix of labels would have. Below 0 answers avoid what the others say. 0 for fewer than two votes on tasks
-        with other votes, or with gold.
+        with other votes, or with gold. Where votes have weights, the others' count; the worker's answers count once each.
         """
         self._count()
         votes, (got, mean, square) = self.session.below_chance(self.lines or self.honest.lines, self.honest.rule)  # type: ignore[attr-defined]
@@ -178,15 +194,19 @@ class HonestProbabilities:
         return self.honest.rule.uniform > 0
 
 
-def accuracy_law(panel: Panel, sums: Floats, votes: NDArray[np.int64], found: Dependence) -> tuple[Floats, Floats]:
+def accuracy_law(
+    panel: Panel, sums: Floats, votes: NDArray[Any], found: Dependence, effective: Floats | None = None
+) -> tuple[Floats, Floats]:
     """Return the mean of every worker's accuracy, and the strength of the beta law around it, [workers] each.
 
-    `sums` has by row the probabilities of the votes' answers, and of their tasks' labels being wrong, [2, rows].
+    `sums` has by row the probabilities of the votes' answers, and of their tasks' labels being wrong, [2, rows]. `votes` says
+    how many each worker has, [workers], and `effective` how many the width is that of, where this is another number.
     """
     answers, doubts = sums
+    independent = votes if effective is None else effective
     mean = np.clip(panel.by_worker(answers) / votes, 0.01, 0.99)
     doubt = panel.by_worker(doubts) / votes
-    variance = mean * (1.0 - mean) / votes + (SHARED_DOUBT * doubt) ** 2 * found.inflation
+    variance = mean * (1.0 - mean) / independent + (SHARED_DOUBT * doubt) ** 2 * found.inflation
     return mean, np.maximum(mean * (1.0 - mean) / variance - 1.0, 0.5)
 
 
@@ -285,6 +305,8 @@ class PredictedLines:
         lines = np.full((panel.n_rows, panel.n_labels), -np.inf)
         lent = LENT * self.honest.population[panel.row_label][:, exists]
         lines[:, exists] = np.log(votes[:, exists] + lent) - np.log(total[:, exists] + LENT)
+        if block.weights is not None:
+            lines = block.weights.lines(lines)
         return lines, lines
 
 

@@ -20,6 +20,7 @@ from quorate.data.options import DEFAULTS, Choice, Confidence, Duplicates, Engin
 from quorate.data.understood import Understood
 from quorate.data.vocabulary import text_of
 from quorate.data.votes import Votes, piece
+from quorate.data.weights import pairs_of, require_unweighted, unweighted, weight_sums
 from quorate.engines.base import Engine, Session
 from quorate.engines.memory import require_probabilities
 from quorate.engines.registry import resolve
@@ -91,8 +92,8 @@ class Result:
     def labels(self) -> Frame:
         """Task, label, confidence (probability that the label is right), votes, tie, and what else the model tells of a task.
 
-        `votes` are those that counted: a group of workers counts once. Tasks with nothing but abstentions come last, without
-        label.
+        `votes` are those that counted: a group of workers counts once. Where votes have weights, `weight` is their sum. Tasks
+        with nothing but abstentions come last, without label.
         """
         return self._native(self.labels_frame())
 
@@ -131,6 +132,8 @@ class Result:
     @cached_property
     def workers(self) -> Frame:
         """Worker, votes, accuracy (expected share of right votes), agreement (share of votes equal to the label).
+
+        Where votes have weights, shares are of these; verdicts look at the answers, each of which counts once.
 
         Then what the votes tell whatever the model: accuracy_low and accuracy_high (90% interval), information (bits a
         vote), evidence (bits in all), below_chance (standard errors), verdict, answers_like and why (see docs/workers.md);
@@ -223,7 +226,7 @@ class Result:
         known = self.learned() if self.scoring == "careful" else self.used
         if known is not None:
             return known.confusion(int(known.knowledge.workers.codes([worker])[0]))
-        return self.fit.params.confusion(self.votes, code)
+        return self.fit.params.confusion(pairs_of(self.votes), code)
 
     @property
     def is_on_disk(self) -> bool:
@@ -265,7 +268,13 @@ class Result:
             "confidence": "posterior" if self.fit.honest is None else "honest",
         }
         found = learned_from(
-            v, self.fit, model=self.model, settings=self.settings, scoring=self.scoring, history=self.history, facts=facts
+            pairs_of(v),
+            self.fit,
+            model=self.model,
+            settings=self.settings,
+            scoring=self.scoring,
+            history=self.history,
+            facts=facts,
         )
         return found if self.grouping is None else replace(found, groups=self.grouping.mapping)
 
@@ -291,7 +300,7 @@ class Result:
 
         Workers without a vote here are taken for the mean worker, and named by `unknown_workers`.
 
-        - `votes`: anything that `qr.read` takes; `task`, `worker`, `label`, `duplicates` and `shaping` (`wide`, `abstain`,
+        - `votes`: anything that `qr.read` takes; `task`, `worker`, `label`, `duplicates` and `shaping` (`wide`, `weight`,
           `format`, …) are as there.
         - `engine`, `threads`: where it runs, and on how many threads, as for `qr.aggregate`.
         - `confidence`: "honest" (of a fit that was) or "posterior"; that of the fit by default.
@@ -367,6 +376,8 @@ class Result:
         """Yield `labels` as polars frames, one after the other: all at once, unless the votes lie on disk."""
         outcome, votes, told = self.fit.outcome, self.votes, self.fit.task_columns
         labels, frame = column(votes.labels), None
+        # Both kinds of parts are cut alike.
+        weights = None if votes.row_weight is None else (weight_sums(votes, ptr, row) for _, ptr, row in votes.parts())
         for cut, tasks, sizes in votes.task_parts():
             frame = pl.DataFrame(
                 {
@@ -374,6 +385,7 @@ class Result:
                     "label": labels.gather(numbers(piece(outcome.labels, cut))),
                     "confidence": numbers(piece(outcome.confidence, cut)),
                     "votes": numbers(sizes),
+                    **({} if weights is None else {"weight": numbers(next(weights))}),
                     "tie": numbers(piece(outcome.tie, cut)),
                     **{name: numbers(piece(values, cut)) for name, values in told.items()},
                 }
@@ -408,15 +420,15 @@ class Result:
             from quorate.results.groups import members_frame
 
             return members_frame(self, trust=trust)
-        votes = self._by_worker(self.votes.votes_per_row())
-        agreement = self._by_worker(self._agreeing()) / votes
+        cast, agreeing = self.votes.votes_per_row(), self._agreeing()
+        votes, counted = self._by_worker(cast), self._weighed(cast)
         return pl.DataFrame(
             {
                 "worker": column(self.votes.workers),
                 "votes": votes,
-                "accuracy": self._by_worker(self.fit.outcome.right) / votes,
-                "agreement": agreement,
-                **(self._trust_columns(votes, agreement) if trust and self._is_here else {}),
+                "accuracy": self._weighed(self.fit.outcome.right) / counted,
+                "agreement": self._weighed(agreeing) / counted,
+                **(self._trust_columns(votes, self._by_worker(agreeing) / votes) if trust and self._is_here else {}),
                 **(self._honest_columns(votes) if trust and self.fit.honest is not None else {}),
                 **self.fit.worker_columns,
             }
@@ -444,11 +456,11 @@ class Result:
     def _assessment(self) -> Assessment:
         from quorate.results.trust.verdicts import assess
 
-        honest, labels = self._honest, self.fit.outcome.labels
+        honest, votes, labels = self._honest, unweighted(self.votes), self.fit.outcome.labels
         if honest is None:
-            return assess(self.votes, labels, self.session.gold())
+            return assess(votes, labels, self.session.gold())
         judge, z, k = self._judge_without, self._below_chance, int(honest.exists.sum())
-        return assess(self.votes, labels, self.session.gold(), below=z, judge_without=judge, n_labels=k)
+        return assess(votes, labels, self.session.gold(), below=z, judge_without=judge, n_labels=k)
 
     @cached_property
     def _honest(self) -> HonestProbabilities | None:
@@ -507,7 +519,7 @@ class Result:
             "below_chance": pl.repeat(None, len(votes), dtype=pl.Float64, eager=True) if below is None else numbers(below),
             "verdict": pl.Series(VERDICTS).gather(found.verdict),
             "answers_like": column(self.votes.workers, found.answers_like),
-            "why": reasons(self.votes, found, votes, agreement, below),
+            "why": reasons(unweighted(self.votes), found, votes, agreement, below),
         }
 
     def _agreeing(self) -> NDArray[np.int64]:
@@ -525,6 +537,11 @@ class Result:
     def _by_worker(self, by_row: NDArray[Any]) -> NDArray[Any]:
         starts = self.votes.worker_ptr[:-1]
         return np.add.reduceat(by_row, starts) if len(starts) else by_row
+
+    def _weighed(self, by_row: NDArray[Any]) -> NDArray[Any]:
+        """Return sums by worker, [workers], of votes by row, [rows], each times its weight."""
+        weight = self.votes.row_weight
+        return self._by_worker(by_row if weight is None else by_row * weight)
 
     def _native(self, frame: pl.DataFrame) -> Frame:
         return frames.native(frame, self.votes.frame_kind)
@@ -555,6 +572,7 @@ def predicted(
     honest, place, grouping = _is_honest(learned, confidence), resolve(engine, threads), None
     if learned.groups:
         require_in_memory("a model with groups", place, "group the votes first")
+        require_unweighted(votes, "a model with groups")
         grouping = group_votes(votes, learned.groups, strict=False)
         votes = grouping.votes
     votes = over_labels(votes, learned.knowledge.labels, "model")
@@ -564,7 +582,7 @@ def predicted(
         raise OptionError(f"predict does not run on engine {place.name!r}: collect the votes first, or choose another engine")
     if honest and not hasattr(session, "honest"):
         raise OptionError(f"honest confidence does not run on engine {place.name!r} yet: ask for confidence='posterior'")
-    params, worker = transfer(learned, votes)
+    params, worker = transfer(learned, pairs_of(votes))
     session.adopt(lambda _: params, learned.priors)
     if learned.scoring == "heads":
         outcome = session.majority()

@@ -123,7 +123,7 @@ class FittedModel:
     ) -> Result:
         """Return the labels of votes under what was learned; unknown workers are taken for the mean one, and named.
 
-        - `votes`: anything that `qr.read` takes; `task`, `worker`, `label`, `duplicates` and `shaping` (`wide`, `abstain`,
+        - `votes`: anything that `qr.read` takes; `task`, `worker`, `label`, `duplicates` and `shaping` (`wide`, `weight`,
           `format`, …) are as there.
         - `engine`, `threads`: where it runs, and on how many threads, as for `qr.aggregate`.
         - `confidence`: "honest" (of a fit that was) or "posterior"; that of the fit by default. A model that 0.1.0 saved

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from quorate.data.counts import Others
 from quorate.data.options import Choice, Number
 from quorate.data.votes import Gold, Panel, Votes
+from quorate.data.weights import REMEDY, require_unweighted
 from quorate.engines.base import HonestFunction, PassSums, WorkerBlock
 from quorate.engines.memory import cells_fit, most_pairs, require_cells
 from quorate.engines.session import DecidedBy, WorkerState
@@ -102,6 +103,7 @@ class SparkEngine:
         history: Callable[[Panel], Others] | None = None,
     ) -> SparkSession | DistributedSession:
         """Return a session over these votes; raise if its table would not fit into the memory of the driver."""
+        require_unweighted(votes, "engine 'spark'", f"{REMEDY}, or use engine='disk'")
         given: Any = None
         if gold is not None:
             given = remote_gold(gold, votes) if isinstance(votes, SparkVotes) else read_gold(gold, votes.labels)

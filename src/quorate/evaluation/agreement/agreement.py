@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from quorate.data import options
 from quorate.data.options import Choice, Duplicates, Level, ModelName, Number, Rules
 from quorate.data.votes import Votes
+from quorate.data.weights import require_unweighted
 from quorate.errors import CopiedVotes, InputError
 from quorate.evaluation.agreement import coefficients
 from quorate.evaluation.agreement.coefficients import (
@@ -112,6 +113,7 @@ def agreement(
     """
     options.check({"level": level, "resamples": resamples, "confidence": confidence, "seed": seed}, RULES)
     votes = as_votes(source, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates, **shaping)
+    require_unweighted(votes, "agreement", "read the votes without weight")
     scale = scale_of(votes.labels, level)
     paired = int(np.count_nonzero(np.diff(votes.task_ptr) > 1))
     if not paired:

@@ -19,6 +19,7 @@ from typing import Any, Final, Unpack
 from quorate.data.memory import memory_of
 from quorate.data.options import DEFAULTS, Duplicates
 from quorate.data.vocabulary import Vocabulary
+from quorate.data.votes import Votes
 from quorate.errors import InputError, OptionError, QuorateError, warn_abstentions
 from quorate.io.encode import check_duplicates
 from quorate.io.files import is_encoded, votes_in
@@ -60,7 +61,7 @@ def encode(
     - `resume`: continue where an earlier call with the same files and options was interrupted.
     - `progress`: called with what is being done, the votes done, and about how many there are.
     - `plan`: into how many partitions and shards the votes are cut, for tests; by default what fits into the memory.
-    - `shaping`: `wide`, `count`, `abstain`, `normalize`, `strict`, `separator` and `header`, as for `qr.read`.
+    - `shaping`: `wide`, `count`, `weight`, `abstain`, `normalize`, `strict`, `separator` and `header`, as for `qr.read`.
 
     >>> import tempfile, quorate as qr
     >>> folder = tempfile.mkdtemp() + "/votes"
@@ -132,7 +133,16 @@ def encode_to(
             state = State(plan.bits, plan.shard_votes)
         try:
             if not is_encoded(aside):  # the manifest is written last
-                job = Job(aside, state, plan or Plan.of(limit, None), declared, duplicates, table.is_text, progress)
+                job = Job(
+                    aside,
+                    state,
+                    plan or Plan.of(limit, None),
+                    declared,
+                    duplicates,
+                    table.is_text,
+                    progress,
+                    _is_weighted(source, layout),
+                )
                 job.read(table, paths)
                 job.build()
             shutil.rmtree(aside / "spill", ignore_errors=True)
@@ -147,7 +157,12 @@ def encode_to(
             _forget(aside, keep=kept and not isinstance(error, QuorateError))
             raise
         _replace(aside, target)
-    warn_abstentions(0 if layout.abstain else state.missing, state.rows, stacklevel=3)  # those that are named are expected
+    warn_abstentions(
+        0 if layout.abstain else state.missing,  # those that are named are expected
+        state.rows,
+        stacklevel=3,
+        weighted=_is_weighted(source, layout),
+    )
     return open_encoded(target, check=False).with_understood(understood)
 
 
@@ -160,12 +175,16 @@ def _opened(source: Source, columns: Wanted, layout: Layout, labels: Vocabulary 
     return table, labels if labels is not None or order is None else Vocabulary.of(order, "label")
 
 
+def _is_weighted(source: Source, layout: Layout) -> bool:
+    """Return whether votes have weights: in a column that the caller names, or of their own."""
+    return layout.weight is not None or (isinstance(source, Votes) and source.row_weight is not None)
+
+
 def _understood(folder: Path, table: Table, state: State, source: Source, *, declared: bool, strict: bool) -> Understood:
     """Return what was understood of votes that are in a folder; warn of what looks wrong, or raise where the caller is strict."""
     votes = open_encoded(folder, check=False)
     understood = table.reading.understood(votes=len(votes), abstentions=state.missing, repeated=state.repeated)
-    has_workers = table.reading.has_workers
-    check_read(votes, source, understood, declared=declared, has_workers=has_workers, strict=strict, stacklevel=5)
+    check_read(votes, source, understood, table.reading, declared=declared, strict=strict, stacklevel=5)
     return understood
 
 

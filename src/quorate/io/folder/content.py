@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from quorate.data.bounds import require_below, require_offsets
 from quorate.data.vectors import pieces
 from quorate.data.vocabulary import Vocabulary
+from quorate.data.votes import require_weights
 from quorate.errors import InputError
 from quorate.io.folder.arrays import StoredArray
 from quorate.io.folder.manifest import Manifest
@@ -117,6 +118,10 @@ def _check_panel(manifest: Manifest, files: Files) -> None:
         raise InputError(f"{files['worker_ptr'].path} is not valid: a worker has no rows; encode the votes again")
     require_below(str(files["row_label"].path), row_label, manifest.sizes[labels] - (labels != "labels"))
     rises = np.append(row_label[1:] > row_label[:-1], True) if len(row_label) else np.ones(0, np.bool_)
+    if manifest.is_weighted:
+        weight = _whole(manifest, files, "row_weight")
+        require_weights(str(files["row_weight"].path), weight)
+        rises[:-1] |= (row_label[1:] == row_label[:-1]) & (weight[1:] > weight[:-1])
     rises[worker_ptr[1:] - 1] = True  # the next row belongs to another worker
     if not rises.all():
         raise InputError(f"{files['row_label'].path} is not valid: the labels of a worker do not rise; encode the votes again")

@@ -23,7 +23,7 @@ from quorate.io.dictionary import KINDS, MISSING, require_same
 from quorate.io.files import votes_in
 from quorate.io.folder.arrays import StoredArray
 from quorate.io.folder.manifest import Manifest, digest, is_count, read_json, spans_fault, write_sealed
-from quorate.io.folder.spill import Rows, RunningRows, Spill, append_streams, cut_to, hash_ids, read_streams, split
+from quorate.io.folder.spill import Rows, RunningRows, Spill, WeightedRows, append_streams, cut_to, hash_ids, read_streams, split
 from quorate.io.folder.writer import VALUES, ShardWriter, VocabularyWriter, arrange, write_ids, write_items
 from quorate.io.ids import narrowed, prepared, require_present, vocabulary
 from quorate.io.sources import Table
@@ -39,6 +39,7 @@ Progress = Callable[[str, int, int], None]  # the step, votes done, and votes in
 BATCH = 1 << 18  # rows read at once
 SPLIT_BITS = 6  # a partition that is too large is split into 64
 COUNT_VOTES = 1 << 22  # votes counted at once
+LOGS: Final = {"workers", "labels", "rows", "weights", "cells"}  # files of ids
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ def _fault(body: Mapping[str, Any]) -> str | None:
 
 def _files_fault(body: Mapping[str, Any]) -> str | None:
     logs = body["logs"]
-    if not isinstance(logs, dict) or not logs.keys() <= {"workers", "labels", "rows"} or not all(map(_is_log, logs.values())):
+    if not isinstance(logs, dict) or not logs.keys() <= LOGS or not all(map(_is_log, logs.values())):
         return f"logs is {shown(logs)}"
     for name, inner in (("shards", "shards"), ("unvoted", "crc32")):
         written = body[name]
@@ -221,6 +222,7 @@ class Job:
         duplicates: str,
         is_text: bool,
         progress: Progress | None,
+        is_weighted: bool = False,
     ) -> None:
         self._folder = folder
         self._state = state
@@ -228,8 +230,8 @@ class Job:
         self._duplicates = duplicates
         self._is_text = is_text
         self._report: Progress = progress or (lambda *_: None)
-        self._rows = RunningRows(declared)
-        self._logged = {"workers": 0, "labels": 0, "rows": 0}  # ids already in the files of ids
+        self._rows = WeightedRows(declared) if is_weighted else RunningRows(declared)
+        self._logged = dict.fromkeys(self._rows.dictionaries(), 0)  # ids already in the files of ids
         self._spill = Spill(folder / "spill", state.bits)
         self._restore()
 
@@ -285,6 +287,8 @@ class Job:
             counts += np.bincount(some, minlength=len(counts))
         files |= write_items(folder, "worker_ptr", rows.worker_ptr)
         files |= write_items(folder, "row_label", rows.row_label) | write_items(folder, "row_votes", counts)
+        if rows.row_weight is not None:
+            files |= write_items(folder, "row_weight", rows.row_weight)
         files |= write_ids(folder, "workers", rows.workers) | write_ids(folder, "labels", rows.labels)
         manifest = Manifest(
             votes=shards.votes,
@@ -315,7 +319,8 @@ class Job:
         for role, column in ids.items():
             require_present(column, role, first)
         label = prepared(batch["label"], "label", first, keep_categories=keep)
-        row = self._rows.encode(ids["worker"], label, first)
+        weight = batch["weight"] if "weight" in batch.columns else None
+        row = self._rows.encode(ids["worker"], label, first, weight)
         state.missing += int(np.count_nonzero(row == MISSING))
         if not len(batch):
             return
@@ -332,7 +337,7 @@ class Job:
         """Write what is in memory, and store how far the input was read."""
         state, spill = self._state, self._spill
         spill.flush()
-        for name, ids in {"workers": self._rows.workers, "labels": self._rows.labels, "rows": self._rows.rows}.items():
+        for name, ids in self._rows.dictionaries().items():
             fresh = ids.ids(self._logged[name])
             if len(fresh):
                 size, crc32 = state.logs.get(name, (0, 0))
@@ -348,7 +353,7 @@ class Job:
         if not state.votes:  # nothing was stored yet
             emptied(spill.folder)
             return
-        for name, ids in {"workers": self._rows.workers, "labels": self._rows.labels, "rows": self._rows.rows}.items():
+        for name, ids in self._rows.dictionaries().items():
             size, crc32 = state.logs.get(name, (0, 0))
             cut_to(spill.folder / name, size, crc32)
             for frame in read_streams(spill.folder / name, "id") if size else ():

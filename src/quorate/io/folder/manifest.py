@@ -18,7 +18,7 @@ from quorate.io.files import MANIFEST
 from quorate.io.folder.writer import VALUES, Span, sharded_files
 
 FORMAT: Final = "quorate votes"
-VERSION: Final = 1
+VERSION: Final = 2  # of folders with weights; that of others is 1, so that older versions read them
 LARGEST: Final = 2**62  # bound of the numbers of votes, tasks and bytes
 ROLES: Final = ("task", "worker", "label")
 
@@ -39,11 +39,19 @@ class Manifest:
     @property
     def identity(self) -> str:
         """The checksum of the manifest, and so of all files."""
-        return digest({"format": FORMAT, "version": VERSION, **asdict(self)})
+        return digest(self._body())
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether votes have weights."""
+        return "row_weight" in self.files
 
     def write(self, folder: Path) -> None:
         """Write the manifest, after all other files."""
-        write_sealed(folder / MANIFEST, {"format": FORMAT, "version": VERSION, **asdict(self)}, indent=1)
+        write_sealed(folder / MANIFEST, self._body(), indent=1)
+
+    def _body(self) -> dict[str, Any]:
+        return {"format": FORMAT, "version": VERSION if self.is_weighted else 1, **asdict(self)}
 
     @classmethod
     def read(cls, folder: Path, handle: int | None = None) -> Manifest:
@@ -79,14 +87,15 @@ class Manifest:
         return {name: entry["length"] for name, entry in self.files.items()}
 
 
-def file_types(kinds: Mapping[str, Kind]) -> dict[str, str]:
-    """Return the type of the items of every file of a folder with ids of these kinds."""
+def file_types(kinds: Mapping[str, Kind], *, weighted: bool = False) -> dict[str, str]:
+    """Return the type of the items of every file of a folder with ids of these kinds, and with weights or without."""
     types: dict[str, Any] = dict(sharded_files(kinds["task"]))
     for name, role in {"unvoted": "task", "workers": "worker", "labels": "label"}.items():
         types[name] = VALUES[kinds[role]]
         if kinds[role] == "string":
             types[f"{name}_offsets"] = np.int64
     types |= {"worker_ptr": np.int64, "row_label": np.int32, "row_votes": np.int64}
+    types |= {"row_weight": np.float64} if weighted else {}
     return {name: np.dtype(item).newbyteorder("<").str for name, item in types.items()}
 
 
@@ -138,7 +147,8 @@ def _is_kind(kind: object) -> bool:
 
 
 def _files_fault(body: Mapping[str, Any]) -> str | None:
-    types, files = file_types(body["kinds"]), body["files"]
+    files = body["files"]
+    types = file_types(body["kinds"], weighted=isinstance(files, dict) and "row_weight" in files and body["version"] == VERSION)
     if not isinstance(files, dict) or sorted(files) != sorted(types):
         return f"its files are {shown(sorted(files) if isinstance(files, dict) else files)}"
     for name, entry in files.items():
@@ -178,6 +188,7 @@ def _lengths_fault(body: Mapping[str, Any]) -> str | None:
     length, kinds = {name: entry["length"] for name, entry in body["files"].items()}, body["kinds"]
     rows, tasks = length["row_label"], body["tasks"]
     wanted = {"row": body["votes"], "task_ptr": tasks + 1, "task_hash": tasks, "row_votes": rows}
+    wanted |= {"row_weight": rows} if "row_weight" in length else {}
     wanted["tasks"] = sum(span["text"] for span in body["shards"]) if kinds["task"] == "string" else tasks
     if kinds["task"] == "string":
         wanted["tasks_offsets"] = tasks + 1

@@ -243,6 +243,7 @@ def open_encoded(folder: str | os.PathLike[str], *, check: bool = True, hold: bo
     return EncodedVotes(
         worker_ptr=files["worker_ptr"].all(),
         row_label=files["row_label"].all(),
+        row_weight=files["row_weight"].all() if manifest.is_weighted else None,
         tasks=HashedVocabulary(kinds["task"], files["tasks"], files.get("tasks_offsets"), files["task_hash"]),
         workers=held("workers", kinds["worker"]),
         labels=held("labels", kinds["label"]),

@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 
 from quorate.data.bounds import require_below
 from quorate.data.vocabulary import Vocabulary
+from quorate.data.votes import MOST_WEIGHT
 from quorate.errors import InputError, shown, undeclared
 from quorate.io.dictionary import KINDS, MISSING, Dictionary
 from quorate.io.folder.arrays import write_all
 from quorate.io.ids import narrowed, sort_order, vocabulary
+from quorate.io.weights import ONE, weight_units, weights_of
 from quorate.kernels.cpu import compiled, fastest
 
 Codes = NDArray[np.uint32]
@@ -40,6 +42,7 @@ class Rows(NamedTuple):
     workers: Vocabulary
     labels: Vocabulary
     final_row: Codes  # [rows seen + 1] of each code; the last is that of MISSING
+    row_weight: NDArray[np.float64] | None = None  # [rows] where votes have weights
 
 
 class RunningRows:
@@ -51,33 +54,38 @@ class RunningRows:
         self.rows = Dictionary("row")  # worker code * 2^32 + label code
         self.declared = declared
 
-    def encode(self, worker: pl.Series, label: pl.Series, first_row: int) -> Codes:
+    def dictionaries(self) -> dict[str, Dictionary]:
+        """Return what must be stored to continue later, by name."""
+        return {"workers": self.workers, "labels": self.labels, "rows": self.rows}
+
+    def encode(self, worker: pl.Series, label: pl.Series, first_row: int, weight: pl.Series | None = None) -> Codes:
         """Return the code of every vote's row, [votes]."""
         by_worker = self.workers.encode(worker)
         before = len(self.labels)
         by_label = self.labels.encode(label)
         if self.declared is not None and len(self.labels) > before:
             self._require_declared(by_label, before, first_row)
-        pair = (by_worker.astype(np.int64) << 32) | by_label
-        pairs = pl.Series(pair)
-        missing = by_label == MISSING
-        return self.rows.encode(pairs.set(pl.Series(missing), None) if missing.any() else pairs)
+        return coded_pairs(self.rows, by_worker, self._given(by_label, label, weight, first_row))
+
+    def _given(self, by_label: Codes, label: pl.Series, weight: pl.Series | None, first_row: int) -> Codes:
+        """Return the code of what each vote gives, [votes], MISSING for an abstention: that of its label."""
+        return by_label
 
     def check(self) -> None:
         """Raise unless the rows that were read back refer to workers and labels that were, too."""
-        if not len(self.rows):
-            return
-        rows = self.rows.ids()
-        pair = rows.to_numpy() if rows.dtype == pl.Int64 else np.full(1, -1)
-        require_below("the worker of a row", pair >> 32, len(self.workers))
-        require_below("the label of a row", pair & 0xFFFFFFFF, len(self.labels))
+        check_pairs(self.rows, ("the worker of a row", len(self.workers)), ("the label of a row", len(self.labels)))
+
+    def _labels_of(self, given: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+        """Return the code of the label of each row, [rows], and the units of its weight, where votes have weights."""
+        return given, None
 
     def finish(self, *, narrow: bool) -> Rows:
-        """Return the rows in their final order: by worker, then label, each in the order of its ids."""
+        """Return the rows in their final order: by worker, then label, each in the order of its ids; then by weight."""
         workers, labels = self.workers.vocabulary(), self.labels.vocabulary()
         if narrow:
             workers, labels = narrowed(workers), narrowed(labels)
         pair = self.rows.ids().cast(pl.Int64).to_numpy()
+        by_label, units = self._labels_of(pair & 0xFFFFFFFF)
         worker_order = sort_order(workers)
         worker = rank_of(worker_order)[pair >> 32].astype(np.int64)
         if self.declared is None:
@@ -86,8 +94,8 @@ class RunningRows:
         else:
             label_rank = self.declared.codes(labels.ids()).astype(np.uint32)
             labels = self.declared
-        label = label_rank[pair & 0xFFFFFFFF].astype(np.int64)
-        order = np.lexsort((label, worker))
+        label = label_rank[by_label].astype(np.int64)
+        order = np.lexsort((label, worker) if units is None else (units, label, worker))
         final_row = np.full(len(pair) + 1, MISSING)
         final_row[order] = np.arange(len(order), dtype=np.uint32)
         voted, sizes = np.unique(worker, return_counts=True)  # a worker may have abstentions only
@@ -97,6 +105,7 @@ class RunningRows:
             workers.take(worker_order[voted]),
             labels,
             final_row,
+            None if units is None else weights_of(units[order]),
         )
 
     def _require_declared(self, codes: Codes, before: int, first_row: int) -> None:
@@ -108,6 +117,54 @@ class RunningRows:
             row = first_row + int(np.argmax(codes == before + strange[0])) + 1
             value = fresh[int(strange[0])]
             raise undeclared(value, declared.ids(), f" in row {row}")
+
+
+class WeightedRows(RunningRows):
+    """Workers, labels, weights and rows seen so far: a row is a worker with a *cell*, a label with a weight."""
+
+    def __init__(self, declared: Vocabulary | None) -> None:
+        super().__init__(declared)
+        self.weights = Dictionary("weight")  # in units, see quorate.io.weights
+        self.cells = Dictionary("cell")  # label code * 2^32 + weight code
+
+    def dictionaries(self) -> dict[str, Dictionary]:
+        """Return what must be stored to continue later, by name."""
+        return {**super().dictionaries(), "weights": self.weights, "cells": self.cells}
+
+    def _given(self, by_label: Codes, label: pl.Series, weight: pl.Series | None, first_row: int) -> Codes:
+        assert weight is not None
+        units = weight_units(weight, label, first_row)
+        return coded_pairs(self.cells, np.where(units > 0, by_label, MISSING), self.weights.encode(pl.Series(units)))
+
+    def check(self) -> None:
+        """Raise unless the rows that were read back refer to workers, labels and weights that were, too."""
+        check_pairs(self.rows, ("the worker of a row", len(self.workers)), ("the cell of a row", len(self.cells)))
+        check_pairs(self.cells, ("the label of a row", len(self.labels)), ("the weight of a row", len(self.weights)))
+        units = self.weights.ids()
+        if len(units) and (units.dtype != pl.Int64 or not units.is_between(0, ONE * int(MOST_WEIGHT)).all()):
+            raise InputError("the weights that were stored are not valid: start again without resume")
+
+    def _labels_of(self, given: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+        cell = self.cells.ids().cast(pl.Int64).to_numpy()[given]
+        units = self.weights.ids().cast(pl.Int64).to_numpy()[cell & 0xFFFFFFFF]
+        return cell >> 32, None if (units == ONE).all() else units
+
+
+def coded_pairs(pairs: Dictionary, first: Codes, second: Codes) -> Codes:
+    """Return the code of each pair of codes, [n]; MISSING where one of both is."""
+    pair = pl.Series((first.astype(np.int64) << 32) | second)
+    missing = (first == MISSING) | (second == MISSING)
+    return pairs.encode(pair.set(pl.Series(missing), None) if missing.any() else pair)
+
+
+def check_pairs(pairs: Dictionary, *bounds: tuple[str, int]) -> None:
+    """Raise unless the codes of both parts of every pair are below their bounds, which are given with their names."""
+    if not len(pairs):
+        return
+    ids = pairs.ids()
+    pair = ids.to_numpy() if ids.dtype == pl.Int64 else np.full(1, -1)
+    for (name, bound), part in zip(bounds, (pair >> 32, pair & 0xFFFFFFFF), strict=True):
+        require_below(name, part, bound)
 
 
 def distinct(pieces: Iterable[pl.Series], role: str) -> tuple[Codes, Vocabulary]:
