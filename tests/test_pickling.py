@@ -123,6 +123,9 @@ def test_saved_models_votes_ids_evaluations_and_settings(trip, tmp_path):
     sets = qr.evaluate(qr.aggregate(SETS, multi=True), [("t1", ["joy"]), ("t2", [])])
     assert trip(sets).summary() == sets.summary()
     assert trip(CROWD).votes.equals(CROWD.votes)
+    agreement = qr.agreement(CROWD.votes)
+    assert repr(trip(agreement)) == repr(agreement)
+    assert trip(agreement).pairs.equals(agreement.pairs)
 
 
 @pytest.mark.parametrize("model", MODELS)

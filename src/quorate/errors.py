@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 import warnings
 from collections.abc import Iterable
+from types import FrameType
 from typing import Final
 
 # What a terminal obeys instead of showing: control characters (C0, DEL, C1), line and paragraph separators, marks that turn
@@ -12,7 +14,8 @@ from typing import Final
 UNSEEN: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
 )
-
+OURS: Final = __name__.partition(".")[0]
+NOTEBOOKS: Final = ("IPython", "ipykernel")  # whose frames are below those of every cell
 
 NOT_PICKLED: Final = (
     "a result on disk cannot be pickled or deep-copied: its votes and labels are in files of this process. Write "
@@ -42,6 +45,15 @@ class OneLine(Exception):  # noqa: N818 (of warnings, too)
 
 class QuorateError(OneLine):
     """Base of every error that quorate raises on purpose; the message is one line for people."""
+
+    def _render_traceback_(self) -> list[str]:  # a notebook asks an error for it
+        """Return the caller's own lines and the message: what is inside quorate tells its developers alone."""
+        import traceback
+
+        frames = traceback.walk_tb(self.__traceback__)
+        own = [(frame, line) for frame, line in frames if _package(frame) not in (OURS, *NOTEBOOKS)]
+        where = traceback.StackSummary.extract(iter(own)).format()
+        return "".join(where + traceback.format_exception_only(self)).splitlines()
 
 
 class InputError(QuorateError, ValueError):
@@ -121,7 +133,7 @@ def unknown(what: str, name: object, accepted: Iterable[str]) -> OptionError:
     from difflib import get_close_matches
 
     choices = list(accepted)
-    near = get_close_matches(str(name), choices, n=1, cutoff=0.4)
+    near = get_close_matches(str(name), choices, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? (accepted: {listed(choices)})" if near else f"accepted: {listed(choices)}"
     return OptionError(f"unknown {what} {shown(name)}: {hint}")
 
@@ -135,9 +147,31 @@ def undeclared(label: object, labels: Iterable[object], where: str = "") -> Inpu
     return InputError(f"label {shown(label)}{where} is not among the declared labels: {listed(labels)}")
 
 
-def warn_abstentions(missing: int, votes: int, stacklevel: int = 2, *, weighted: bool = False) -> None:
+def warn(message: object, category: type[Warning]) -> None:
+    """Warn at the line that called quorate, however deep inside the reason was found."""
+    frame: FrameType | None = sys._getframe(1)
+    outermost = frame
+    while frame is not None and _package(frame) == OURS:
+        outermost, frame = frame, frame.f_back
+    at = frame or outermost
+    assert at is not None
+    warnings.warn_explicit(
+        category(message),
+        category,
+        at.f_code.co_filename,
+        at.f_lineno,
+        module=at.f_globals.get("__name__") or "<string>",  # with None nothing would be said
+        registry=at.f_globals.setdefault("__warningregistry__", {}),
+    )
+
+
+def _package(frame: FrameType) -> str:
+    """Return the package whose code a frame runs; generated methods know their module, not their file."""
+    return str(frame.f_globals.get("__name__")).partition(".")[0]
+
+
+def warn_abstentions(missing: int, votes: int, *, weighted: bool = False) -> None:
     """Warn that some of the votes have no label (or no weight, where votes are `weighted`), where some have none."""
     if missing:
         what = "no label, or the weight 0" if weighted else "no label"
-        message = f"{missing} of {votes} votes have {what}: dropped as abstentions"
-        warnings.warn(message, MissingLabels, stacklevel=stacklevel + 1)
+        warn(f"{missing} of {votes} votes have {what}: dropped as abstentions", MissingLabels)

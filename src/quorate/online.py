@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +27,7 @@ from quorate.errors import (
     listed,
     shown,
     undeclared,
+    warn,
     warn_abstentions,
 )
 from quorate.io import container, stream_file
@@ -129,6 +129,7 @@ class Online:
         confidence: Confidence = STREAMED_DEFAULTS.confidence,
         gold: Source | None = None,
     ) -> None:
+        model = options.model_name(model)
         given = {"model": model, "duplicates": duplicates, "seed": seed, "strength": strength, "confidence": confidence}
         options.check(given, RULES)
         self._names = names = LabelNames(labels)  # no fewer than the state has: see `_labels`
@@ -529,7 +530,7 @@ class Online:
             raise InputError(f"{path} has the labels {listed(meta['labels'])}, not those given")
         dropped = online._fill(bounds, meta, arrays, repair=repair)
         if dropped:
-            warnings.warn(f"{path}: dropped the ids of {dropped} tasks that have no votes", RepairedStream, stacklevel=2)
+            warn(f"{path}: dropped the ids of {dropped} tasks that have no votes", RepairedStream)
         return online
 
     def _fill(self, bounds: Bounds, meta: dict[str, Any], arrays: dict[str, NDArray[Any]], *, repair: bool = False) -> int:

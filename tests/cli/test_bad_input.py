@@ -117,6 +117,16 @@ def test_out_of_memory_is_one_line(quorate, votes_csv, monkeypatch):
     assert (code, err.count("\n")) == (1, 1)
 
 
+@pytest.mark.parametrize("form", [[], ["--json"], ["--quiet"], ["--multi"]])
+@pytest.mark.parametrize("lines", ["", "other,l0\n"])
+def test_nothing_to_evaluate_is_an_error(quorate, tmp_path, form, lines):
+    (tmp_path / "labels.csv").write_text("task,label\nt1,l0\nt2,l1\n")
+    (tmp_path / "truth.csv").write_text(f"task,label\n{lines}")
+    code, out, err = quorate("evaluate", tmp_path / "labels.csv", "--truth", tmp_path / "truth.csv", *form)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "none of the 1 tasks of the truth" in err if lines else "no task has both a label and truth" in err
+
+
 def test_evaluate_and_demo(quorate, votes_csv):
     code, _, err = quorate("evaluate", "nope.csv", "--truth", votes_csv)
     assert (code, err.count("\n")) == (1, 1)

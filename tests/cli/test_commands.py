@@ -24,7 +24,7 @@ def test_quiet_is_quiet(quorate, votes_csv, tmp_path):
     assert quorate("aggregate", votes_csv, "--quiet", "-o", tmp_path / "l.csv") == (0, "", "")
 
 
-@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "json", "parquet"])
 def test_files_are_written_in_the_format_of_their_suffix(quorate, votes_csv, tmp_path, suffix):
     names = {name: tmp_path / f"{name}.{suffix}" for name in ("labels", "workers", "probs")}
     code, out, _ = quorate(
@@ -35,6 +35,7 @@ def test_files_are_written_in_the_format_of_their_suffix(quorate, votes_csv, tmp
         "csv": pl.read_csv,
         "tsv": lambda p: pl.read_csv(p, separator="\t"),
         "jsonl": pl.read_ndjson,
+        "json": pl.read_json,
         "parquet": pl.read_parquet,
     }[suffix]
     result = qr.aggregate(votes_csv, model="ds")

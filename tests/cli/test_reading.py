@@ -46,7 +46,7 @@ def test_what_was_understood_is_in_json(tmp_path):
 
 @pytest.mark.parametrize(("arguments", "read"), [
     (["wide-with-text.csv", "--wide"], "a wide table (csv): task=item, workers=judge_1, judge_2; 4 votes"),
-    (["counts.csv", "--count", "count"], "a table of counts (csv): task=item, label=label, count=count; 6 votes"),
+    (["counts.csv", "--count", "count"], "a table of counts (csv): task=item, worker=(absent), label=label, count=count; 6 votes"),
     (["abstentions.csv", "--abstain", "NA,skip"], "a table (csv): task=task, worker=worker, label=label; 2 votes, 2 abstentions"),
     (["spellings.csv", "--normalize"], "a table (csv): task=task, worker=worker, label=label; 4 votes"),
     (["tilde.csv", "--separator", "~"], "a table (csv, separated by '~'): task=task"),

@@ -47,3 +47,12 @@ def test_labels_without_value_are_left_out_and_double_ones_refused():
 
 def test_a_label_named_true():
     assert qr.evaluate({"a": True}, {"a": True}).confusion.columns == ["true", "label true"]
+
+
+def test_a_stream_is_evaluated_as_its_labels_are():
+    crowd = qr.simulate(tasks=60, workers=6, seed=1)
+    online = qr.Online(labels=["l0", "l1", "l2"])
+    online.learn_many(crowd.votes)
+    found = qr.evaluate(online, crowd.truth)
+    assert found.summary() == qr.evaluate(online.labels(), crowd.truth).summary()
+    assert found.calibration.tasks == 60

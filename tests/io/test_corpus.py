@@ -74,7 +74,6 @@ READ = [
     ("arena.csv", {"task": "question_id"}, "question_id judge winner"),
     ("mturk-like.csv", {}, "HITId WorkerId Answer.sentiment.label"),
     ("mturk-like.csv", {"label": "Answer.sentiment.label"}, "HITId WorkerId Answer.sentiment.label"),
-    ("header-only.csv", {}, "task worker label", []),
     ("zeros-in-front.csv", {}, "task worker label", [("001", "ann", "cat"), ("01", "bob", "dog")]),
     ("repeated.csv", {}, "task worker label", [("t1", "ann", "cat"), ("t1", "ann", "dog"), ("t1", "bob", "dog")]),
     ("quoted-commas.csv", {}, "task worker label", [("t1, one", "ann", "cat, big"), ("t1, one", "bob", "dog")]),
@@ -118,7 +117,7 @@ WIDE = [
         ],
     ),
 ]
-COUNTS = [("counts.csv", "count", "item label count"), ("counts-votes.csv", "votes", "image_id class votes")]
+COUNTS = [("counts.csv", "count", "item (absent) label count"), ("counts-votes.csv", "votes", "image_id (absent) class votes")]
 # file; options; what the one line says.
 REFUSED = [
     ("label-studio.csv", {"format": "table"}, r"the task could be any of text, id; say which with task=… \(--task"),
@@ -168,6 +167,7 @@ SUSPICIOUS = [
         {},
         r"the column 'confidence' is not used: aggregate counts votes by it with weight='confidence' \(--weight 'confidence'\)$",
     ),
+    ("header-only.csv", {}, "header-only.csv: no votes follow the header"),
 ]
 
 

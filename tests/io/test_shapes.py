@@ -327,3 +327,36 @@ def test_predict_and_agreement_read_as_aggregate_does(tmp_path):
     with_na = PANDAS.replace("x", "NA")
     assert len(qr.aggregate(with_na, abstain="NA", model="mv").predict(with_na, abstain="NA").votes) == 3
     assert qr.agreement(WIDE, wide=True).alpha == qr.agreement(PANDAS).alpha
+
+
+ANONYMOUS = {"item": ["a", "a", "a", "b"], "label": ["x", "y", "x", "y"]}
+
+
+@pytest.mark.parametrize("engine", ["cpu", "disk", "reference"])
+def test_majority_vote_needs_no_worker(engine, tmp_path):
+    pl.DataFrame(ANONYMOUS).write_csv(tmp_path / "votes.csv")
+    for source in (ANONYMOUS, pl.DataFrame(ANONYMOUS), tmp_path / "votes.csv", pl.DataFrame(ANONYMOUS).to_dicts()):
+        found = qr.aggregate(source, "mv", engine=engine)
+        assert found.labels.select("task", "label", "votes").rows() == [("a", "x", 3), ("b", "y", 1)]
+        assert found.understood.columns == {"task": "item", "worker": "(absent)", "label": "label"}
+        assert not found.understood.has_workers
+        assert found.understood.repeated == 0
+    named = qr.aggregate({**ANONYMOUS, "judge": ["u", "v", "w", "u"]}, "mv", engine=engine)
+    assert named.votes.workers.ids() == ["u", "v", "w"]  # who is there, counts
+
+
+def test_other_models_need_workers():
+    with pytest.raises(
+        qr.InputError, match=r"no column looks like the worker.*do not say who gave them: model='mv' \(--model mv\)"
+    ):
+        qr.aggregate(ANONYMOUS)
+    with pytest.raises(qr.InputError, match="these votes do not say who gave them, so only majority vote"):
+        qr.aggregate(qr.read(ANONYMOUS, worker=""), "ds")
+    assert qr.aggregate(qr.read(ANONYMOUS, worker=""), "mv").labels["label"].to_list() == ["x", "y"]
+
+
+def test_majority_vote_of_other_shapes_as_before():
+    assert qr.aggregate([("a", "u", "x")], "mv").understood.has_workers
+    assert qr.aggregate(io.StringIO("a,u,x\nb,v,y\n"), "mv", header=False).votes.workers.ids() == ["u", "v"]
+    wide = {"item": ["a", "b"], "judge_1": ["x", "y"], "judge_2": ["x", None]}
+    assert qr.aggregate(wide, "mv", wide=True).votes.workers.ids() == ["judge_1", "judge_2"]

@@ -4,6 +4,7 @@ import gzip
 import io
 import subprocess
 import sys
+from pathlib import Path
 
 import datasets
 import numpy as np
@@ -217,3 +218,29 @@ def test_two_codings_agree():
     for role in one.codes:
         assert np.array_equal(one.codes[role], two.codes[role])
         assert one.ids[role].ids() == two.ids[role].ids()
+
+
+@pytest.mark.parametrize(("separator", "said"), [(",", "txt"), ("\t", r"txt, separated by '\t'"), (";", "txt, separated by ';'")])
+def test_txt_files_have_the_separator_of_their_header(separator, said, tmp_path):
+    FRAME.write_csv(tmp_path / "votes.txt", separator=separator)
+    found = qr.read(tmp_path / "votes.txt")
+    assert found.understood.format == f"table ({said})"
+    assert len(found) == len(FRAME)
+
+
+@pytest.mark.parametrize("address", ["https://example.com/votes.csv", "s3://bucket/votes.parquet", "gs://a/votes-*.csv"])
+def test_remote_addresses(address):
+    for source in (address, [address], Path(address)):
+        with pytest.raises(qr.InputError, match=f"^{address.partition(':')[0]}:.* is a remote address, and files are read from"):
+            qr.aggregate(source)
+    with pytest.raises(qr.InputError, match="remote address"):
+        qr.aggregate(FRAME, gold=address)
+    with pytest.raises(qr.InputError, match="remote address"):
+        qr.evaluate({"t": "x"}, address)
+
+
+def test_what_looks_like_an_address_may_be_a_file(tmp_path, monkeypatch):
+    (tmp_path / "s3:").mkdir()
+    FRAME.write_csv(tmp_path / "s3:" / "votes.csv")
+    monkeypatch.chdir(tmp_path)
+    assert len(qr.read("s3:/votes.csv")) == len(FRAME)

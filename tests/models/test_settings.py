@@ -5,6 +5,8 @@ import dataclasses
 import pytest
 
 import quorate as qr
+from quorate.data.options import model_name
+from quorate.models.base import MODELS
 
 VOTES = qr.simulate(tasks=80, workers=8, labels=3, votes_per_task=2, skill=0.5, seed=2).votes
 
@@ -28,6 +30,9 @@ def test_models_are_frozen():
         ({"ties": "coin"}, "unknown ties 'coin'"),
         ({"model": "fsd"}, "unknown model 'fsd': did you mean 'fds'"),
         ({"model": "mv", "smoothing": 1.0}, "model 'mv' takes only: seed, ties"),
+        ({"model": "glad", "strength": 3}, "strength is 3, but model 'glad' takes only: seed, ties, tol, max_iter$"),
+        ({"model": "ordinal"}, "unknown model 'ordinal': accepted: auto, mv"),
+        ({"model": ""}, "unknown model '': accepted"),
         ({"model": qr.DawidSkene(), "tol": 0.1}, "give tol to DawidSkene"),
         ({"engine": "gpu9"}, "unknown engine 'gpu9'"),
         ({"threads": 0}, "threads is 0: give a whole number of at least 1"),
@@ -49,6 +54,26 @@ def test_model_object_and_name_agree():
     by_name = qr.aggregate(VOTES, model="hybrid", switch=0.05).labels
     assert by_name.equals(qr.Hybrid(switch=0.05).fit(VOTES).labels)
     assert by_name.equals(qr.aggregate(VOTES, model=qr.Hybrid(switch=0.05)).labels)
+
+
+@pytest.mark.parametrize(("given", "name"), [
+    ("DS", "ds"), ("dawid-skene", "ds"), ("Dawid Skene", "ds"), ("majority", "mv"), ("MajorityVote", "mv"), ("MV", "mv"),
+    ("fast-dawid-skene", "fds"), ("FastDawidSkene", "fds"), ("Hybrid", "hybrid"), ("onecoin", "one-coin"), ("GLAD", "glad"),
+    ("weighted majority", "iwmv"), ("AUTO", "auto"),
+])  # fmt: skip
+def test_models_have_long_names_too(given, name):
+    assert qr.aggregate([("t", "ann", "x"), ("t", "bob", "x")], given).model == name
+
+
+def test_every_class_of_models_names_its_model():
+    for name, model in MODELS.items():
+        assert model_name(model.__name__) == name
+
+
+def test_streams_know_long_names_too():
+    assert qr.Online(labels=["x"], model="Dawid-Skene").settings["model"] == "ds"
+    with pytest.raises(qr.OptionError, match="unknown model 'mv'"):
+        qr.Online(labels=["x"], model="majority")
 
 
 def test_running_out_of_iterations_warns_and_is_told():

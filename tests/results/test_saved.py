@@ -220,7 +220,7 @@ def test_bad_files(tmp_path):
         "damaged": "damaged",
         "cut": "damaged",
         "foreign": "not a file that quorate saved",
-        "online": "holds 'online', not 'model'",
+        "online": r"holds 'online', not 'model': qr\.Online\.load reads it",
         "newer": "newer quorate",
         "missing": "cannot read",
     }

@@ -34,6 +34,8 @@ def command(
 
     columns: Any = {"task": task, "label": label, "truth_task": truth_task, "truth_label": truth_label}
     result = qr.evaluate(labels, truth, **columns, multi=multi, probabilities=probabilities)
+    if not result.tasks:
+        raise qr.InputError(f"no task has both a label and truth: {labels} or {truth} has no lines with a task and a label")
     if as_json:
         from quorate.cli import output
 

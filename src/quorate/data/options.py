@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from quorate.errors import OptionError, shown, unknown
 
@@ -56,6 +57,34 @@ class StreamedDefaults(NamedTuple):
 
 
 STREAMED_DEFAULTS: Final = StreamedDefaults()
+
+# Other names of models, in lower case without spaces and punctuation, as people know them from papers and libraries.
+ALIASES: Final[Mapping[str, str]] = {
+    "automodel": "auto",
+    "majority": "mv",
+    "majorityvote": "mv",
+    "majorityvoting": "mv",
+    "dawidskene": "ds",
+    "fastdawidskene": "fds",
+    "fastds": "fds",
+    "hybriddawidskene": "hybrid",
+    "hybridds": "hybrid",
+    "onecoindawidskene": "one-coin",
+    "onecoinds": "one-coin",
+    "weightedmajority": "iwmv",
+    "weightedmajorityvote": "iwmv",
+    "iterativeweightedmajorityvoting": "iwmv",
+} | {re.sub("[^a-z]", "", name): name for name in get_args(ModelName)}
+
+
+def model_name(given: Any) -> Any:
+    """Return the name of the model that a text means, in any case and with any punctuation; anything else as it is.
+
+    >>> model_name("Dawid-Skene"), model_name("FDS"), model_name("one_coin"), model_name("best")
+    ('ds', 'fds', 'one-coin', 'best')
+    """
+    return ALIASES.get(re.sub("[^a-z]", "", given.lower()), given) if isinstance(given, str) else given
+
 
 # The most pseudo-votes (or weight) that may be asked for: beside more of them, single votes would be lost in rounding.
 MOST_VOTES = 1e12

@@ -10,6 +10,7 @@ from typing import Any, Final
 from quorate.errors import listed, visible
 
 NOT_COUNTED: Final = -1
+ABSENT: Final = "(absent)"  # as the worker's column: votes do not say who gave them
 SHORT: Final = 6  # columns of workers that a sentence names
 
 
@@ -51,8 +52,8 @@ class Understood:
 
     @property
     def has_workers(self) -> bool:
-        """Whether votes say who gave them; counts may not."""
-        return "count" not in self.columns or "worker" in self.columns
+        """Whether votes say who gave them; those of majority vote need not."""
+        return self.columns.get("worker") != ABSENT
 
     def summary(self) -> dict[str, Any]:
         """Return every field as plain Python values, ready for JSON."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -32,7 +31,7 @@ from quorate.engines.session import LocalSession, digest
 from quorate.engines.shard import PassRules, Shard, Tally, cuts, hashes
 from quorate.engines.shard_reader import LabelFile, ShardFiles, ShardReader
 from quorate.engines.vector_files import VectorFiles
-from quorate.errors import NOT_PICKLED, DamagedCheckpoint, InputError, QuorateError
+from quorate.errors import NOT_PICKLED, DamagedCheckpoint, InputError, QuorateError, warn
 from quorate.io.answers import gold_codes
 from quorate.io.dictionary import ROLES
 from quorate.io.files import votes_in
@@ -281,7 +280,7 @@ class DiskStore:
 
 
 def _warn(what: object) -> None:
-    warnings.warn(f"{what}; this fit starts again from its first pass", DamagedCheckpoint, stacklevel=3)
+    warn(f"{what}; this fit starts again from its first pass", DamagedCheckpoint)
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ def evaluate_sets(
     true = _sets(truth, "truth", truth_task, truth_label, set_separator)
     both = chosen.join(true, on="task", how="inner", suffix="_true")
     examples = true["task"].head(SOME), chosen["task"].head(SOME)
-    warn_suspicious(unmatched("truth", (len(true), len(chosen), len(both)), *examples, among="labels"), stacklevel=3)
+    warn_suspicious(unmatched("truth", (len(true), len(chosen), len(both)), *examples, among="labels"))
     options = tuple(sorted({o for name in ("label", "label_true") for o in both[name].explode().drop_nulls()}))
     if isinstance(labels, MultiResult):
         options = tuple(dict.fromkeys([*labels.votes.options.texts(), *options]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypedDict, Unpack, cast, overload
+from typing import Any, Final, Literal, Protocol, TypedDict, Unpack, cast, overload
 
 import numpy as np
 import polars as pl
@@ -30,17 +30,31 @@ ABOUT_ONE: Final = 0.01  # how far the probabilities of a task may be from 1 tog
 MARKS: Final = ("true", "false")  # as text files hold booleans
 
 
-def read_labels(source: Result | Source, task: str | None, label: str | None) -> tuple[pl.DataFrame, FrameKind]:
+class Labelled(Protocol):
+    """What learns votes, and has labels when it is asked: a stream (`qr.Online`)."""
+
+    def learn(self, task: Any, worker: Any, label: Any) -> None:
+        """Learn one vote."""
+        ...
+
+    def labels(self) -> pl.DataFrame:
+        """Return task, label and confidence of every task."""
+        ...
+
+
+def read_labels(source: Result | Labelled | Source, task: str | None, label: str | None) -> tuple[pl.DataFrame, FrameKind]:
     """Return (task and label as text, confidence, gold; the kind of frame they came in) of the tasks with a label.
 
     Confidence is null where it is not known; gold is false where no column of that name says otherwise.
     """
     if isinstance(source, Result):
         frame, kind = source.labels_frame(), source.votes.frame_kind
+    elif callable(of_stream := getattr(source, "labels", None)):
+        frame, kind = of_stream(), "polars"
     elif is_dict(source):
         frame, kind = of_dict(source), "polars"
     else:
-        frame, kind = read_frame(source, {"task": task, "label": label, "confidence": None, "gold": None})
+        frame, kind = read_frame(cast(Source, source), {"task": task, "label": label, "confidence": None, "gold": None})
     known = frame["confidence"] if "confidence" in frame.columns else pl.repeat(None, len(frame), dtype=pl.Float64, eager=True)
     given = _marks(frame["gold"]) if "gold" in frame.columns else None
     out = texts(frame).with_columns(
@@ -245,7 +259,7 @@ class Columns(TypedDict, total=False):
 
 @overload
 def evaluate(
-    labels: Result | Source,
+    labels: Result | Labelled | Source,
     truth: Result | Source,
     *,
     multi: Literal[False] = ...,
@@ -266,7 +280,7 @@ def evaluate(
 
 @overload
 def evaluate(
-    labels: Result | MultiResult | Source,
+    labels: Result | MultiResult | Labelled | Source,
     truth: Result | Source,
     *,
     multi: bool = ...,
@@ -276,7 +290,7 @@ def evaluate(
 
 
 def evaluate(
-    labels: Result | MultiResult | Source,
+    labels: Result | MultiResult | Labelled | Source,
     truth: Result | Source,
     *,
     task: str | None = None,
@@ -291,8 +305,8 @@ def evaluate(
 
     Tasks are matched by id, never by position; ids and labels are compared as text, so 1 meets "1".
 
-    - `labels`: a result, a frame, a file or a dict task -> label. A frame or file may have a column `confidence`: then,
-      as for a result, the evaluation says what confidence is worth.
+    - `labels`: a result, a stream (`qr.Online`), a frame, a file or a dict task -> label. A frame or file may have a column
+      `confidence`: then, as for a result, the evaluation says what confidence is worth.
     - `truth`: the known labels, as any of these; never learned from.
     - `task`, `label`: the columns of the labels, where their usual names do not tell; `truth_task`, `truth_label` those
       of the truth.
@@ -316,7 +330,7 @@ def evaluate(
     true = read_truth(truth, truth_task, truth_label)
     both = chosen.join(true, on="task", how="inner", suffix="_true")
     examples = true["task"].head(SOME), chosen["task"].head(SOME)
-    warn_suspicious(unmatched("truth", (len(true), len(chosen), len(both)), *examples, among="labels"), stacklevel=3)
+    warn_suspicious(unmatched("truth", (len(true), len(chosen), len(both)), *examples, among="labels"))
     if probabilities is None and isinstance(labels, Result):
         probabilities = labels
     names = tuple(sorted(set(both["label"]) | set(both["label_true"]), key=_natural))

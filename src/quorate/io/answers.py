@@ -44,7 +44,7 @@ def matching_answers(source: Source, what: str, tasks: Vocabulary, *, strict: bo
     ours = tasks.take(np.arange(min(len(tasks), SOME)))
     there = int((place >= 0).sum())
     signs = unmatched(what, (len(given), len(tasks), there), strangers.ids(), ours.ids())
-    warn_suspicious(signs, strict=strict, stacklevel=3)
+    warn_suspicious(signs, strict=strict)
     return frame
 
 

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from quorate.errors import InputError, listed, shown
+from quorate.io.not_votes import of_columns
 
 # All names are compared in lower case without spaces, dots, dashes and underscores.
 TRUE_LABEL: Final = "label truth gold answer trueanswer truelabel goldlabel groundtruth target class category"
@@ -237,6 +238,8 @@ def _hint(
     role: str, free: Sequence[str], columns: Sequence[str], wanted: Mapping[str, str | None], found: Mapping[str, str]
 ) -> str:
     """Return what else may be meant by columns among which a role was not found."""
+    if said := of_columns(columns):
+        return said
     doubtful = [c for c in free if not is_other(c) and not _serves(c, wanted, found)]
     if role in ("worker", "label") and "worker" in wanted:
         alike = family(columns)
@@ -245,6 +248,8 @@ def _hint(
         counts = [c for c in free if _stem(c, RANKS["count"][0]) is not None]
         if role == "worker" and counts:
             return f"; where each line counts votes: count={shown(counts[0])} (--count) and model='mv'"
+        if role == "worker" and len(doubtful) <= 1:  # the label
+            return "; where votes do not say who gave them: model='mv' (--model mv)"
         if role == "worker" and len(doubtful) > 1:
             return "; where there is one column per worker: wide=True (--wide)"
     if len(doubtful) == 1 and role == "label":

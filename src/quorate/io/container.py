@@ -29,6 +29,7 @@ from quorate.io.write import check_folder, write_aside
 MAGIC: Final = b"QUORATE\n"
 DTYPES: Final = ("<i8", "<i4", "<u8", "<u4", "<f8", "|u1", "|b1")
 MOST_DIMENSIONS: Final = 2
+LOADED_BY: Final = {"model": "qr.load", "online": "qr.Online.load"}  # kind -> what reads it
 
 
 def save(path: Path, kind: str, version: int, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -97,7 +98,8 @@ def load(
     bounds.need(isinstance(header, dict), "its header is not an object")
     bounds.fields("its header", header, {"kind": str, "version": int, "meta": dict, "arrays": list})
     if header["kind"] != kind:
-        raise InputError(f"{path} holds {shown(header['kind'])}, not {kind!r}")
+        reader = LOADED_BY.get(header["kind"])
+        raise InputError(f"{path} holds {shown(header['kind'])}, not {kind!r}{f': {reader} reads it' if reader else ''}")
     bounds.need(header["version"] >= 1, f"it has the format {shown(header['version'])}")
     if header["version"] > version:
         raise QuorateError(f"{path} was saved by a newer quorate (format {header['version']}, this one reads {version}): upgrade")

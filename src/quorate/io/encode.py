@@ -146,7 +146,7 @@ class Encoder:
             coded, self._declared, abstentions=missing, frame_kind=frame_kind, duplicates=self._duplicates, units=units
         )
         if warn:
-            warn_abstentions(missing, self._rows, stacklevel=3, weighted=units is not None)
+            warn_abstentions(missing, self._rows, weighted=units is not None)
         return votes
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from quorate.data.vocabulary import Vocabulary
 from quorate.data.votes import Votes
-from quorate.errors import InputError, OptionError, UnknownWorkers, listed
+from quorate.errors import InputError, OptionError, UnknownWorkers, listed, warn
 from quorate.io.answers import text_column
 from quorate.io.dictionary import Coded
 from quorate.io.encode import units_of_votes, votes_of
@@ -129,7 +128,7 @@ def require_known(given: Vocabulary, workers: Vocabulary, option: str) -> None:
         there = listed(workers.take(np.arange(min(len(workers), SOME))).ids())
         raise InputError(f"{option} names no worker with votes ({some}); there are {len(workers)} workers, the first: {there}")
     message = f"{option} names {len(strangers)} of {len(given)} workers who have no votes here: {some}"
-    warnings.warn(message, UnknownWorkers, stacklevel=4)
+    warn(message, UnknownWorkers)
 
 
 def concatenated(first: Vocabulary, second: Vocabulary) -> Vocabulary:

@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, Final, Literal, TextIO
 import polars as pl
 
 from quorate.errors import InputError, OptionError, listed, shown
+from quorate.io import not_votes
 from quorate.io.columns import is_known
 from quorate.io.shapes import PLAIN, Layout, Shape, Wanted, is_number, separators_in, shape_of
 from quorate.io.understood import Reading
@@ -68,6 +69,7 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
     {
         ".csv": Format("text"),
         ".tsv": Format("text", "\t", name="tsv"),
+        ".txt": Format("text", name="txt"),  # the header shows the separator
         ".jsonl": Format("lines", name="jsonl"),
         ".ndjson": Format("lines", name="jsonl"),
         ".parquet": Format("parquet", name="parquet"),
@@ -92,7 +94,7 @@ def format_of(path: Path) -> Format:
     if form is None or (packed and form.reader not in ("text", "lines")):
         raise InputError(
             f"{path}: the suffix {''.join(suffixes[-2:]) if packed else path.suffix!r} names no known format; "
-            f"known are {listed(FORMATS)}, and .gz or .zst after those of text"
+            f"known are {listed(FORMATS)}, and .gz or .zst after those of text{not_votes.of_file(path)}"
         )
     return form
 
@@ -271,7 +273,7 @@ def _shape(header: list[str], wanted: Wanted, layout: Layout, name: str, form: F
 
 def _described(form: Format, layout: Layout) -> str:
     """Return the format of a file in words."""
-    usual = {"csv": ",", "tsv": "\t"}.get(form.name)
+    usual = {"csv": ",", "tsv": "\t", "txt": ","}.get(form.name)
     kind = form.name if usual in (None, form.separator) else f"{form.name}, separated by {shown(form.separator)}"
     kind += "" if layout.header else ", without header"
     return f"{'wide ' if layout.wide else ''}table{' of counts' if layout.count else ''} ({kind})"

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from quorate.data.vocabulary import LARGEST, Vocabulary, common_kind, text_of
 from quorate.data.votes import MOST_WEIGHT, Votes
 from quorate.errors import InputError, shown
+from quorate.io.not_votes import NUMBERS, refuse
 from quorate.kernels.cpu import compiled
 
 EXACT: Final = 2**53  # beyond this, numbers with a decimal point skip whole numbers
@@ -49,6 +50,8 @@ def series_of(values: object, what: str, first_row: int = 0) -> pl.Series:
     if any(isinstance(v, bytes) for v in given):
         given = [_text_of_bytes(v, what, first_row + n) if isinstance(v, bytes) else v for n, v in enumerate(given, 1)]
     present = [v for v in given if v is not None]
+    if _is_label(what):
+        refuse(given, what, first_row)
     if present and all(isinstance(v, list | tuple | set | frozenset | np.ndarray) for v in present):  # sets of options
         return pl.Series([None if v is None else options_of(cast(Any, v)) for v in given], dtype=pl.List(pl.String))
     if any(type(v) is float for v in present) and all(type(v) in (int, float) for v in present):
@@ -133,9 +136,15 @@ def prepared(series: pl.Series, what: str, first_row: int = 0, *, keep_categorie
         return _moments(series)
     if dtype == pl.Binary:
         return _decoded(series, what, first_row)
-    if isinstance(dtype, pl.List | pl.Array) and what.endswith(("label", "truth")):
+    if _is_label(what) and isinstance(dtype, pl.List | pl.Array | pl.Struct):
+        refuse(series, what, first_row, may_be_set=False)
+    if _is_label(what) and isinstance(dtype, pl.List | pl.Array):
         raise InputError(f"the {what} column holds lists: these are sets, say multi=True (--multi on the command line)")
     raise InputError(f"the {what} column holds {dtype}: give text, whole numbers or booleans")
+
+
+def _is_label(what: str) -> bool:
+    return what.endswith(("label", "truth"))
 
 
 def _moments(series: pl.Series) -> pl.Series:
@@ -276,7 +285,8 @@ def _whole(series: pl.Series, what: str, first_row: int) -> pl.Series:
     at = odd.arg_true()
     if len(at):
         place, value = int(at[0]), series[int(at[0])]
-        raise InputError(f"{what} in row {first_row + place + 1} is {value}: give text or whole numbers")
+        instead = NUMBERS if _is_label(what) else "give text or whole numbers"
+        raise InputError(f"{what} in row {first_row + place + 1} is {value}: {instead}")
     return series.cast(pl.Int64)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, TypedDict, Unpack, cast
 from quorate.data.options import DEFAULTS, Duplicates
 from quorate.data.vocabulary import text_of
 from quorate.data.votes import Votes
-from quorate.errors import OptionError
+from quorate.errors import OptionError, listed
 from quorate.io.encode import Encoder
 from quorate.io.formats.extract import SeveralQuestions
 from quorate.io.formats.found import with_gold
@@ -81,7 +81,8 @@ def read(
       input, an open file, a frame of pandas, polars or pyarrow, a series of pandas by task and worker, anything with the
       Arrow interface, an iterator of record batches, tuples, dicts, a dict of columns, a NumPy array, or a folder that
       `qr.encode` made.
-    - `task`, `worker`, `label`: the columns, where their usual names (task, question, item…) do not tell.
+    - `task`, `worker`, `label`: the columns, where their usual names (task, question, item…) do not tell. `worker=""` reads
+      votes that need not say who gave them, as majority vote does (model "mv") where no worker is named.
     - `labels`: all labels, in their order; by default those of an ordered type, or those seen, sorted. A vote for another
       label is then an error.
     - `duplicates`: which of a worker's votes on one task count: "all", the "last", the "first", or "error" for none.
@@ -152,14 +153,13 @@ def order_of(table: Table, labels: Iterable[object] | None, layout: Layout) -> I
     return [label for label in table.labels if text_of(label) not in layout.abstain]
 
 
-def check_read(
-    votes: Votes, source: Source, understood: Understood, reading: Reading, *, declared: bool, strict: bool, stacklevel: int = 3
-) -> None:
+def check_read(votes: Votes, source: Source, understood: Understood, reading: Reading, *, declared: bool, strict: bool) -> None:
     """Warn of what looks wrong about votes that were read, or raise where the caller is strict."""
     repeated, has_workers = understood.repeated, reading.has_workers
     signs = suspicions(votes, understood.columns, repeated=repeated, declared=declared, has_workers=has_workers)
-    twice = named_twice(paths_of(source))
-    warn_suspicious(chain(twice, ignored_weight(reading.ignored), signs), strict=strict, stacklevel=stacklevel + 1)
+    paths = paths_of(source)
+    empty = [] if paths is None or len(votes) or votes.abstentions else [f"{listed(paths, 3)}: no votes follow the header"]
+    warn_suspicious(chain(named_twice(paths), empty, ignored_weight(reading.ignored), signs), strict=strict)
 
 
 def as_votes(

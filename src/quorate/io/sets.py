@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +20,7 @@ from quorate.io.columns import find
 from quorate.io.dictionary import MISSING, Coded, Dictionary
 from quorate.io.encode import check_duplicates, drop_duplicates, votes_of
 from quorate.io.ids import column, narrowed, options_of, prepared, require_present, vocabulary
+from quorate.io.not_votes import boxes_as_sets, refuse
 from quorate.io.shapes import SET_SEPARATOR as SEPARATOR
 from quorate.io.shapes import Wanted, layout_of
 from quorate.io.sources import Source, concat, open_table
@@ -105,7 +107,8 @@ def read_sets(
     votes = replace(votes, found_gold=table.gold, understood=understood)
     if not layout.abstain:  # or they are expected
         warn_abstentions(missing, len(frame))
-    warn_suspicious(_joined_otherwise(options, set_separator), strict=strict, stacklevel=3)
+    odd = () if labels is not None else boxes_as_sets(given["label"])
+    warn_suspicious(chain(odd, _joined_otherwise(options, set_separator)), strict=strict)
     return votes
 
 
@@ -168,6 +171,7 @@ def sets_of(values: pl.Series, empty_is_set: bool, first_row: int = 0, *, separa
     """Return a column of sets as lists of texts; a value that is not a set is an error that names the row."""
     if isinstance(values.dtype, pl.List):
         inner = values.dtype.inner
+        refuse(values, "label", first_row)
         if inner not in LISTED and not inner.is_integer():
             raise InputError(f"the label column holds {values.dtype}: give lists of text or whole numbers")
         return values.cast(pl.List(pl.String))
@@ -196,6 +200,7 @@ def _json_set(text: str | None, row: int, separator: str) -> list[str] | None:
         found = json.loads(text)
     except ValueError as error:
         raise InputError(f"label in row {row} is {shown(text)}: not a JSON list ({error})") from error
+    refuse([found], "label", row - 1)
     return options_of(found)
 
 

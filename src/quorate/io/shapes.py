@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from quorate.data.understood import workers_in_words
+from quorate.data.understood import ABSENT, workers_in_words
 from quorate.data.vocabulary import text_of
 from quorate.errors import InputError, OptionError, listed, shown
 from quorate.io.columns import OPTIONAL, WEIGHT, family, find, is_other, plain
@@ -23,6 +23,7 @@ from quorate.io.ids import prepared
 
 Wanted = Mapping[str, str | None]  # role -> the column the caller named, if any
 SET_SEPARATOR: Final = "|"  # between the options of a set written as text
+ANYBODY: Final = ""  # as the worker's column: it may be absent
 EVERYBODY: Final = "everybody"  # the one worker of votes that do not say who gave them
 MAX_COUNTED: Final = 1 << 31  # votes that a column of counts may amount to
 CELL: Final = "worker {}"  # the role of a worker's column in a wide table
@@ -145,18 +146,20 @@ class Shape:
     columns: dict[str, str]  # role -> column
     workers: tuple[Any, ...] = ()  # of a wide table, in the order of their columns
     is_counted: bool = False
+    is_anonymous: bool = False  # whether votes do not say who gave them
     layout: Layout = PLAIN
     ignored: str | None = None  # a column that looks like weights, where no column was named as such
 
     @property
     def has_workers(self) -> bool:
         """Whether votes say who gave them."""
-        return bool(self.workers) or "worker" in self.columns
+        return not self.is_anonymous
 
     def told(self) -> dict[str, str]:
         """Return the columns as `Understood` tells them."""
         if not self.workers:
-            return {role: str(name) for role, name in self.columns.items()}
+            columns = {role: str(name) for role, name in self.columns.items()}
+            return {"task": columns["task"], "worker": ABSENT} | columns if self.is_anonymous else columns
         return {"task": str(self.columns["task"]), "workers": workers_in_words(self.workers)}
 
     def votes(self, batch: pl.DataFrame, first_row: int = 0) -> pl.DataFrame:
@@ -165,28 +168,31 @@ class Shape:
             batch = _unpivoted(batch, self.workers)
         elif self.is_counted:
             batch = _repeated(batch, first_row)
+        if self.is_anonymous:
+            batch = batch.with_columns(pl.lit(EVERYBODY).alias("worker"))
         return self.layout.cleaned(batch)
 
 
 def shape_of(columns: Sequence[str], wanted: Wanted, layout: Layout, where: str) -> Shape:
     """Return the shape of a table with these columns."""
+    may_be_absent = wanted.get("worker") == ANYBODY and ANYBODY not in columns
+    if may_be_absent:
+        wanted = {**wanted, "worker": None}
     if layout.wide:
         return _wide(columns, wanted, layout, where)
     if not layout.header:
         wanted = _by_number([c for c in columns if c != layout.weight], wanted, where)
-    if layout.weight is not None:
-        wanted = {**wanted, "weight": layout.weight}
-    if layout.count is None:
-        found = find(columns, wanted, where)
-        return Shape(found, layout=layout, ignored=_ignored(columns, found))
-    counted: dict[str, str | None] = {**wanted, "count": layout.count}
+    named = {"weight": layout.weight, "count": layout.count}
+    counted = {**wanted, **{role: name for role, name in named.items() if name is not None}}
+    may_be_absent |= layout.count is not None and wanted.get("worker") is None
     try:
         found = find(columns, counted, where)
     except InputError:
-        if wanted.get("worker") is not None:
+        if not may_be_absent:
             raise
         found = find(columns, {role: name for role, name in counted.items() if role != "worker"}, where)
-    return Shape(found, is_counted=True, layout=layout, ignored=_ignored(columns, found))
+    anonymous, ignored = "worker" in wanted and "worker" not in found, _ignored(columns, found)
+    return Shape(found, is_counted=layout.count is not None, is_anonymous=anonymous, layout=layout, ignored=ignored)
 
 
 def _ignored(columns: Sequence[str], found: Mapping[str, str]) -> str | None:
@@ -276,10 +282,7 @@ def _repeated(batch: pl.DataFrame, first_row: int) -> pl.DataFrame:
     if int(count.sum()) > MAX_COUNTED:
         raise InputError(f"the counts amount to {int(count.sum())} votes, beyond {MAX_COUNTED}: divide all of them by a number")
     index = pl.Series(np.repeat(np.arange(len(batch)), count.to_numpy()))
-    votes = batch.drop("count")
-    if "worker" not in votes.columns:
-        votes = votes.with_columns(pl.lit(EVERYBODY).alias("worker"))
-    return votes[index]
+    return batch.drop("count")[index]
 
 
 def _whole_numbers(given: pl.Series) -> pl.Series:

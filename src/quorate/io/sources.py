@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -52,6 +53,7 @@ ACCEPTED: Final = (
     "a path, a pattern or '-' for standard input, an open file, a frame of pandas, polars or pyarrow, anything with the "
     "Arrow interface, an iterator of record batches, tuples, dicts, a dict of columns, or a NumPy array"
 )
+REMOTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # https://, s3://; a path loses the second slash, a drive has one letter
 CHUNK: Final = 1 << 18  # tuples turned into a batch at once
 
 
@@ -230,7 +232,8 @@ def _place(content: Content) -> Path | files.Spool:
 def _export_of(contents: list[Content], wanted: Wanted, layout: Layout, sets: bool) -> Export | None:
     """Return what these contents give as an export; an option that lays out an ordinary table says that they are none."""
     if layout.table_option is None:
-        export = find_export(contents, wanted, Ask.of(layout, sets=sets))
+        named = {role: name or None for role, name in wanted.items()}  # exports say who gave an answer
+        export = find_export(contents, named, Ask.of(layout, sets=sets))
         if export is not None and export.frame is not None and layout.weight is not None:
             raise OptionError(f"weight names a column, and {export.format} has none: leave it out, or format='table' (--format)")
         return export
@@ -264,6 +267,11 @@ def _of_export(export: Export, layout: Layout, kind: FrameKind) -> Table:
 
 def _matches(name: str) -> list[Path]:
     """Return the files that match a name or pattern, in the order of their names."""
+    if REMOTE.match(name) and not Path(name).exists():
+        raise InputError(
+            f"{name} is a remote address, and files are read from this machine: download it first, open it with a library of "
+            "yours (qr.aggregate(polars.read_parquet(address))), or use engine='spark', which reads addresses that it knows"
+        )
     if not glob.has_magic(name) or Path(name).exists():
         return [Path(name)]
     found = [Path(p) for p in sorted(glob.glob(name, recursive=True)) if Path(p).is_file()]

@@ -7,7 +7,6 @@ at the first task that refutes them. docs/reading-votes.md lists all of them wit
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -17,8 +16,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from quorate.data.votes import Panel, Votes
-from quorate.errors import InputError, SuspiciousVotes, listed, shown
-from quorate.io.shapes import normal
+from quorate.errors import InputError, SuspiciousVotes, listed, shown, warn
+from quorate.io import not_votes
+from quorate.io.shapes import SET_SEPARATOR, normal
 
 MIN_VOTES: Final = 20  # fewer votes than these may look like anything
 MIN_TASKS: Final = 30  # with several votes each, before perfect agreement is remarkable
@@ -27,18 +27,19 @@ MANY_REPEATS: Final = 0.25  # of the votes
 MAX_SPELLINGS: Final = 100_000  # labels whose spelling is looked at
 SOME: Final = 5  # examples in a message
 MIN_SETS: Final = 3  # labels that look like sets
+SET_SEPARATORS: Final = (SET_SEPARATOR, ",", ";")
 FIRST: Final = 1 << 12  # votes looked at first: most votes show a disagreement soon
 CHUNK: Final = 1 << 17  # votes looked at at once
 WORDS: Final = "na n/a nan null none nil ignore ignored refuse refused refusal skip skipped abstain abstained"  # of abstentions
 ABSTENTIONS: Final = frozenset(["", *WORDS.split()])
 
 
-def warn_suspicious(messages: Iterable[str], *, strict: bool = False, stacklevel: int = 2) -> None:
+def warn_suspicious(messages: Iterable[str], *, strict: bool = False) -> None:
     """Warn of every sign (`SuspiciousVotes`); the first is an error where the caller is strict."""
     for message in messages:
         if strict:
             raise InputError(f"{message} (strict)")
-        warnings.warn(message, SuspiciousVotes, stacklevel=stacklevel + 1)
+        warn(message, SuspiciousVotes)
 
 
 def repeats(votes: Votes) -> int:
@@ -93,6 +94,7 @@ def suspicions(votes: Votes, columns: Mapping[str, str], *, repeated: int, decla
             "(then make one column of what identifies it), or should one of them count? (duplicates='last', --duplicates last)"
         )
     if not declared:
+        yield from not_votes.signs(votes, seen)
         yield from _spellings(votes)
 
 
@@ -140,9 +142,14 @@ def _spellings(votes: Panel) -> Iterator[str]:
     words = [text for text, form in zip(texts, forms, strict=True) if form in ABSTENTIONS]
     if words:
         yield _abstention([repr(word) for word in words], ",".join(words))
-    joined = _sets(texts)
-    if joined:
-        yield f"{len(joined)} labels look like sets of options ({listed(joined, SOME)}): multi=True (--multi) takes them as such"
+    for mark in SET_SEPARATORS:
+        joined = _sets(texts, mark)
+        if joined:
+            more = "" if mark == SET_SEPARATOR else f" with set_separator={mark!r} (--set-separator)"
+            yield (
+                f"{len(joined)} labels look like sets of options ({listed(joined, SOME)}): multi=True (--multi){more} takes them "
+                "as such"
+            )
 
 
 def _abstention(values: Sequence[str], typed: str) -> str:
@@ -153,12 +160,12 @@ def _abstention(values: Sequence[str], typed: str) -> str:
     )
 
 
-def _sets(texts: pl.Series) -> list[str]:
-    """Return labels that are joined by `|`, where the parts of all of them are options that come again."""
-    joined = texts.filter(texts.str.contains("|", literal=True))
-    if len(joined) < MIN_SETS:
+def _sets(texts: pl.Series, mark: str) -> list[str]:
+    """Return labels that are joined by a mark, where the parts of all of them are options that come again."""
+    joined = texts.filter(texts.str.contains(mark, literal=True))
+    if len(joined) < MIN_SETS or joined.str.contains(r"^[\[{]").any():  # JSON has commas of its own
         return []
-    parts = joined.str.split("|").explode()
+    parts = joined.str.split(mark).explode().str.strip_chars()
     known = {*parts.filter(parts.is_duplicated()), *texts}
     return joined.to_list() if all(part in known for part in parts) else []
 

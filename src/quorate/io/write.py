@@ -29,11 +29,13 @@ try:
     import fcntl
 except ImportError:  # Windows has no such locks
     fcntl = None  # type: ignore[assignment]
+PIECE: Final = 1 << 16  # lines made into text at once
 WRITERS: Final[Mapping[str, Callable[[pl.DataFrame, Path], object]]] = {
     ".csv": lambda frame, path: frame.write_csv(path),
     ".tsv": lambda frame, path: frame.write_csv(path, separator="\t"),
     ".jsonl": lambda frame, path: frame.write_ndjson(path),
     ".ndjson": lambda frame, path: frame.write_ndjson(path),
+    ".json": lambda frame, path: _write_json([frame], path),
     ".parquet": lambda frame, path: frame.write_parquet(path, compression="lz4"),
     ".pq": lambda frame, path: frame.write_parquet(path, compression="lz4"),
 }
@@ -42,6 +44,7 @@ SINKS: Final[Mapping[str, Callable[[pl.LazyFrame, Path], object]]] = {
     ".tsv": lambda frame, path: frame.sink_csv(path, separator="\t"),
     ".jsonl": lambda frame, path: frame.sink_ndjson(path),
     ".ndjson": lambda frame, path: frame.sink_ndjson(path),
+    ".json": lambda frame, path: _write_json(frame.collect_batches(maintain_order=True), path),
     ".parquet": lambda frame, path: frame.sink_parquet(path),
     ".pq": lambda frame, path: frame.sink_parquet(path),
 }
@@ -189,12 +192,24 @@ def _reported(batches: Iterable[pl.DataFrame], progress: Callable[[int], object]
         yield batch
 
 
+def _write_json(batches: Iterable[pl.DataFrame], path: Path) -> None:
+    """Write frames as one JSON array of records, a record per line."""
+    with path.open("wb") as file:
+        before = b"[\n"
+        for batch in batches:
+            for piece in batch.iter_slices(PIECE):
+                lines = piece.write_ndjson().rstrip("\n").replace("\n", ",\n")
+                file.write(before + lines.encode())
+                before = b",\n"
+        file.write(b"[]\n" if before == b"[\n" else b"\n]\n")
+
+
 def write_stream(frames: pl.DataFrame | Iterable[pl.DataFrame], stream: BinaryIO) -> None:
     """Write frames one after the other as CSV to a stream; a closed reader raises BrokenPipeError."""
     for number, frame in enumerate([frames] if isinstance(frames, pl.DataFrame) else frames):
         if not number:
             stream.write(frame.clear().write_csv().encode())
-        for piece in frame.iter_slices(1 << 16):
+        for piece in frame.iter_slices(PIECE):
             stream.write(piece.write_csv(include_header=False).encode())
     stream.flush()
 

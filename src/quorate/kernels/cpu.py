@@ -5,7 +5,6 @@ This is the one place that imports the compiled core, which may not have been bu
 
 from __future__ import annotations
 
-import warnings
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quorate.data.exact import LOG_UNIT
-from quorate.errors import InputError, NotCompiled, QuorateError
+from quorate.errors import InputError, NotCompiled, QuorateError, warn
 from quorate.kernels.reference import Floats, Sums, check_codes
 
 
@@ -25,11 +24,10 @@ def compiled() -> ModuleType | None:
     try:
         return import_module("quorate._core")
     except ImportError as error:
-        warnings.warn(
+        warn(
             f"quorate runs without its compiled core ({error}); results are the same, but slower: "
             "install a C++17 compiler and reinstall quorate",
             NotCompiled,
-            stacklevel=2,
         )
         return None
 

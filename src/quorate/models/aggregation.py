@@ -19,8 +19,8 @@ from quorate.io.exclude import read_workers, require_in_memory, without_workers
 from quorate.io.formats.found import gold_frame
 from quorate.io.groups import ANSWERS_LIKE, group_votes, read_groups
 from quorate.io.read import SHAPING, Shaping
-from quorate.io.shapes import SET_SEPARATOR
-from quorate.io.sources import Source
+from quorate.io.shapes import ANYBODY, SET_SEPARATOR
+from quorate.io.sources import Source, encoded_folder
 from quorate.models.base import Model, make
 from quorate.models.em import Progress
 from quorate.results.knowledge import Learned
@@ -143,7 +143,8 @@ def aggregate(
     - `source`: votes, or anything that `qr.read` takes; `task`, `worker`, `label`, `labels` and `duplicates` are as there.
     - `model`: "auto" (careful; majority vote where workers err together), "fds" (Fast Dawid-Skene), "ds" (Dawid-Skene),
       "hybrid" (soft at first, hard at the end), "one-coin" (one accuracy per worker), "glad" (abilities and difficulties),
-      "iwmv" (weighted majority), "mv" (majority vote); or a model with its settings, as `qr.DawidSkene(tol=1e-6)`.
+      "iwmv" (weighted majority), "mv" (majority vote); or a model with its settings, as `qr.DawidSkene(tol=1e-6)`. Long
+      names in any case mean the same ("Dawid-Skene", "majority"); type checkers know the short ones.
 
     How votes are laid out, and what their labels mean, as for `qr.read`:
 
@@ -274,6 +275,8 @@ def aggregate(
         require_in_memory("groups", place, "give the votes of the groups as votes of workers")
     if weight is not None:
         chosen.require_weights()
+    if worker is None and chosen.name == "mv" and place.name != "spark" and not _is_read(source):
+        columns["worker"] = ANYBODY
     votes = place.read(given_votes, **columns, **shaping)
     if votes.understood is not None and not votes.understood.has_workers and chosen.name != "mv":
         raise InputError("these votes do not say who gave them, so only majority vote can count them: model='mv' (--model mv)")
@@ -304,6 +307,11 @@ def _given(**shaping: object) -> dict[str, object]:
         for name, value in shaping.items()
         if value is not SHAPING[name] and not (isinstance(value, str) and value == SHAPING[name])  # strings are equal, not one
     }
+
+
+def _is_read(source: object) -> bool:
+    """Return whether votes were read before, and so have workers or not."""
+    return isinstance(source, Votes) or encoded_folder(source) is not None
 
 
 def _fitted(

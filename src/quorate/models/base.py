@@ -266,6 +266,7 @@ def make(model: str | Model, defaults: Mapping[str, object], given: Mapping[str,
                     f"{name} is {shown(value)}, but the model already has its settings: give {name} to {type(model).__name__}"
                 )
         return model
+    model = options.model_name(model)
     if not isinstance(model, str) or model not in MODELS:
         raise unknown("model", model, MODELS)
     takes = MODELS[model].options()
@@ -273,7 +274,8 @@ def make(model: str | Model, defaults: Mapping[str, object], given: Mapping[str,
         if name not in takes and not _is_default(value, defaults[name]):
             why = MODELS[model].lacks.get(name)
             if why is None:
-                raise OptionError(f"{name} is {shown(value)}, but model {model!r} takes only: {listed(takes)}")
+                here = listed(option for option in takes if option in defaults)  # its class may have more
+                raise OptionError(f"{name} is {shown(value)}, but model {model!r} takes only: {here}")
             raise OptionError(f"{name} is {shown(value)}, but {model} has no {name}: {why}; {_who_has(name, chosen_by)}")
     return MODELS[model](**{name: value for name, value in given.items() if name in takes})
 

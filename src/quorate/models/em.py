@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -24,7 +23,7 @@ from quorate.data.exact import sum_of
 from quorate.data.fit import TraceRow
 from quorate.data.votes import Panel
 from quorate.engines.base import Checkpoint, ClassEstimate, PassSums, Recipe, Session, Steps
-from quorate.errors import NotConverged, QuorateError
+from quorate.errors import NotConverged, QuorateError, warn
 
 log = logging.getLogger(__name__)
 Floats = NDArray[np.float64]
@@ -123,11 +122,10 @@ def iterate(steps: Steps, recipe: Recipe, first: Callable[[], PassSums], options
     assert classes is not None  # max_iter is at least 1
     if not converged and not recipe.is_bounded:
         why = "its labels repeat in a cycle" if cycle.closed else "raise max_iter or tol"
-        warnings.warn(
+        warn(
             f"{recipe.name} did not converge in {len(trace)} iterations "
             f"(last change of the {'objective' if recipe.stop == 'objective' else 'priors'} {trace[-1].change:.2g}); {why}",
             NotConverged,
-            stacklevel=2,
         )
     return Run(tuple(trace), converged, classes)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
@@ -24,7 +23,7 @@ from quorate.data.weights import pairs_of, require_unweighted, unweighted, weigh
 from quorate.engines.base import Engine, Session
 from quorate.engines.memory import require_probabilities
 from quorate.engines.registry import resolve
-from quorate.errors import NOT_PICKLED, InputError, OptionError, PosteriorConfidence, QuorateError, shown
+from quorate.errors import NOT_PICKLED, InputError, OptionError, PosteriorConfidence, QuorateError, shown, warn
 from quorate.io import frames
 from quorate.io.encode import over_labels
 from quorate.io.exclude import require_in_memory
@@ -608,5 +607,5 @@ def _is_honest(learned: Learned, confidence: Confidence | None) -> bool:
         raise OptionError(f"confidence is 'honest', but the model was {LACKING}")
     if confidence is None and not can_be and learned.facts.get("confidence") != "posterior":
         message = f"the model was {LACKING}; until then confidence is its posterior, which is too sure"
-        warnings.warn(message, PosteriorConfidence, stacklevel=4)
+        warn(message, PosteriorConfidence)
     return can_be and confidence != "posterior"

@@ -161,7 +161,7 @@ def read(
         given = np.zeros(len(order), np.int64)
         given[matched(found, order)] = seen.labels.drop_nulls("label")["votes"].to_numpy()
         votes = _distributed(order, given, seen.rows, kinds["worker"], **rest)
-    warn_abstentions(missing, missing + len(votes), stacklevel=3)
+    warn_abstentions(missing, missing + len(votes))
     return replace(
         votes, understood=Understood("Spark frame", columns, votes=len(votes), abstentions=missing, repeated=NOT_COUNTED)
     )

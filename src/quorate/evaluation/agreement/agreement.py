@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,7 +15,7 @@ from quorate.data import options
 from quorate.data.options import Choice, Duplicates, Level, ModelName, Number, Rules
 from quorate.data.votes import Votes
 from quorate.data.weights import require_unweighted
-from quorate.errors import CopiedVotes, InputError
+from quorate.errors import CopiedVotes, InputError, warn
 from quorate.evaluation.agreement import coefficients
 from quorate.evaluation.agreement.coefficients import (
     LEVELS,
@@ -147,7 +146,7 @@ def agreement(
         frame_kind=votes.frame_kind,
     )
     if len(out.copies):
-        warnings.warn(_copied_votes(out), CopiedVotes, stacklevel=2)
+        warn(_copied_votes(out), CopiedVotes)
     return out
 
 

@@ -157,12 +157,8 @@ def encode_to(
             _forget(aside, keep=kept and not isinstance(error, QuorateError))
             raise
         _replace(aside, target)
-    warn_abstentions(
-        0 if layout.abstain else state.missing,  # those that are named are expected
-        state.rows,
-        stacklevel=3,
-        weighted=_is_weighted(source, layout),
-    )
+    # Those that are named are expected.
+    warn_abstentions(0 if layout.abstain else state.missing, state.rows, weighted=_is_weighted(source, layout))
     return open_encoded(target, check=False).with_understood(understood)
 
 
@@ -184,7 +180,7 @@ def _understood(folder: Path, table: Table, state: State, source: Source, *, dec
     """Return what was understood of votes that are in a folder; warn of what looks wrong, or raise where the caller is strict."""
     votes = open_encoded(folder, check=False)
     understood = table.reading.understood(votes=len(votes), abstentions=state.missing, repeated=state.repeated)
-    check_read(votes, source, understood, table.reading, declared=declared, strict=strict, stacklevel=5)
+    check_read(votes, source, understood, table.reading, declared=declared, strict=strict)
     return understood
 
 

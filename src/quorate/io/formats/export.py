@@ -17,6 +17,7 @@ from quorate.io.formats import archive
 from quorate.io.formats.content import TABLES, Content, look
 from quorate.io.formats.extract import ALL, Ask, Extract, merged
 from quorate.io.formats.registry import AUTO, FORMATS, Format, recognise
+from quorate.io.not_votes import of_columns
 from quorate.io.shapes import Wanted
 
 VOTE: Final = frozenset({"task", "worker", "label"})
@@ -108,7 +109,7 @@ def _refuse(content: Content) -> None:
     if content.kind == "object":
         raise InputError(
             f"{content.name} is one JSON object with {listed(content.fields, 6)}: an array of objects with task, worker and "
-            f"label is expected, JSON lines, or an export of {listed(FORMATS, 20)}"
+            f"label is expected, JSON lines, or an export of {listed(FORMATS, 20)}{of_columns(content.fields)}"
         )
     if content.kind == "folder" and not files.is_encoded(content.path or Path()):
         raise InputError(
