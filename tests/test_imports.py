@@ -128,6 +128,6 @@ def test_a_command_loads_only_what_it_uses(tmp_path):
     unused = {"pydantic", "rich", "narwhals", "pandas", "pyarrow", "numpy.ma", "quorate.engines.disk"}
     assert not modules & unused
     assert {m for m in modules if m.startswith("quorate.cli.")} == {
-        f"quorate.cli.{m}" for m in ("main", "command", "output", "aggregate", "questions")
+        f"quorate.cli.{m}" for m in ("main", "command", "output", "aggregate", "questions", "summary")
     }
     assert (tmp_path / "labels.csv").read_text().count("\n") == 3

@@ -55,7 +55,7 @@ def test_the_summary_tells_them(crowd, run):
     told = {name.strip(): value.strip() for name, value in lines.items()}
     assert (told["groups"], told["excluded workers"]) == ("1", "1")
     assert int(told["ties within groups"]) > 0
-    assert "\nchose careful fit: workers differ in skill more than they err together" in done.err
+    assert "auto chose careful fit: workers differ in skill more than they err together" in done.err
 
 
 @pytest.mark.parametrize(
@@ -100,19 +100,23 @@ def test_a_panel_that_errs_together_is_told_its_size_and_what_to_do(crowd, run, 
     facts = qr.aggregate("panel.csv", model=model, confidence="honest").facts
     assert facts["effective_votes"] < 2 / 3 * facts["votes_per_task"]
     done = run("aggregate", "panel.csv", "--model", model, "--confidence", "honest", "-o", "a.csv")
-    sentence = f"workers err together: 8 votes on a task count like {facts['effective_votes']:.2g}; ask judges who differ more"
-    assert f"{sentence}, or let those of one kind vote once (--groups FILE, or --groups answers_like)" in done.err
+    sentence = (
+        f"{facts['effective_votes']:.2g} of 8 per task, measured without truth; workers err together: ask judges who differ more"
+    )
+    assert f"{sentence}, or let those of one kind vote once (--groups)\n" in done.err
+    assert "--groups answers_like" in done.err.split("try next:")[1]
     pl.DataFrame({"worker": ["w0", "w1"], "group": ["g", "g"]}).write_csv("two.csv")
     grouped = run("aggregate", "panel.csv", "--model", model, "--confidence", "honest", "--groups", "two.csv", "-o", "a.csv")
     assert "ask judges who differ more\n" in grouped.err
+    assert "--groups answers_like" not in grouped.err
     assert "err together:" not in run("aggregate", "panel.csv", "--model", "fds", "--confidence", "posterior", "-o", "a.csv").err
 
 
-def test_independent_votes_are_told_no_size(crowd, run):
+def test_independent_votes_are_worth_their_number(crowd, run):
     panel(hard=0.0)
     done = run("aggregate", "panel.csv", *HONEST, "-o", "a.csv")
     assert "workers err together" not in done.err
-    assert "effective" not in done.err
+    assert "effective votes        8 of 8 per task, measured without truth\n" in done.err
     assert json.loads(run("aggregate", "panel.csv", *HONEST, "-o", "a.csv", "--json").out)["effective_votes"] > 5
 
 

@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from quorate.cli.questions import FORMAT_HELP, PREDICTIONS_HELP, QUESTION_HELP
+from quorate.cli.command import one_of
+from quorate.cli.questions import FORMAT_HELP, PREDICTIONS_HELP, QUESTION_HELP, formats
+from quorate.data.options import Duplicates, Level, ModelName
 
 if TYPE_CHECKING:
     from quorate.evaluation.agreement.figures import Agreement
 
+EXAMPLES = (
+    ("How far workers agree, with intervals, and who answers alike:", "quorate agreement votes.csv"),
+    ("Grades in order, and every pair of workers into a file:", "quorate agreement votes.csv --level ordinal --pairs pairs.csv"),
+    ("Errors against truth, instead of majority vote:", "quorate agreement votes.csv --truth truth.csv"),
+)
 MAX_MATRIX_WORKERS = 12  # in the matrix on the screen
 MAX_COPYING_PAIRS = 10  # in the table on the screen
 
@@ -24,11 +31,22 @@ def command(
             help="Files or patterns: csv, tsv, jsonl, parquet, arrow, .gz or .zst; - is standard input.",
         ),
     ],
-    level: Annotated[str, typer.Option(help="Scale of labels: nominal, ordinal (in order) or interval (numbers).")] = "nominal",
+    level: Annotated[
+        str,
+        typer.Option(help="Scale of labels: nominal, ordinal (in order) or interval (numbers).", autocompletion=one_of(Level)),
+    ] = "nominal",
     truth: Annotated[Path | None, typer.Option(help="Known labels, to measure errors against; else majority vote.")] = None,
     truth_task: Annotated[str | None, typer.Option(help="Column of the task in the truth.")] = None,
     truth_label: Annotated[str | None, typer.Option(help="Column of the label in the truth.")] = None,
-    model: Annotated[str, typer.Option(help="The model whose labels show common wrong answers without truth.")] = "fds",
+    model: Annotated[
+        str,
+        typer.Option(
+            "-m",
+            "--model",
+            help="The model whose labels show common wrong answers without truth.",
+            autocompletion=one_of(ModelName),
+        ),
+    ] = "fds",
     pairs: Annotated[Path | None, typer.Option(help="Write all pairs of workers that share a task here.")] = None,
     matrix: Annotated[Path | None, typer.Option(help="Write the agreement matrix of all workers here.")] = None,
     resamples: Annotated[int, typer.Option(help="Resamples of the tasks for each interval; 0 for none.")] = 1000,
@@ -38,14 +56,19 @@ def command(
     worker: Annotated[str | None, typer.Option(help="Column of the worker.")] = None,
     label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
     labels: Annotated[str | None, typer.Option(help="The labels in order, joined by commas.")] = None,
-    duplicates: Annotated[str, typer.Option(help="Repeated votes: all, last, first or error.")] = "all",
-    form: Annotated[str, typer.Option("--format", help=FORMAT_HELP)] = "auto",
+    duplicates: Annotated[
+        str, typer.Option(help="Repeated votes: all, last, first or error.", autocompletion=one_of(Duplicates))
+    ] = "all",
+    form: Annotated[str, typer.Option("--format", help=FORMAT_HELP, autocompletion=formats)] = "auto",
     question: Annotated[str | None, typer.Option(help=QUESTION_HELP)] = None,
     predictions: Annotated[bool, typer.Option("--predictions", help=PREDICTIONS_HELP)] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only Krippendorff's alpha.")] = False,
 ) -> None:
-    """Measure how far workers agree, with intervals, and find those who answer alike."""
+    """Measure how far workers agree, and find those who answer alike.
+
+    Figures come with intervals. Without truth, errors are measured against majority vote.
+    """
     import quorate as qr
     from quorate.cli import output
     from quorate.cli.output import label_list
@@ -124,6 +147,8 @@ def _errors(found: Agreement) -> None:
     out = console.data()
     out.heading(f"errors against {against}")
     out.print(console.table(["", "", ""], [(name, float(value), span) for name, value, span in rows]))
+    if found.errors_against != "truth":
+        out.say("effective votes against majority vote: with --truth they are often fewer")
 
 
 def _range(low: float | None, high: float | None) -> str:

@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="List and download public sets of votes, as votes.csv and truth.csv.")
+from quorate.cli.command import PlainGroup
+
+app = typer.Typer(cls=PlainGroup, no_args_is_help=True, help="List and download public sets of votes and their truth.")
 
 
 def default_folder() -> Path:
@@ -45,7 +47,10 @@ def get_sets(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
-    """Download sets, check every byte, and convert them; an interrupted download resumes where it stopped."""
+    """Download sets, check every byte, and convert them.
+
+    An interrupted download resumes where it stopped.
+    """
     from quorate.cli import console
     from quorate.errors import InputError, unknown
     from quorate.paper.download import get

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from quorate.results.result import Result
 
 LABELS = ("fine", "rude", "hateful", "spam")
+RUNS = 3  # of each model; the fastest is shown
 TELLING = {
-    "expert": "nearly always right",
+    "expert": "right far more often than the others",
     "spammer": "gives every comment the same label",
     "mixes-up": "confuses rude and hateful, but recognises the rest",
 }
@@ -27,7 +28,7 @@ def command(
     keep: Annotated[Path | None, typer.Option("--keep", help="Keep the data in this folder.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the crowd.")] = 9,
 ) -> None:
-    """Make a small realistic data set, aggregate it with every model, and show three typical workers."""
+    """Show every model on a small crowd, and three of its workers."""
     from quorate.data import options
     from quorate.errors import InputError
 
@@ -43,6 +44,7 @@ def command(
 
 
 def _run(folder: Path, seed: int) -> None:
+    import math
     import time
 
     import quorate as qr
@@ -61,9 +63,11 @@ def _run(folder: Path, seed: int) -> None:
     rows: list[tuple[object, ...]] = []
     results: dict[str, Result] = {}
     for name, model in MODELS.items():
-        began = time.perf_counter()
-        results[name] = qr.aggregate(folder / "votes.csv", model=model(), labels=LABELS)
-        seconds = time.perf_counter() - began
+        seconds = math.inf
+        for _ in range(RUNS):  # the first one loads what the model needs
+            began = time.perf_counter()
+            results[name] = qr.aggregate(folder / "votes.csv", model=model(), labels=LABELS)
+            seconds = min(seconds, time.perf_counter() - began)
         found = qr.evaluate(results[name], folder / "truth.csv")
         wrong = f"{found.calibration.errors} ({found.expected_errors:.0f})"
         rows.append((name, model.title, f"{found.accuracy:.1%}", wrong, results[name].iterations, f"{seconds * 1000:.0f}"))

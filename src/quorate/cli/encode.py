@@ -7,9 +7,15 @@ from typing import Annotated, cast
 
 import typer
 
+from quorate.cli.command import one_of
 from quorate.cli.output import label_list, read_as
-from quorate.cli.questions import FORMAT_HELP, PREDICTIONS_HELP, QUESTION_HELP
+from quorate.cli.questions import FORMAT_HELP, PREDICTIONS_HELP, QUESTION_HELP, formats
 from quorate.data.options import DEFAULTS, Duplicates
+
+EXAMPLES = (
+    ("Read a large file once, and aggregate it several times:", "quorate encode votes.csv -o encoded"),
+    ("With any model, in little memory:", "quorate aggregate encoded --engine disk -m ds -o labels.csv"),
+)
 
 
 def command(
@@ -26,10 +32,12 @@ def command(
     label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
     weight: Annotated[str | None, typer.Option(help="Column of what a vote counts, 0 being an abstention (default: 1).")] = None,
     labels: Annotated[str | None, typer.Option(help="The labels in order, joined by commas.")] = None,
-    duplicates: Annotated[str, typer.Option(help="Repeated votes: all, last, first or error.")] = DEFAULTS.duplicates,
+    duplicates: Annotated[
+        str, typer.Option(help="Repeated votes: all, last, first or error.", autocompletion=one_of(Duplicates))
+    ] = DEFAULTS.duplicates,
     memory: Annotated[str | None, typer.Option(help="Memory limit, like 2GB (default: half of the free memory).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the same command after an interruption.")] = False,
-    form: Annotated[str, typer.Option("--format", help=FORMAT_HELP)] = "auto",
+    form: Annotated[str, typer.Option("--format", help=FORMAT_HELP, autocompletion=formats)] = "auto",
     question: Annotated[str | None, typer.Option(help=QUESTION_HELP)] = None,
     predictions: Annotated[bool, typer.Option("--predictions", help=PREDICTIONS_HELP)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,

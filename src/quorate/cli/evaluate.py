@@ -11,6 +11,12 @@ if TYPE_CHECKING:
     from quorate.cli.console import Screen
     from quorate.evaluation.truth import Evaluation
 
+EXAMPLES = (
+    ("Labels first:", "quorate aggregate votes.csv -o labels.csv --probabilities probs.csv"),
+    ("How many are right, and what confidence is worth:", "quorate evaluate labels.csv --truth truth.csv"),
+    ("With the probability of every label:", "quorate evaluate labels.csv --truth truth.csv --probabilities probs.csv"),
+)
+
 
 def command(
     labels: Annotated[Path, typer.Argument(metavar="LABELS", help="File of labels, as `quorate aggregate` writes it.")],
@@ -26,9 +32,10 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the accuracy.")] = False,
 ) -> None:
-    """Measure labels against truth: accuracy, precision, recall and F1 per label, confusion of labels.
+    """Measure labels against truth: how many are right, and which.
 
-    Where the labels have a column `confidence`, or with --probabilities, also what confidence is worth.
+    Accuracy, precision, recall and F1 per label, confusion of labels. Where the labels have a column `confidence`,
+    or with --probabilities, also what confidence is worth.
     """
     import quorate as qr
 

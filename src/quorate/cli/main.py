@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn
 
 import typer
 
-from quorate.cli.command import PlainCommand, PlainGroup
+from quorate.cli.command import PlainCommand, PlainGroup, epilog
 from quorate.errors import QuorateError, visible
 
 COMMANDS: Final = (
@@ -36,14 +36,18 @@ MANY: Final = 300_000  # objects made before garbage is looked for: some hundred
 USAGE: type[Exception] = typer.BadParameter.mro()[2]  # click's base of all errors of usage, whichever click typer comes with
 
 
-def app_of(names: Iterable[str]) -> typer.Typer:
-    """Return the command line with these commands; only their modules are loaded."""
+def app_of(names: Iterable[str], *, completion: bool = False) -> typer.Typer:
+    """Return the command line with these commands; only their modules are loaded.
+
+    With `completion` come the options that install it in a shell, and what the shell then asks.
+    """
     app = typer.Typer(
         name="quorate",
         cls=PlainGroup,
         help="Turn votes (which worker gave which task which label) into decisions.",
         no_args_is_help=True,
-        add_completion=False,
+        add_completion=completion,
+        context_settings={"help_option_names": ["-h", "--help"]},
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
@@ -53,7 +57,8 @@ def app_of(names: Iterable[str]) -> typer.Typer:
         if hasattr(module, "app"):
             app.add_typer(module.app, name=name)
         else:
-            app.command(name, cls=PlainCommand)(module.command)
+            examples = epilog(getattr(module, "EXAMPLES", ()))
+            app.command(name, cls=PlainCommand, epilog=examples)(module.command)
     return app
 
 
@@ -71,7 +76,8 @@ def main() -> None:
     _open_streams()
     try:
         with _fewer_collections(), _one_line_each(), _terminated():
-            code = app_of([chosen] if (chosen := next(iter(sys.argv[1:]), "")) in COMMANDS else COMMANDS)(standalone_mode=False)
+            is_one = (chosen := next(iter(sys.argv[1:]), "")) in COMMANDS
+            code = app_of([chosen] if is_one else COMMANDS, completion=not is_one)(standalone_mode=False, prog_name="quorate")
             sys.stdout.flush()  # what cannot be written is known only now
         if code:
             sys.exit(code)
@@ -101,8 +107,7 @@ def _tell(message: object) -> None:
 
 def _tell_usage(error: Any) -> NoReturn:
     """Print what is wrong with the arguments, which may hold anything, and leave."""
-    if type(error).__name__ != "NoArgsIsHelpError":  # the message of that one is the help, which has many lines
-        error.message = visible(str(error.message))
+    error.message = visible(str(error.message))
     with suppress(OSError):
         error.show()
     sys.exit(error.exit_code)
@@ -130,7 +135,7 @@ def _one_line_each() -> Iterator[None]:
     def warn(message: Warning | str, *_: object, **__: object) -> None:
         _tell(f"warning: {message}")
 
-    log, handler = logging.getLogger("quorate"), _LogLines(logging.WARNING)
+    log, handler = logging.getLogger("quorate"), _LogLines()
     log.addHandler(handler)
     try:
         with warnings.catch_warnings():
@@ -142,9 +147,18 @@ def _one_line_each() -> Iterator[None]:
 
 
 class _LogLines(logging.Handler):
+    """Prints what was logged as a warning; what several steps of a command say is said once."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._said: set[str] = set()
+
     def emit(self, record: logging.LogRecord) -> None:
-        """Print what was logged."""
-        _tell(record.getMessage())
+        """Print what was logged, unless it was printed before."""
+        message = record.getMessage()
+        if message not in self._said:
+            self._said.add(message)
+            _tell(message)
 
 
 @contextmanager

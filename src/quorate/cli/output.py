@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from quorate.models.em import Progress
 
 PREVIEW = 20  # labels shown on a terminal
+MAX_ID = 40  # characters of an id in a table of a summary
 
 
 def label_list(text: str) -> list[str]:
@@ -96,17 +97,42 @@ def is_shown(stream: TextIO) -> bool:
     return stream.isatty() or "FORCE_COLOR" in os.environ or "TTY_COMPATIBLE" in os.environ
 
 
-def facts(rows: Sequence[tuple[str, object]]) -> None:
-    """Print names and figures to stderr, in two columns: as a table on a terminal, which may be narrow, else as plain text."""
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, left: int = 1, ids: int = 0) -> None:
+    """Print a table to stderr: as wide as the terminal lets it be, else as plain text.
+
+    The first `ids` columns are ids, which are cut where they are long; or else the first `left` columns are words.
+    """
     if is_shown(sys.stderr):
         from quorate.cli import console
 
-        console.talk().print(console.table(["", ""], rows))
+        console.talk().print(console.table(columns, rows, left=left, ids=ids))
         return
-    cells = [(name, figure(value)) for name, value in rows]
-    names, figures = (max((len(cell) for cell in column), default=0) for column in zip(*cells, strict=True))
-    for name, value in cells:
-        print(f"{name:<{names}}  {value:>{figures}}", file=sys.stderr)  # noqa: T201
+    lines = [[shortened(cell) if place < ids else figure(cell) for place, cell in enumerate(row)] for row in rows]
+    lines = [list(columns), *lines] if any(columns) else lines
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = [
+            cell.ljust(width) if place < (ids or left) else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        print("  ".join(cells).rstrip(), file=sys.stderr)  # noqa: T201
+
+
+def width() -> int:
+    """Return how many characters a line of the terminal has; 80 where there is none."""
+    import shutil
+
+    return shutil.get_terminal_size().columns
+
+
+def shortened(value: object, width: int = MAX_ID) -> str:
+    """Return an id or a sentence as text that is shown, cut where it is long.
+
+    >>> shortened("arena-hard", 6), shortened("short", 6)
+    ('arena…', 'short')
+    """
+    text = visible(str(value))
+    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
 
 
 def say(sentence: str) -> None:

@@ -7,9 +7,14 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from quorate.cli.questions import FORMAT_HELP, PREDICTIONS_HELP, QUESTION_HELP
+from quorate.cli.command import one_of
+from quorate.cli.questions import FORMAT_HELP, PREDICTIONS_HELP, QUESTION_HELP, formats
 from quorate.data.options import DEFAULTS, Confidence, Duplicates
 
+EXAMPLES = (
+    ("Save what was learned:", "quorate aggregate votes.csv -o labels.csv --save crowd.quorate"),
+    ("Label new tasks with it:", "quorate predict new.csv --using crowd.quorate -o new-labels.csv"),
+)
 SHOWN = 10  # unknown workers named on the terminal
 
 
@@ -23,17 +28,27 @@ def command(
     worker: Annotated[str | None, typer.Option(help="Column of the worker.")] = None,
     label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
     weight: Annotated[str | None, typer.Option(help="Column of what a vote counts, 0 being an abstention (default: 1).")] = None,
-    duplicates: Annotated[str, typer.Option(help="Repeated votes: all, last, first or error.")] = DEFAULTS.duplicates,
+    duplicates: Annotated[
+        str, typer.Option(help="Repeated votes: all, last, first or error.", autocompletion=one_of(Duplicates))
+    ] = DEFAULTS.duplicates,
     confidence: Annotated[
-        str | None, typer.Option(help="honest (of a model that was fitted so) or posterior.", show_default="the model's")
+        str | None,
+        typer.Option(
+            help="honest (of a model that was fitted so) or posterior.",
+            show_default="the model's",
+            autocompletion=one_of(Confidence),
+        ),
     ] = None,
     threads: Annotated[int | None, typer.Option(help="Threads to use (default: all cores).")] = None,
-    form: Annotated[str, typer.Option("--format", help=FORMAT_HELP)] = "auto",
+    form: Annotated[str, typer.Option("--format", help=FORMAT_HELP, autocompletion=formats)] = "auto",
     question: Annotated[str | None, typer.Option(help=QUESTION_HELP)] = None,
     predictions: Annotated[bool, typer.Option("--predictions", help=PREDICTIONS_HELP)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only data.")] = False,
 ) -> None:
-    """Label new tasks with a saved model; nothing is learned from their votes."""
+    """Label new tasks with a saved model.
+
+    Nothing is learned from their votes. Workers whom the model does not know are treated as the mean worker.
+    """
     import quorate as qr
     from quorate.cli import output as out
     from quorate.errors import listed

@@ -19,6 +19,17 @@ TO_HELP: Final = (
 OUTPUTS: Final = ("output", "workers", "probabilities", "save")
 
 
+def formats(incomplete: str) -> list[str]:
+    """Return the formats whose names begin so, for a shell to complete.
+
+    >>> formats("label")
+    ['label-studio', 'label-studio-min']
+    """
+    from quorate.io.formats.registry import AUTO, FORMATS, TABLE
+
+    return [name for name in (AUTO, TABLE, *FORMATS) if name.startswith(incomplete)]
+
+
 def each(command: Callable[..., None], given: dict[str, Any]) -> None:
     """Run a command for each question of an export; the name of the question goes into the names of the outputs."""
     from quorate.errors import OptionError

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from quorate.cli.command import one_of
+
 
 def command(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for tables, plots and report.md; made if absent.")],
@@ -15,12 +17,18 @@ def command(
         typer.Option("--data", help="Folder that has NAME/votes.csv and truth.csv (default: QUORATE_DATA, else ./data)."),
     ] = None,
     sets: Annotated[str | None, typer.Option(help="Sets to run, joined by commas (default: all six).")] = None,
-    subset: Annotated[str, typer.Option(help="Votes of a question: the first in the file, or random.")] = "first",
+    subset: Annotated[
+        str,
+        typer.Option(help="Votes of a question: the first in the file, or random.", autocompletion=one_of((), "first", "random")),
+    ] = "first",
     trials: Annotated[int, typer.Option(help="Seeds per point; they decide ties and draw random subsets.")] = 10,
     fresh: Annotated[bool, typer.Option("--fresh", help="Discard the cells that an earlier run finished.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
-    """Run the paper's experiments and write its figures, ours and the differences; an interrupted run resumes."""
+    """Run the paper's experiments, and set its figures beside ours.
+
+    An interrupted run resumes.
+    """
     from quorate.cli import console
     from quorate.cli.datasets import default_folder
     from quorate.errors import InputError

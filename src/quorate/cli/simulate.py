@@ -7,6 +7,13 @@ from typing import Annotated
 
 import typer
 
+from quorate.cli.command import one_of
+
+EXAMPLES = (
+    ("Votes of fifty workers with known truth, of whom some guess:", "quorate simulate -o crowd --tasks 2000 --spammers 0.1"),
+    ("What a model makes of them:", "quorate aggregate crowd/votes.csv --truth crowd/truth.csv -o labels.csv"),
+)
+
 
 def command(
     output: Annotated[
@@ -27,10 +34,13 @@ def command(
     shared_error: Annotated[float, typer.Option(help="Share of tasks on which those who err, err alike.")] = 0.0,
     label_weights: Annotated[str | None, typer.Option(help="How frequent each label is, joined by commas.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the crowd.")] = 0,
-    form: Annotated[str, typer.Option("--format", help="csv, tsv, jsonl or parquet.")] = "csv",
+    form: Annotated[
+        str,
+        typer.Option("--format", help="csv, tsv, jsonl or parquet.", autocompletion=one_of((), "csv", "tsv", "jsonl", "parquet")),
+    ] = "csv",
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
-    """Draw votes from known confusions, in bounded memory at any size."""
+    """Draw votes from known confusions, in bounded memory."""
     import quorate as qr
     from quorate.cli import console
     from quorate.errors import InputError

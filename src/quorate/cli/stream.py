@@ -8,7 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-from quorate.data.options import STREAMED_DEFAULTS
+from quorate.cli.command import one_of
+from quorate.data.options import STREAMED_DEFAULTS, Confidence, Kept, StreamedModel
+
+EXAMPLES = (
+    (
+        "Decide on the files that are there; once more, on those that came since:",
+        "quorate stream 'in/*.csv' --labels yes,no --state job -o out.csv --once",
+    ),
+)
 
 
 def command(
@@ -25,27 +33,41 @@ def command(
     ] = False,
     every: Annotated[str, typer.Option(help="Time between two batches.")] = "1 second",
     files: Annotated[int | None, typer.Option(min=1, help="Maximum number of files per batch.")] = None,
-    model: Annotated[str, typer.Option(help="fds, ds, hybrid, or auto: fds that refits as auto.")] = STREAMED_DEFAULTS.model,
+    model: Annotated[
+        str,
+        typer.Option(
+            "-m", "--model", help="fds, ds, hybrid, or auto: fds that refits as auto.", autocompletion=one_of(StreamedModel)
+        ),
+    ] = STREAMED_DEFAULTS.model,
     seed: Annotated[int, typer.Option(help="Decides ties.")] = STREAMED_DEFAULTS.seed,
     duplicates: Annotated[
-        str, typer.Option(help="A worker's second vote on a task: last replaces, all adds.")
+        str, typer.Option(help="A worker's second vote on a task: last replaces, all adds.", autocompletion=one_of(Kept))
     ] = STREAMED_DEFAULTS.duplicates,
     strength: Annotated[
         float, typer.Option(help="Pseudo-votes of the mean worker per worker; 0 is the paper.")
     ] = STREAMED_DEFAULTS.strength,
     confidence: Annotated[
-        str, typer.Option(help="honest: judged from other tasks and shared errors; or posterior (the model's own).")
+        str,
+        typer.Option(
+            help="honest: judged from other tasks and shared errors; or posterior (the model's own).",
+            autocompletion=one_of(Confidence),
+        ),
     ] = STREAMED_DEFAULTS.confidence,
     gold: Annotated[Path | None, typer.Option(help="File of known labels (task, gold label); fixed, and learned from.")] = None,
     task: Annotated[str | None, typer.Option(help="Column of the task.")] = None,
     worker: Annotated[str | None, typer.Option(help="Column of the worker.")] = None,
     label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
     order: Annotated[str | None, typer.Option(help="Columns that order the votes of a batch, joined by commas.")] = None,
-    bad: Annotated[str, typer.Option(help="Rows that are not votes: fail, or skip.")] = "fail",
+    bad: Annotated[
+        str, typer.Option(help="Rows that are not votes: fail, or skip.", autocompletion=one_of((), "fail", "skip"))
+    ] = "fail",
     refit_every: Annotated[int, typer.Option(help="Refit after every N batches; 0: never.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
-    """Keep labels up to date while files of votes appear; every vote counts once, even when the job is killed."""
+    """Keep labels up to date while files of votes appear.
+
+    Every vote counts once, even when the job is killed. Spark reads the files.
+    """
     import quorate as qr
     from quorate.cli.output import label_list
     from quorate.spark.files import watch

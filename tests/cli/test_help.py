@@ -1,0 +1,147 @@
+"""`--help` of every command: groups, examples that run, summaries in full; and completion in a shell."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import quorate as qr
+from quorate.cli.command import GROUPS
+from quorate.cli.main import COMMANDS
+from quorate.data.options import ModelName
+from spark_there import missing
+
+READS_VOTES = ("aggregate", "predict", "encode", "agreement", "stream")
+EXAMPLES = {name: getattr(import_module(f"quorate.cli.{name}"), "EXAMPLES", ()) for name in COMMANDS}
+
+
+@pytest.fixture(autouse=True)
+def width(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, "datasets get"])
+def test_help_has_a_short_name_and_fits(quorate, name):
+    short, long = quorate(*name.split(), "-h"), quorate(*name.split(), "--help")
+    assert short == long
+    assert short[0] == 0
+    assert f"Usage: quorate {name}" in short[1]
+    assert max(map(len, short[1].splitlines())) <= 80
+
+
+@pytest.mark.parametrize("arguments", [[], ["-h"], ["--help"], ["datasets"]])
+def test_every_command_is_summed_up_in_full(quorate, arguments):
+    code, out, err = quorate(*arguments)
+    assert (code, err) == (0, ""), "help is what was asked for"
+    assert max(map(len, out.splitlines())) <= 80
+    commands = out.split("Commands:\n")[1].splitlines()
+    assert all(line.endswith(".") and not line.endswith("...") for line in commands), "nothing is cut"
+    assert [line.split()[0] for line in commands] == (["list", "get"] if arguments == ["datasets"] else list(COMMANDS))
+
+
+def test_options_of_aggregate_are_in_groups(quorate):
+    out = quorate("aggregate", "-h")[1]
+    sections = dict(re.findall(r"^(\S.*):\n((?:  .*\n|\n(?=  ))+)", out, re.MULTILINE))
+    assert list(sections) == [*GROUPS, "Options", "Examples"]
+    homes = {"Input": "--task", "Model": "-m, --model", "What you know": "--gold", "Output": "-o, --output", "Engine": "--engine"}
+    for group, option in homes.items():
+        assert re.search(rf"^  {option} ", sections[group], re.MULTILINE), option
+    assert sections["Options"].split() == ["-h,", "--help", "Show", "this", "message", "and", "exit."], "the rest are in groups"
+
+
+def test_commands_that_read_votes_show_examples(quorate):
+    for name in READS_VOTES:
+        shown = quorate(name, "-h")[1].split("\nExamples:\n")[1]
+        assert EXAMPLES[name]
+        assert all(f"    {command}\n" in shown for _, command in EXAMPLES[name])
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with every file that an example names."""
+    monkeypatch.chdir(tmp_path)
+    crowd = qr.simulate(tasks=60, workers=8, labels=2, label_names=["yes", "no"], seed=3)
+    crowd.votes.write_csv("votes.csv")
+    crowd.votes.write_csv("new.csv")
+    crowd.truth.write_csv("truth.csv")
+    crowd.truth.head(20).write_csv("gold.csv")
+    odd = pl.when(pl.int_range(pl.len()) % 9 == 0).then(pl.lit("NA")).otherwise("label")
+    crowd.votes.select(item="task", judge="worker", score=odd).write_csv("rows.csv")
+    crowd.votes.pivot("worker", index="task", values="label", aggregate_function="first").write_csv("judges.csv")
+    Path("in").mkdir()
+    crowd.votes.write_csv("in/monday.csv")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", [name for name, examples in EXAMPLES.items() if examples and name != "stream"])
+def test_examples_run(quorate, folder, name):
+    for what, command in EXAMPLES[name]:
+        program, *arguments = shlex.split(command)
+        code, _, err = quorate(*arguments)
+        assert (program, code) == ("quorate", 0), f"{command}\n{err}"
+        if "-o" in arguments:
+            assert Path(arguments[arguments.index("-o") + 1]).exists()
+        assert what.endswith(":")
+
+
+def test_a_model_has_a_short_option(quorate, folder):
+    short = quorate("aggregate", "votes.csv", "-m", "mv", "--quiet")
+    assert short == quorate("aggregate", "votes.csv", "--model", "mv", "--quiet")
+    assert quorate("agreement", "votes.csv", "-m", "mv", "--resamples", 0, "--quiet")[0] == 0
+
+
+COMPLETE = """
+eval "$(_QUORATE_COMPLETE=source_bash quorate)"
+complete -p quorate
+tried() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _quorate_completion quorate; echo "${COMPREPLY[*]}"; }
+tried quorate agg
+tried quorate aggregate --model ""
+tried quorate aggregate votes.csv -m o
+tried quorate aggregate --engine d
+tried quorate aggregate --confidence ""
+tried quorate agreement --level o
+tried quorate aggregate --format docc
+tried quorate aggregate --warm
+"""
+
+
+def bash(script, folder):
+    """Runs a script with the command `quorate` of this environment; returns its lines."""
+    (folder / "quorate").write_text(
+        f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c "from quorate.cli.main import main; main()" "$@"\n'
+    )
+    (folder / "quorate").chmod(0o755)
+    env = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}", "HOME": str(folder)}
+    return subprocess.run(
+        ["bash", "--norc", "-c", script], cwd=folder, env=env, capture_output=True, text=True, check=True, timeout=120
+    ).stdout.splitlines()
+
+
+@pytest.mark.skipif(missing() is not None, reason=str(missing()))
+def test_examples_of_streams_run(folder, monkeypatch):
+    """In a process of their own: Spark's session is the process's."""
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    bash("set -e\n" + "\n".join(command for _, command in EXAMPLES["stream"]), folder)
+    assert list(folder.glob("out.csv/**/*.csv"))
+
+
+def test_bash_completes_commands_options_and_values(tmp_path):
+    lines = bash(COMPLETE, tmp_path)
+    assert lines[0] == "complete -o default -F _quorate_completion quorate"
+    models = " ".join(ModelName.__args__)
+    assert lines[1:] == ["aggregate", models, "one-coin", "disk", "honest posterior", "ordinal", "doccano", "--warm-start"]
+
+
+def test_the_script_for_bash_is_shown_and_installed(tmp_path):
+    shown = bash("quorate --show-completion; exit", tmp_path)
+    assert shown[0] == "_quorate_completion() {"
+    assert shown[-1] == "complete -o default -F _quorate_completion quorate"
+    assert "completion installed" in "".join(bash("quorate --install-completion; exit", tmp_path))
+    assert (tmp_path / ".bash_completions" / "quorate.sh").read_text().strip().splitlines() == shown
