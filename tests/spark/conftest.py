@@ -8,7 +8,13 @@ import pytest
 
 from spark_there import missing
 
-WITHOUT_JAVA = {"test_blocks.py", "test_errors.py", "test_parts.py", "test_stream_state.py"}  # what needs no Spark to be tested
+WITHOUT_JAVA = {
+    "test_before_java.py",
+    "test_blocks.py",
+    "test_errors.py",
+    "test_parts.py",
+    "test_stream_state.py",
+}  # what needs no Spark to be tested
 
 os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -132,8 +132,10 @@ def test_all_that_a_user_asks_of_a_result(spark, frame_of, rows):
     assert far.labels.columns == ["task", "label", "confidence", "votes", "tie"]
     assert far.workers.columns == ["worker", "votes", "accuracy", "agreement", "accuracy_low", "accuracy_high"]
     assert far.workers_frame(trust=False).columns == ["worker", "votes", "accuracy", "agreement"]
-    with pytest.raises(qr.OptionError, match="^predict does not run on engine 'spark': collect the votes first"):
-        near.predict(frame)
+    assert near.predict(frame).labels.columns == far.labels.columns
+    own, model = gather(far.posterior).sort("task"), near.posterior.sort("task")
+    assert own["task"].equals(model["task"])
+    assert np.allclose(own.drop("task").to_numpy(), model.drop("task").to_numpy(), rtol=0, atol=1e-6)
     if rows == "driver":
         ours, theirs = far.predict(new).labels, near.predict(new).labels
         assert ours.drop("confidence").equals(theirs.drop("confidence"))

@@ -80,7 +80,7 @@ def test_spark_writes(spark, quorate, near, tmp_path):
 
 
 BAD = {
-    "no such file": (["nope.csv"], "cannot read .*nope.csv: Path does not exist"),
+    "no such file": (["nope.csv"], "cannot read .*nope.csv: there is no such file or folder"),
     "no such folder": (["nope"], "cannot read nope: there is no such file or folder"),
     "no such file system": (["gopher://host/votes.csv"], "cannot read gopher://host/votes.csv: .*gopher"),
     "no telling suffix": (["."], "neither its suffix nor its files tell the format"),
@@ -90,7 +90,7 @@ BAD = {
     "a torn note": (["torn2.csv"], "cannot read the Spark frame: Malformed CSV record"),
     "torn json": (["torn.jsonl"], "cannot read .*torn.jsonl: "),
     "standard input": (["-"], "Spark cannot read standard input"),
-    "glad": (["votes.csv", "--model", "glad"], "this engine cannot run model 'glad'"),
+    "glad": (["votes.csv", "--model", "glad"], "engine 'spark' cannot run model 'glad': choose engine='cpu'"),
     "no such model": (["nope.csv", "--model", "sfd"], "unknown model 'sfd': did you mean 'fds'"),
     "sets": (["votes.csv", "--multi"], "--multi does not work with --engine spark"),
     "suffix": (["votes.csv", "-o", "labels.xls"], "cannot write labels.xls: the suffix '.xls' names no known format"),

@@ -83,6 +83,34 @@ def test_without_pyspark(monkeypatch):
         qr.aggregate([("t", "w", "x")], engine="spark")
 
 
+class DataFrame:
+    """A frame of pandas on Spark: the module that has it wants an old pandas."""
+
+    __module__ = "pyspark.pandas.frame"
+
+    def __getattr__(self, name):
+        raise AttributeError(name)
+
+    def __len__(self):
+        raise AssertionError("counted by Spark")
+
+    def __iter__(self):
+        raise AssertionError("it would yield the names of columns")
+
+
+@pytest.mark.parametrize("ask", [qr.read, qr.aggregate, qr.agreement, lambda frame: qr.evaluate(frame, {"t": "x"})])
+def test_pandas_on_spark(ask):
+    with pytest.raises(InputError, match=r"^this is a frame of pandas on Spark: give its to_spark\(\), or its to_pandas\(\)"):
+        ask(DataFrame())
+
+
+def test_pandas_on_spark_for_every_engine():
+    for options in ({"engine": "spark"}, {"engine": "disk"}, {"multi": True}, {"gold": DataFrame()}):
+        source = [("t", "w", "x")] if "gold" in options else DataFrame()
+        with pytest.raises(InputError, match="^this is a frame of pandas on Spark"):
+            qr.aggregate(source, **options)
+
+
 @pytest.mark.parametrize("setting", ["partitions", "blocks"])
 @pytest.mark.parametrize("value", [0, -1, 1.5])
 def test_numbers_of_partitions_and_blocks_are_checked(setting, value):

@@ -160,12 +160,22 @@ def test_bad_input(spark, frame_of):
 
 def test_what_spark_cannot_do(spark, frame_of):
     votes = frame_of(CROWD.votes)
-    with pytest.raises(OptionError, match="this engine cannot run model 'glad': choose"):
-        qr.aggregate(votes, model="glad")
+    for ask in (lambda: qr.aggregate(votes, model="glad"), lambda: qr.GLAD().fit(votes)):
+        with pytest.raises(OptionError, match="engine 'spark' cannot run model 'glad': choose"):
+            ask()
+    for source, engine in ((votes, "auto"), (votes, "spark"), (CROWD.votes, "spark")):
+        with pytest.raises(
+            OptionError, match=r"^several options per task \(multi=True\) are not run on Spark: give the votes in"
+        ):
+            qr.aggregate(source, multi=True, engine=engine)
+    with pytest.raises(InputError, match="^agreement looks at the votes of single tasks together and is not run on Spark: give"):
+        qr.agreement(votes)
     with pytest.raises(OptionError, match="engine is 'cpu', but the votes are on Spark"):
         qr.aggregate(votes, engine="cpu")
     with pytest.raises(OptionError, match="calibrate looks at tasks one by one"):
         qr.aggregate(votes, gold={"t1": "l0"}, calibrate=True)
+    with pytest.raises(OptionError, match="calibrate looks at tasks one by one"):
+        qr.aggregate(CROWD.votes, gold=CROWD.truth, calibrate=True, engine="spark")
     for given in (votes, qr.read(CROWD.votes)):
         with pytest.raises(OptionError, match="takes no labels to start with"):
             qr.FastDawidSkene().fit(given, engine=SparkEngine(), start=np.zeros(90, np.int32))

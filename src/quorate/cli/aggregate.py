@@ -172,7 +172,6 @@ def command(
     from quorate.engines.registry import resolve
     from quorate.errors import InputError, OptionError
     from quorate.io.groups import ANSWERS_LIKE
-    from quorate.io.write import check_files, check_folder
 
     on_spark = engine == "spark"
     if master is not None and not on_spark:
@@ -193,11 +192,7 @@ def command(
     if on_spark:
         from quorate.cli import on_spark as far
 
-        if save is not None:
-            check_folder(save)
-        local = {name: path for name, path in {**frames, "--save": save}.items() if "://" not in str(path)}
-        check_files(local, {name: source for name, source in inputs.items() if "://" not in str(source)})
-        far.prepare(votes, master, (output, workers, probabilities), {"--multi": multi, "--truth": truth, "--weight": weight})
+        far.check(frames, save, inputs, {"--multi": multi, "--truth": truth, "--weight": weight})
     else:
         out.check(frames, inputs, others={"--save": save, "-o": output}, to_stdout=output is None)
     source = votes if len(votes) > 1 else votes[0]
@@ -213,6 +208,8 @@ def command(
         ties=ties,
     )
     place = resolve(engine, threads, source=None if multi else source, memory=memory, room=chosen.room)
+    if on_spark:
+        place = far.prepared(place, votes, master, frames)
     beside = None if output is None else Path(output)
     with at_work(place, beside, resume=resume, model=model, quiet=quiet) as (where, progress):
         result: Any = qr.aggregate(

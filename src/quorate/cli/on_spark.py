@@ -3,33 +3,59 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
 
 from quorate.errors import InputError, OptionError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from quorate.engines.base import Engine
     from quorate.spark.result import SparkResult
 
 PREVIEW = 20  # labels shown on a terminal
 CHUNK = 1 << 16  # labels printed at once
 
 
-def prepare(votes: list[str], master: str | None, outputs: Sequence[str | None], refused: Mapping[str, object]) -> None:
-    """Start Spark; what it cannot do or write is said before long work."""
-    from quorate.spark.files import check_target
-    from quorate.spark.session import session
+def check(frames: Mapping[str, str | None], save: Path | None, inputs: Mapping[str, Any], refused: Mapping[str, object]) -> None:
+    """Raise for what Spark cannot do or write, as far as that is known without starting it, which takes long.
 
+    `frames` are folders to write, `save` is a file on this machine, `inputs` is what is read: each by its name for users.
+    """
+    from quorate.io.write import check_files, check_folder
+    from quorate.spark.files import check_names
+
+    if save is not None:
+        check_folder(save)
+    local = {name: path for name, path in {**frames, "--save": save}.items() if "://" not in str(path)}
+    check_files(local, {name: source for name, source in inputs.items() if "://" not in str(source)})
     for option, value in refused.items():
         if value:
             raise OptionError(f"{option} does not work with --engine spark: leave it out, or choose another engine")
-    if votes == ["-"]:
+    if inputs["the votes"] == ["-"]:
         raise InputError("Spark cannot read standard input: name a file, a folder or a URI")
-    targets = [name for name in outputs if name is not None]
-    running = session(master)
-    running.sparkContext.setLogLevel("FATAL")  # what goes wrong is told in one line, by us
-    for target in targets:
-        check_target(target, running)
+    check_names([], _named(frames))
+
+
+def prepared(engine: Engine, votes: list[str], master: str | None, frames: Mapping[str, str | None]) -> Engine:
+    """Return the engine of a command: it starts Spark at `master` when votes are read, and asks it for targets elsewhere.
+
+    Nothing of Spark's own appears on the screen: what goes wrong is said in one line, by us.
+    """
+    from quorate.spark.files import check_names, check_target
+
+    def check_targets(running: Any) -> None:
+        for target in _named(frames):
+            check_target(target, running)
+
+    check_names(votes, [])
+    return replace(cast(Any, engine), master=master, quiet=True, on_start=check_targets)  # type: ignore[no-any-return]
+
+
+def _named(frames: Mapping[str, str | None]) -> list[str]:
+    return [name for name in frames.values() if name is not None]
 
 
 def write(result: SparkResult, output: str | None, workers: str | None, probabilities: str | None) -> None:

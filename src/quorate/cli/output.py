@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -51,7 +52,7 @@ def unescaped(separator: str) -> str:
 def read_as(sources: Sequence[str], understood: Understood) -> str:
     """Return one line about what was read, and as what."""
     names = "standard input" if list(sources) == ["-"] else sources[0] if len(sources) == 1 else f"{len(sources)} files"
-    article = "a " if "table" in understood.format else ""  # exports go by their names
+    article = "a " if re.search("table|frame", understood.format) else ""  # exports go by their names
     return f"read {names} as {article}{understood}"
 
 

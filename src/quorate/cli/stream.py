@@ -95,8 +95,9 @@ def command(
         bad=on_bad,
         refit_every=refit_every,
     )
-    votes = watch(source, form=form, files=files, master=master)
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # under spark-submit, what is logged is the operator's choice
+    ours = "PYSPARK_GATEWAY_PORT" not in os.environ  # under spark-submit, what is logged is the operator's choice
+    votes = watch(source, form=form, files=files, master=master, quiet=ours)
+    if ours:
         votes.sparkSession.sparkContext.setLogLevel("OFF")
     try:
         done = stream.run(votes, **({"availableNow": True} if available_now else {"processingTime": every}))

@@ -19,8 +19,8 @@ from quorate.io.answers import is_dict, of_dict, one_each, read_answers, text_co
 from quorate.io.columns import REST
 from quorate.io.frames import Frame
 from quorate.io.ids import label_columns
-from quorate.io.shapes import SET_SEPARATOR
-from quorate.io.sources import Source, read_frame
+from quorate.io.shapes import SET_SEPARATOR, Wanted
+from quorate.io.sources import Source, is_spark_frame, read_frame
 from quorate.io.suspicious import SOME, unmatched, warn_suspicious
 from quorate.results.result import Result
 from quorate.results.sets import MultiResult
@@ -54,7 +54,7 @@ def read_labels(source: Result | Labelled | Source, task: str | None, label: str
     elif is_dict(source):
         frame, kind = of_dict(source), "polars"
     else:
-        frame, kind = read_frame(cast(Source, source), {"task": task, "label": label, "confidence": None, "gold": None})
+        frame, kind = _columns(cast(Source, source), {"task": task, "label": label, "confidence": None, "gold": None})
     known = frame["confidence"] if "confidence" in frame.columns else pl.repeat(None, len(frame), dtype=pl.Float64, eager=True)
     given = _marks(frame["gold"]) if "gold" in frame.columns else None
     out = texts(frame).with_columns(
@@ -68,6 +68,9 @@ def read_truth(source: Result | Source, task: str | None, label: str | None) -> 
     """Return task and label as text, of the tasks whose truth is known."""
     if isinstance(source, Result):
         return one_each(texts(source.labels_frame()), "truth", "label")
+    if is_spark_frame(source):
+        frame = _columns(source, {"task": task, "truth": label})[0]
+        return one_each(texts(frame.rename({"truth": "label"})), "truth", "label")
     return read_answers(source, "truth", task, label)[0]
 
 
@@ -76,7 +79,7 @@ def read_probabilities(source: Result | Source, tasks: pl.Series) -> tuple[dict[
     if isinstance(source, Result):
         frame = source.probabilities_frame()
     else:
-        frame, _ = read_frame(source, {"task": None, REST: None})
+        frame, _ = _columns(source, {"task": None, REST: None})
     names = [name for name in frame.columns if name != "task"]
     if not names:
         raise InputError("the probabilities have no column beside the task: give one for each label")
@@ -93,6 +96,15 @@ def read_probabilities(source: Result | Source, tasks: pl.Series) -> tuple[dict[
         total, whose = matrix[odd[0]].sum(), shown(found["task"][int(odd[0])])
         raise InputError(f"the probabilities of task {whose} sum to {total:.4g}, not 1: give a column per label, and no other")
     return {name: place for place, name in enumerate(names)}, matrix
+
+
+def _columns(source: Source, wanted: Wanted) -> tuple[pl.DataFrame, FrameKind]:
+    """Return the wanted columns of any source as one frame, and the caller's kind of frame; those of Spark are gathered."""
+    if not is_spark_frame(source):
+        return read_frame(source, wanted)
+    from quorate.spark.votes import gathered  # loaded for its frames alone
+
+    return gathered(source, wanted), "polars"
 
 
 def places(labels: pl.Series, columns: Mapping[str, int]) -> NDArray[np.int64]:
@@ -307,7 +319,7 @@ def evaluate(
 
     - `labels`: a result, a stream (`qr.Online`), a frame, a file or a dict task -> label. A frame or file may have a column
       `confidence`: then, as for a result, the evaluation says what confidence is worth.
-    - `truth`: the known labels, as any of these; never learned from.
+    - `truth`: the known labels, as any of these; never learned from. Spark frames of either are gathered.
     - `task`, `label`: the columns of the labels, where their usual names do not tell; `truth_task`, `truth_label` those
       of the truth.
     - `multi`: labels are sets of options, and a `SetEvaluation` comes back: exact sets, (task, option) pairs, F1, Jaccard.

@@ -10,14 +10,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from quorate.data.vocabulary import Vocabulary
 from quorate.data.votes import Votes
 from quorate.errors import InputError, OptionError, UnknownWorkers, listed, warn
 from quorate.io.answers import text_column
-from quorate.io.dictionary import Coded
-from quorate.io.encode import units_of_votes, votes_of
 from quorate.io.frames import kind_of
 from quorate.io.ids import column, matched, require_present, series_of, vocabulary
 from quorate.io.sources import Source, read_frame
@@ -65,29 +62,22 @@ def without_workers(votes: Votes, workers: list[str], *, keep_labels: bool) -> R
     if len(named):
         require_known(named, votes.workers, "exclude")
     out = matched(votes.workers, named) >= 0
-    stays = ~out[votes.row_worker()][votes.row]
-    row = votes.row[stays]
-    label, labels = votes.row_label[row], votes.labels
+    left, tasks = votes.without_workers(out)
+    label, labels = left.row_label, left.labels
     if not keep_labels:
-        seen = np.bincount(label, minlength=len(labels)) > 0
-        label, labels = (np.cumsum(seen) - 1)[label], labels.take(np.flatnonzero(seen))
-    codes: dict[str, NDArray[np.uint32]] = {
-        "task": np.repeat(np.arange(votes.n_tasks, dtype=np.uint32), np.diff(votes.task_ptr))[stays],
-        "worker": votes.row_worker()[row].astype(np.uint32),
-        "label": label.astype(np.uint32),
-    }
-    coded = Coded(codes, {"task": votes.tasks, "worker": votes.workers, "label": labels})
-    units = units_of_votes(votes)
-    units = None if units is None else units[stays]
-    left = votes_of(coded, labels, abstentions=votes.abstentions, frame_kind=votes.frame_kind, units=units)
+        seen = left.given_labels()
+        label, labels = (np.cumsum(seen, dtype=np.int32) - 1)[label], labels.take(np.flatnonzero(seen))
+    lost = votes.tasks.take(np.setdiff1d(np.arange(votes.n_tasks), tasks, assume_unique=True))
     left = replace(
         left,
-        unvoted=concatenated(votes.unvoted, left.unvoted),
-        duplicates=votes.duplicates,
+        row_label=label,
+        labels=labels,
+        unvoted=concatenated(votes.unvoted, lost),
+        abstentions=votes.abstentions,
+        understood=votes.understood,
         found_gold=votes.found_gold if keep_labels else None,  # its codes are of all labels
     )
-    left = left.with_understood(votes.understood)
-    return Remaining(left, int(out.sum()), int(len(stays) - stays.sum()))
+    return Remaining(left, int(out.sum()), len(votes) - len(left))
 
 
 def held(votes: Votes) -> Votes:

@@ -76,6 +76,8 @@ def open_table(source: Votes | Source, wanted: Wanted, layout: Layout = PLAIN, *
 
     Exports of annotation tools are recognised, and read as a whole. With `sets` their labels are sets of options.
     """
+    if type(source).__module__.startswith("pyspark.pandas"):
+        raise InputError("this is a frame of pandas on Spark: give its to_spark(), or its to_pandas() to read it into memory")
     names = _names(source)
     if names is not None:
         return _open_contents(_contents(names), wanted, layout, sets)
@@ -88,7 +90,9 @@ def open_table(source: Votes | Source, wanted: Wanted, layout: Layout = PLAIN, *
         own = PLAIN if source.row_weight is None else layout_of(weight="weight")
         return Table(_from_frames([frame_of(source)], wanted, "the votes", own, Reading("votes")), source.frame_kind)
     if is_spark_frame(source):
-        raise InputError("a Spark frame is not read into memory: give it to aggregate, or give its toArrow() or toPandas()")
+        raise InputError(
+            "a Spark frame is not read into memory: give its toArrow() or toPandas(); qr.aggregate and predict take one as votes"
+        )
     wide = "wide " if layout.wide else ""
     if isinstance(source, Mapping):
         reading = Reading(f"{wide}dict of columns")

@@ -20,7 +20,7 @@ from quorate.io.formats.found import gold_frame
 from quorate.io.groups import ANSWERS_LIKE, group_votes, read_groups
 from quorate.io.read import SHAPING, Shaping
 from quorate.io.shapes import ANYBODY, SET_SEPARATOR
-from quorate.io.sources import Source, encoded_folder
+from quorate.io.sources import Source, encoded_folder, is_spark_frame
 from quorate.models.base import Model, make
 from quorate.models.em import Progress
 from quorate.results.knowledge import Learned
@@ -248,25 +248,20 @@ def aggregate(
         predictions=predictions,
     )
     columns: Any = {"task": task, "worker": worker, "label": label, "labels": labels, "duplicates": duplicates}
+    chosen.require_engine(place)
+    is_calibrated = not (calibrate is False or calibrate is None)
+    if is_calibrated and place.name == "spark":
+        raise OptionError("calibrate looks at tasks one by one, which votes on Spark do not allow: leave it out")
     if multi:
-        from quorate.io.sets import SetVotes, read_sets
-
-        not_here = {
+        alone = {
             **known,
-            "calibrate": None if calibrate is False else calibrate,
+            "calibrate": calibrate if is_calibrated else None,
             "groups": groups,
             "exclude": exclude,
             "weight": weight,
         }
-        given_too = [name for name, value in not_here.items() if value is not None]
-        if given_too:
-            raise OptionError(f"{given_too[0]} works only for tasks with one label: leave it out with multi=True")
-        if isinstance(source, Votes):
-            require_unweighted(source, "multi=True")
         columns["set_separator"] = set_separator
-        sets = source if isinstance(source, SetVotes) else read_sets(given_votes, **columns, **shaping)
-        gold = sets.found_gold if gold is None else gold
-        return fit_sets(sets, chosen, per_option=per_option, gold=gold, set_separator=set_separator, **watch)
+        return _fitted_sets(source, chosen, alone, {**columns, **shaping}, per_option=per_option, gold=gold, **watch)
     if per_option or set_separator != SET_SEPARATOR:
         raise OptionError(f"{'per_option' if per_option else 'set_separator'} works only with multi=True")
     if exclude is not None:
@@ -282,9 +277,6 @@ def aggregate(
         raise InputError("these votes do not say who gave them, so only majority vote can count them: model='mv' (--model mv)")
     if groups is not None:
         require_unweighted(votes, "groups", "leave the groups or the weight out")
-    is_calibrated = not (calibrate is False or calibrate is None)
-    if home_of(votes) is not None and is_calibrated:
-        raise OptionError("calibrate looks at tasks one by one, which votes on Spark do not allow: leave it out")
     facts: dict[str, object] = {}
     if gold is None and getattr(votes, "found_gold", None) is not None:  # votes on Spark have no such thing
         gold = gold_frame(votes)
@@ -298,6 +290,35 @@ def aggregate(
     if gold is not None and home_of(votes) is None:
         gold = matching_answers(gold, "gold", votes.tasks, strict=strict)
     return _fitted(votes, chosen, groups, calibrate if is_calibrated else None, gold, known, watch, facts)
+
+
+def _fitted_sets(
+    source: Votes | SetVotes | Source,
+    model: Model,
+    alone: dict[str, Any],  # options of tasks with one label, of which none may be given
+    reading: dict[str, Any],
+    *,
+    gold: Source | None,
+    engine: Engine,
+    **how: Any,
+) -> MultiResult:
+    """Return the fit of votes that are sets of options."""
+    from quorate.io.sets import SetVotes, read_sets
+
+    if engine.name == "spark" or is_spark_frame(source):
+        raise OptionError(
+            "several options per task (multi=True) are not run on Spark: give the votes in memory (frame.toArrow()) with "
+            "another engine, or one yes/no vote per task and option without multi"
+        )
+    given_too = [name for name, value in alone.items() if value is not None]
+    if given_too:
+        raise OptionError(f"{given_too[0]} works only for tasks with one label: leave it out with multi=True")
+    if isinstance(source, Votes):
+        require_unweighted(source, "multi=True")
+    given: Any = source
+    sets = source if isinstance(source, SetVotes) else read_sets(given, **reading)
+    gold = sets.found_gold if gold is None else gold
+    return fit_sets(sets, model, gold=gold, set_separator=reading["set_separator"], engine=engine, **how)
 
 
 def _given(**shaping: object) -> dict[str, object]:

@@ -120,6 +120,13 @@ class Model:
         """Return whether the next E-step is hard: as the first one was."""
         return self.starts_hard
 
+    def require_engine(self, engine: Engine) -> None:
+        """Raise if an engine cannot run this model: before votes are read, and before a cluster is asked for."""
+        if self.name in getattr(engine, "cannot_run", ()):
+            raise OptionError(
+                f"engine {engine.name!r} cannot run model {self.name!r}: choose engine='cpu', 'disk' or 'reference'"
+            )
+
     def fit(
         self,
         votes: Votes | Source,
@@ -155,6 +162,7 @@ class Model:
         if priors is None and priors_weight is not None:
             raise OptionError(f"priors_weight is {shown(priors_weight)}, but there are no priors: give priors=…, too")
         chosen = resolve(engine, threads, source=votes, room=self.room)
+        self.require_engine(chosen)
         read = chosen.read(votes)
         if gold is None and getattr(read, "found_gold", None) is not None:  # votes on Spark have no such thing
             gold = gold_frame(read)

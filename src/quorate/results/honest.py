@@ -279,9 +279,12 @@ def predicted_fit(fit: Fit, session: Session, known: Knowledge, worker: NDArray[
     rule, mean_worker = _rule(pooled, known.class_counts, exists, dependence.shared_error, float(facts["holds"]))
     found = Honest(rule, mean_worker, dependence)
     lines = PredictedLines(found, known, worker)
+    shown = HonestProbabilities(found, session, fit.outcome.labels, lines)
+    elsewhere = getattr(session, "honest_outcome", None)  # of sessions whose tasks are not in this process
+    if elsewhere is not None:
+        return replace(fit, outcome=elsewhere(fit.outcome, lines, rule), honest=shown)
     session.recount(fit.outcome.labels)
     confidence, tie = session.honest(lines, rule, fit.outcome.tie)
-    shown = HonestProbabilities(found, session, fit.outcome.labels, lines)
     return replace(fit, outcome=replace(fit.outcome, confidence=confidence, tie=tie), shown=shown, honest=shown)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, Unpack, cast, get_args
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 import numpy as np
 import polars as pl
@@ -15,33 +15,30 @@ from numpy.typing import NDArray
 
 from quorate.data.counts import Knowledge
 from quorate.data.fit import Fit, TraceRow
-from quorate.data.options import DEFAULTS, Choice, Confidence, Duplicates, EngineName
+from quorate.data.options import DEFAULTS, Confidence, Duplicates, EngineName
 from quorate.data.understood import Understood
 from quorate.data.vocabulary import text_of
 from quorate.data.votes import Votes, piece
-from quorate.data.weights import pairs_of, require_unweighted, unweighted, weight_sums
+from quorate.data.weights import pairs_of, unweighted, weight_sums
 from quorate.engines.base import Engine, Session
 from quorate.engines.memory import require_probabilities
 from quorate.engines.registry import resolve
-from quorate.errors import NOT_PICKLED, InputError, OptionError, PosteriorConfidence, QuorateError, shown, warn
+from quorate.errors import NOT_PICKLED, InputError, QuorateError, shown
 from quorate.io import frames
-from quorate.io.encode import over_labels
-from quorate.io.exclude import require_in_memory
 from quorate.io.frames import Frame
-from quorate.io.groups import Grouping, group_votes
+from quorate.io.groups import Grouping
 from quorate.io.ids import column, label_columns, matched, numbers
 from quorate.io.read import Shaping
 from quorate.io.sources import Source
 from quorate.io.write import check_files
 from quorate.results import model_file
-from quorate.results.honest import HonestProbabilities, accuracy_columns, has_room, judged_later, predicted_fit
-from quorate.results.knowledge import Learned, learned_from, transfer
-from quorate.results.temperature import posterior_pieces, probability_pieces, tempered_fit
+from quorate.results.honest import HonestProbabilities, accuracy_columns, has_room, judged_later
+from quorate.results.knowledge import Learned, learned_from
+from quorate.results.temperature import posterior_pieces, probability_pieces
 
 if TYPE_CHECKING:
     from quorate.results.trust.verdicts import Assessment
 
-LACKING: Final = "saved without what honest confidence needs: fit it again with honest confidence, and save it"
 Refit = Callable[..., "Result"]  # from votes, gold= and history=
 CHUNK = 1 << 20  # tasks looked at at once, so that copies stay small
 
@@ -299,8 +296,8 @@ class Result:
 
         Workers without a vote here are taken for the mean worker, and named by `unknown_workers`.
 
-        - `votes`: anything that `qr.read` takes; `task`, `worker`, `label`, `duplicates` and `shaping` (`wide`, `weight`,
-          `format`, …) are as there.
+        - `votes`: anything that `qr.read` takes, or a Spark frame, which gives a result of Spark frames; `task`, `worker`,
+          `label`, `duplicates` and `shaping` (`wide`, `weight`, `format`, …) are as there.
         - `engine`, `threads`: where it runs, and on how many threads, as for `qr.aggregate`.
         - `confidence`: "honest" (of a fit that was) or "posterior"; that of the fit by default.
 
@@ -310,9 +307,10 @@ class Result:
         >>> found.labels["label"].to_list(), found.unknown_workers
         (['l2'], ['zoe'])
         """
-        place = resolve(engine, threads, source=votes)
-        known = place.read(votes, task=task, worker=worker, label=label, duplicates=duplicates, **shaping)
-        return predicted(self.learned(), known, place, confidence=confidence)
+        from quorate.results.predicted import predicted
+
+        reading = {"task": task, "worker": worker, "label": label, "duplicates": duplicates}
+        return predicted(self.learned(), votes, engine, threads, confidence, **reading, **shaping)
 
     def join(self, frame: Source, *, task: str | None = None, prefix: str = "consensus") -> Frame:
         """Return your own frame with the label of each row's task beside it: its rows, their order and its columns are kept.
@@ -555,57 +553,3 @@ def gold_frame(votes: Votes, labels: NDArray[np.int32], known: NDArray[np.bool_]
 def _joined(frames: Iterator[pl.DataFrame]) -> pl.DataFrame:
     every = list(frames)
     return every[0] if len(every) == 1 else pl.concat(every)
-
-
-def predicted(
-    learned: Learned,
-    votes: Votes,
-    engine: str | Engine = "auto",
-    threads: int | None = None,
-    confidence: Confidence | None = None,
-) -> Result:
-    """Return the labels of votes under a model that was learned on others, with its confidence unless another is given.
-
-    Votes of members of its groups count as theirs.
-    """
-    honest, place, grouping = _is_honest(learned, confidence), resolve(engine, threads), None
-    if learned.groups:
-        require_in_memory("a model with groups", place, "group the votes first")
-        require_unweighted(votes, "a model with groups")
-        grouping = group_votes(votes, learned.groups, strict=False)
-        votes = grouping.votes
-    votes = over_labels(votes, learned.knowledge.labels, "model")
-    given = learned.settings
-    session = place.load(votes, seed=cast(int, given["seed"]), ties=cast(str, given["ties"]))
-    if hasattr(session, "honest_outcome"):  # its tasks are not in this process
-        raise OptionError(f"predict does not run on engine {place.name!r}: collect the votes first, or choose another engine")
-    if honest and not hasattr(session, "honest"):
-        raise OptionError(f"honest confidence does not run on engine {place.name!r} yet: ask for confidence='posterior'")
-    params, worker = transfer(learned, pairs_of(votes))
-    session.adopt(lambda _: params, learned.priors)
-    if learned.scoring == "heads":
-        outcome = session.majority()
-    elif learned.scoring == "weight":
-        outcome = session.weighted_majority()
-    else:
-        session.e_step(hard=False)
-        outcome = session.finish()
-    fit = Fit(outcome, params, session.estimate().statistics, worker_columns={"known": worker >= 0})
-    if honest:
-        fit = predicted_fit(fit, session, learned.knowledge, worker, learned.facts)
-    if honest or "holds" not in learned.facts:  # a temperature is of the confidence that it was fitted on
-        fit = tempered_fit(fit, session, learned.temperature)
-    return Result(votes, fit, session, learned.model, given, learned.scoring, used=learned, grouping=grouping)
-
-
-def _is_honest(learned: Learned, confidence: Confidence | None) -> bool:
-    """Return whether predictions of a model have honest confidence: as asked for, or as it was fitted."""
-    if confidence is not None:
-        Choice(get_args(Confidence)).check("confidence", confidence)
-    can_be = "holds" in learned.facts
-    if confidence == "honest" and not can_be:
-        raise OptionError(f"confidence is 'honest', but the model was {LACKING}")
-    if confidence is None and not can_be and learned.facts.get("confidence") != "posterior":
-        message = f"the model was {LACKING}; until then confidence is its posterior, which is too sure"
-        warn(message, PosteriorConfidence)
-    return can_be and confidence != "posterior"

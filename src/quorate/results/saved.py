@@ -15,7 +15,6 @@ from quorate.data.options import DEFAULTS, Confidence, Duplicates, EngineName
 from quorate.data.vocabulary import text_of
 from quorate.data.votes import Votes
 from quorate.engines.base import Engine
-from quorate.engines.registry import resolve
 from quorate.errors import InputError, shown
 from quorate.io.ids import column, label_columns
 from quorate.io.read import Shaping
@@ -23,7 +22,8 @@ from quorate.io.sources import Source
 from quorate.results import knowledge, model_file
 from quorate.results.knowledge import Learned
 from quorate.results.known import HasLearned, as_learned
-from quorate.results.result import Result, predicted
+from quorate.results.predicted import predicted
+from quorate.results.result import Result
 
 Fitted: TypeAlias = HasLearned | str | os.PathLike[str]  # a result, a loaded model, or the path of a saved one
 
@@ -123,15 +123,14 @@ class FittedModel:
     ) -> Result:
         """Return the labels of votes under what was learned; unknown workers are taken for the mean one, and named.
 
-        - `votes`: anything that `qr.read` takes; `task`, `worker`, `label`, `duplicates` and `shaping` (`wide`, `weight`,
-          `format`, …) are as there.
+        - `votes`: anything that `qr.read` takes, or a Spark frame, which gives a result of Spark frames; `task`, `worker`,
+          `label`, `duplicates` and `shaping` (`wide`, `weight`, `format`, …) are as there.
         - `engine`, `threads`: where it runs, and on how many threads, as for `qr.aggregate`.
         - `confidence`: "honest" (of a fit that was) or "posterior"; that of the fit by default. A model that 0.1.0 saved
           knows the posterior alone, and warns (`PosteriorConfidence`).
         """
-        place = resolve(engine, threads, source=votes)
-        known = place.read(votes, task=task, worker=worker, label=label, duplicates=duplicates, **shaping)
-        return predicted(self.content, known, place, confidence=confidence)
+        reading = {"task": task, "worker": worker, "label": label, "duplicates": duplicates}
+        return predicted(self.content, votes, engine, threads, confidence, **reading, **shaping)
 
     def learned(self) -> Learned:
         """Return what was learned, in codes."""

@@ -144,6 +144,9 @@ def tempered_fit(fit: Fit, session: Session, temperature: float) -> Fit:
     """Return a fit whose posteriors are raised to 1 / temperature; gold stays certain."""
     if temperature == 1.0:
         return fit
+    elsewhere = getattr(session, "tempered_outcome", None)  # of sessions whose tasks are not in this process
+    if elsewhere is not None:
+        return replace(fit, outcome=elsewhere(fit.outcome, temperature), temperature=temperature)
     posterior, labels = Tempered(fit, session, temperature), fit.outcome.labels
 
     def confidence() -> Iterator[Floats]:

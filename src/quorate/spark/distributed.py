@@ -449,6 +449,10 @@ class DistributedSession(RemoteSession):
             lines = self._stored(self._at_blocks(HonestTable(function), self._last_pass.state, others))
         return replace(decide, rule=rule), lines
 
+    def _own_decision(self) -> tuple[RoutedDecision, Rdd]:
+        assert self._decided is not None
+        return self._decided
+
     def _ends(self, ended: tuple[RoutedDecision, Rdd]) -> TaskSums:
         decide, state = ended
         with plain_errors(FIT_FAILED):

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -58,13 +58,22 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class SparkEngine:
-    """Runs passes on the executors of a Spark session: the frame's own, or the one at `master`."""
+    """Runs passes on the executors of a Spark session: the frame's own, or the one at `master`.
+
+    Votes at paths and URIs, and votes in memory, have no session of their own: the running one is used, or one is started,
+    after all that can be checked without it.
+    """
+
+    cannot_run: ClassVar[tuple[str, ...]] = ("glad",)  # models
 
     name: str = "spark"
     threads: int = 1  # of the driver, for M-steps
     partitions: int | None = None  # None: according to the number of votes
     rows: str = "auto"  # where (worker, label) rows are: "driver", "executors", or the former where they fit
     blocks: int | None = None  # of workers, where rows are on the executors; None: according to the number of rows
+    master: str | None = None  # of the session that is started; None: spark-submit's, else this machine
+    quiet: bool = False  # whether what Java and Spark log is kept off the screen
+    on_start: Callable[[Any], None] | None = None  # called with a session before votes are read by it
 
     def __post_init__(self) -> None:
         Choice(("auto", "driver", "executors")).check("rows", self.rows)
@@ -83,9 +92,17 @@ class SparkEngine:
         if is_spark_frame(source):
             return self._survey(source, narrow=False, **options)
         if isinstance(names, list | tuple) and names and all(isinstance(name, str | os.PathLike) for name in names):
-            frame, is_text = spark_files.scan([os.fspath(name) for name in names])
+            spark_votes.require_no_order(options.get("duplicates", "all"))
+            frame, is_text = spark_files.scan([os.fspath(name) for name in names], self.start())
             return self._survey(frame, narrow=is_text, **options)
         return as_votes(source, **options)
+
+    def start(self) -> Any:
+        """Return the running session, or a new one."""
+        running = spark.session(self.master, quiet=self.quiet)
+        if self.on_start is not None:
+            self.on_start(running)
+        return running
 
     def _survey(self, frame: Frame, **options: Any) -> SparkVotes:
         if self.rows == "driver":
@@ -133,7 +150,7 @@ class SparkSession(RemoteSession, WorkerState):
         kernels, units = fastest(), Units.of(len(votes))
         rules = PassRules.of(kernels, engine.threads, votes.row_label, votes.labels, ties, lambda: units)
         super().__init__(votes, rules, history)
-        self.spark = votes.frame.sparkSession if isinstance(votes, SparkVotes) else spark.session()
+        self.spark = votes.frame.sparkSession if isinstance(votes, SparkVotes) else engine.start()
         self.gold_given = 0 if gold is None else len(gold)
         self._engine = engine
         self._votes = votes
@@ -238,7 +255,18 @@ class SparkSession(RemoteSession, WorkerState):
 
     def _judged(self, function: HonestFunction, rule: HonestRule) -> Decision:
         assert self._ended is not None
-        return replace(self._ended, honest=self._broadcast(Judged(*function(self._block, self._counted[0]), rule)))
+        judged = Judged(*function(self._block, self._counted[0]), rule)
+        return replace(self._ended, honest=self._broadcast(judged), temperature=1.0)
+
+    def _own_decision(self) -> Decision:
+        assert self._ended is not None
+        return replace(self._ended, honest=None, temperature=1.0)
+
+    def tempered_outcome(self, outcome: RemoteOutcome, temperature: float) -> RemoteOutcome:
+        """Return the outcome with probabilities raised to 1 / temperature; frames are tempered from now on."""
+        assert self._ended is not None
+        self._ended = replace(self._ended, temperature=temperature)
+        return replace(outcome, confidence_sum=self._ends(self._ended).confidence)
 
     def _ends(self, ended: Decision) -> TaskSums:
         return TaskSums(*self._sum(ended.ends).sums)

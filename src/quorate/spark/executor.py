@@ -23,6 +23,7 @@ from quorate.io.ids import column
 from quorate.kernels import reference
 from quorate.kernels.cpu import fastest
 from quorate.kernels.reference import HonestRule
+from quorate.results.temperature import tempered
 from quorate.spark.layout import Part, ids_of
 
 REFERENCE_VOTES = 1 << 18  # votes per shard of the reference kernels, which need K numbers per vote
@@ -201,6 +202,7 @@ class Decision:
     scores: Broadcast = None  # None where votes decide
     hard: bool = False  # whether scores count the labels they decide, instead of probabilities
     honest: Broadcast = None  # `Judged`, where confidence is honest; None where it is the model's own
+    temperature: float = 1.0  # probabilities are raised to one over this
 
     @property
     def is_hard(self) -> bool:
@@ -262,29 +264,39 @@ class Decision:
     def probabilities(self, part: Part, ids: bytes, names: list[str]) -> Iterator[pl.DataFrame]:
         """Yield task and a column per label of a part's tasks."""
         settings: FitSettings = self.settings.value
-        params = None if self.scores is None else self.scores.value.on(part.rows)
-        judged = None if self.honest is None else self.honest.value.on(part.rows)
+        tables = self._tables(part)
         tasks, shards = ids_of(ids), settings.shards(part, DECISION_CELLS // max(len(settings.labels), 1))[1]
-        if judged is not None:
+        if tables[1] is not None:
             label(settings, part, shards, self.source)
         for piece, shard in shards:
-            out = np.empty((shard.n_tasks, len(names)))
-            if judged is not None:
-                shard.honest_probabilities(judged[:2], judged.rule, out)
-            elif params is None:
-                shard.shares(settings.tie_weights, out)
-            elif self.by == "weights":
-                shard.weight_shares(params, out)
-            else:
-                shard.posterior(params, out)
+            out = self._probabilities(settings, shard, *tables)
             yield pl.DataFrame({"task": tasks[piece], **dict(zip(names, out.T, strict=True))})
+
+    def _tables(self, part: Part) -> tuple[Parameters | None, Judged | None]:
+        """Return the lines of a part's rows that decide, and those that honest confidence is judged by; None for neither."""
+        params = None if self.scores is None else self.scores.value.on(part.rows)
+        return params, None if self.honest is None else self.honest.value.on(part.rows)
+
+    def _probabilities(
+        self, settings: FitSettings, shard: Shard, params: Parameters | None, judged: Judged | None
+    ) -> NDArray[np.float64]:
+        """Return the probabilities of a shard's tasks, [tasks, K]; honest ones are those of its current labels."""
+        out = np.empty((shard.n_tasks, len(settings.labels)))
+        if judged is not None:
+            shard.honest_probabilities(judged[:2], judged.rule, out)
+        elif params is None:
+            shard.shares(settings.tie_weights, out)
+        elif self.by == "weights":
+            shard.weight_shares(params, out)
+        else:
+            shard.posterior(params, out)
+        return out if self.temperature == 1.0 else tempered(out, self.temperature)
 
     def _decided(
         self, settings: FitSettings, part: Part, shards: Shards, tally: Tally
     ) -> Iterator[tuple[slice, Shard, NDArray[np.float64], NDArray[np.bool_], float]]:
         """Yield (tasks, their shard, confidence, tie, log-likelihood), shard by shard, counting into the tally."""
-        params = None if self.scores is None else self.scores.value.on(part.rows)
-        judged = None if self.honest is None else self.honest.value.on(part.rows)
+        params, judged = self._tables(part)
         for piece, shard in shards:
             sure, tie, likelihood = np.empty(shard.n_tasks), np.empty(shard.n_tasks, np.bool_), float("nan")
             if params is None:
@@ -295,6 +307,8 @@ class Decision:
                 likelihood = shard.finish(params, tally, sure, tie).log_likelihood
             if judged is not None:
                 shard.honest(judged[:2], judged.rule, sure, tie)
+            if self.temperature != 1.0:
+                sure = self._probabilities(settings, shard, params, judged)[np.arange(shard.n_tasks), shard.labels]
             yield piece, shard, sure, tie, likelihood
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import glob
+import os
+import re
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from quorate.errors import InputError, listed
 from quorate.spark.session import Frame, plain_errors, session
@@ -26,6 +29,10 @@ FORMATS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = MappingProxyType(
     }
 )
 PACKED: Final = (".gz", ".zst", ".bz2")
+PATTERN: Final = "*?[{"  # what makes a path of Hadoop a pattern
+# Where one of these variables is set, or one of these files is there, paths may be on another file system by default.
+ELSEWHERE: Final = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "PYSPARK_GATEWAY_PORT")
+SITE_FILES: Final = ("spark-env.sh", "core-site.xml", "hdfs-site.xml")
 Sink = Callable[[Frame, int], object]  # takes decisions (task, label, confidence, votes, tie, batch_id) and the batch's id
 # In CSV a torn line, another column or another order of columns is an error. A torn line of JSON is a row without a task.
 STRICT: Final[Mapping[str, Mapping[str, str]]] = {
@@ -35,9 +42,8 @@ STRICT: Final[Mapping[str, Mapping[str, str]]] = {
 MAX_FILE_AGE: Final = "100000d"  # by default Spark ignores files that are a week older than the newest
 
 
-def scan(names: Sequence[str], master: str | None = None) -> tuple[Frame, bool]:
+def scan(names: Sequence[str], spark: Any) -> tuple[Frame, bool]:
     """Return the table at these paths, URIs or patterns, and whether it is text (CSV), whose ids are all texts."""
-    spark = session(master)
     suffixes = {_format_suffix(name, spark) for name in names}
     if len(suffixes) > 1:
         raise InputError(f"{listed(names)}: files of several formats cannot be read together; read them in two calls")
@@ -52,15 +58,65 @@ def scan(names: Sequence[str], master: str | None = None) -> tuple[Frame, bool]:
         return reader.load(list(names)), form == "csv"
 
 
+def check_names(sources: Sequence[str], targets: Sequence[str]) -> None:
+    """Raise if a frame cannot be written to a path, or a source is absent, as far as that is known without Spark."""
+    for name in targets:
+        _writable(name)
+        path = local_path(name)
+        if path is not None and path.exists():
+            raise _exists(name)
+    for name in sources:
+        path = local_path(name)
+        if path is not None and not any(mark in name for mark in PATTERN) and not path.exists():
+            raise _absent(name)
+
+
 def check_target(name: str, spark: Any) -> None:
-    """Raise if a frame cannot be written to a path; called before long work."""
-    suffix = PurePosixPath(name.rstrip("/")).suffix.lower()
-    if suffix not in FORMATS:
-        raise InputError(f"cannot write {name}: the suffix {suffix!r} names no known format; known are {listed(FORMATS)}")
+    """Raise if a frame cannot be written to a path or URI; called before long work."""
+    _writable(name)
     with plain_errors(f"cannot write {name}"):
         path, files = _hadoop(name, spark)
         if files.exists(path):
-            raise InputError(f"cannot write {name}: it exists already; remove it, or name another folder")
+            raise _exists(name)
+
+
+def local_path(name: str) -> Path | None:
+    """Return the path on this machine that a name stands for in Spark; None where only Spark knows the file system.
+
+    >>> local_path("file:///tmp/votes.csv"), local_path("s3a://bucket/votes.csv")
+    (PosixPath('/tmp/votes.csv'), None)
+    """
+    scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", name)
+    if scheme is not None:
+        return Path(urlsplit(name).path) if scheme[0].lower() == "file:" else None
+    return Path(name) if _is_default_file_system_local() else None
+
+
+def _is_default_file_system_local() -> bool:
+    """Return whether nothing that Spark reads at its start could name another file system for paths without a scheme."""
+    if any(name in os.environ for name in ELSEWHERE):
+        return False
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (None if home is None else f"{home}/conf")
+    if folder is None:
+        return True
+    defaults = Path(folder) / "spark-defaults.conf"
+    named = defaults.exists() and b"fs.default" in defaults.read_bytes()
+    return not named and not any((Path(folder) / name).exists() for name in SITE_FILES)
+
+
+def _writable(name: str) -> None:
+    suffix = PurePosixPath(name.rstrip("/")).suffix.lower()
+    if suffix not in FORMATS:
+        raise InputError(f"cannot write {name}: the suffix {suffix!r} names no known format; known are {listed(FORMATS)}")
+
+
+def _exists(name: str) -> InputError:
+    return InputError(f"cannot write {name}: it exists already; remove it, or name another folder")
+
+
+def _absent(name: str) -> InputError:
+    return InputError(f"cannot read {name}: there is no such file or folder")
 
 
 def save(frame: Frame, name: str) -> None:
@@ -77,8 +133,8 @@ def _format_suffix(name: str, spark: Any) -> str:
         return suffix
     with plain_errors(f"cannot read {name}"):
         path, files = _hadoop(name, spark)
-        if not any(mark in name for mark in "*?[{") and not files.exists(path):
-            raise InputError(f"cannot read {name}: there is no such file or folder")
+        if not any(mark in name for mark in PATTERN) and not files.exists(path):
+            raise _absent(name)
         found = files.globStatus(path) or []
         inside = [s for status in found if status.isDirectory() for s in files.listStatus(status.getPath())]
         known = {_suffix(s.getPath().getName()) for s in inside} & FORMATS.keys()
@@ -99,8 +155,13 @@ def _hadoop(name: str, spark: Any) -> tuple[Any, Any]:
     return path, path.getFileSystem(context._jsc.hadoopConfiguration())
 
 
-def watch(source: str, *, form: str | None = None, files: int | None = None, master: str | None = None) -> Frame:
-    """Return the files of a folder or pattern, present and future, as a stream of votes; at most `files` per batch."""
+def watch(
+    source: str, *, form: str | None = None, files: int | None = None, master: str | None = None, quiet: bool = False
+) -> Frame:
+    """Return the files of a folder or pattern, present and future, as a stream of votes; at most `files` per batch.
+
+    `master` and `quiet` are as for `session`.
+    """
     path = PurePosixPath(source)
     suffix = f".{form}" if form else path.suffix.lower()
     if suffix not in FORMATS:
@@ -109,7 +170,7 @@ def watch(source: str, *, form: str | None = None, files: int | None = None, mas
     options = {**options, **STRICT.get(kind, {})}
     if glob.has_magic(path.name):
         source, options["pathGlobFilter"] = source[: -len(path.name)] or ".", path.name
-    spark = session(master)
+    spark = session(master, quiet=quiet)
     with plain_errors(f"cannot read {source}"):
         first = spark.read.format("binaryFile").options(**options).load(source).select("path").first()
         if first is None:

@@ -124,6 +124,14 @@ class RemoteSession:
         """Return a Spark frame of task and a column per label, as the fit decided."""
         return self._probabilities(self._ended)
 
+    def own_probabilities(self) -> spark.Frame:
+        """Return a Spark frame of task and a column per label: the model's own posterior, which decides labels."""
+        return self._probabilities(self._own_decision())
+
+    def _own_decision(self) -> Any:
+        """Return how the fit decided tasks, with its own confidence."""
+        raise NotImplementedError
+
     def _probabilities(self, ended: Any) -> spark.Frame:
         names = label_columns(self._votes.labels.texts(), "task")
         return self._by_task(ended, names, ", ".join([self._task_column, *(f"{spark.quoted(name)} double" for name in names)]))
@@ -169,6 +177,11 @@ class SparkResult(Result):
     def probabilities(self) -> Frame:
         """Task and one column per label: the probability that it is the true one (for mv the vote share)."""
         return cast(Frame, self.session.probabilities())
+
+    @cached_property
+    def posterior(self) -> Frame:
+        """Task and one column per label: the model's own posterior, which decides labels; see `probabilities`."""
+        return cast(Frame, self.session.own_probabilities())
 
     @property
     def expected_errors(self) -> float:

@@ -6,6 +6,7 @@ import io
 import os
 import re
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,8 +15,11 @@ from typing import Any, Final
 import polars as pl
 
 from quorate.errors import InputError, QuorateError
+from quorate.spark.master import check_master
 
 Frame = Any  # a Spark frame: pyspark is optional, so its types are not named
+NO_START: Final = "cannot start Spark"
+JAVA: Final = "install Java 17 and set JAVA_HOME to it"
 SQL_TYPE: Final = {pl.String(): "string", pl.Int64(): "bigint", pl.Boolean(): "boolean", pl.Float64(): "double"}
 # The polars type of an empty column, by the name of its Spark type.
 DTYPE: Final = {
@@ -56,29 +60,75 @@ def storage(level: str) -> Any:
     return getattr(StorageLevel, level)
 
 
-def session(master: str | None = None) -> Any:
+def session(master: str | None = None, *, quiet: bool = False) -> Any:
     """Return the running Spark session, or a new one: at `master`, or where the environment says (spark-submit).
 
-    A session on this machine alone listens on no other than the loopback address, and shows no web page.
+    A session on this machine alone listens on no other than the loopback address, and shows no web page. `quiet` keeps
+    what Java and Spark log off the screen: what goes wrong is then known from the errors that are raised.
     """
+    if master is not None:
+        check_master(master)
     with _installed():
         from pyspark.sql import SparkSession
     running = SparkSession.getActiveSession()
-    if running is not None and master is None:
-        return running
+    if running is None or master is not None:
+        running = _started(master, quiet)
+    if quiet:
+        running.sparkContext.setLogLevel("FATAL")
+    return running
+
+
+def _started(master: str | None, quiet: bool) -> Any:
+    from pyspark.sql import SparkSession
+
     if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit sets it, and knows the master
         master = "local[*]"
-    builder: Any = SparkSession.builder.appName("quorate").config("spark.ui.showConsoleProgress", "false")
+    settings = {"spark.app.name": "quorate", "spark.ui.showConsoleProgress": "false"}
     if master is not None:
-        builder = builder.master(master)
+        settings["spark.master"] = master
     if re.match(r"local|spark://(127\.|localhost)", master or ""):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        for name in ("spark.driver.host", "spark.driver.bindAddress"):
-            builder = builder.config(name, "127.0.0.1")
-        builder = builder.config("spark.ui.enabled", "false")
-    with plain_errors("cannot start Spark"), _no_word_on_pandas():
-        return builder.getOrCreate()
+        settings |= dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), "127.0.0.1")
+        settings["spark.ui.enabled"] = "false"
+    with plain_errors(NO_START if master is None else f"{NO_START} at {master}"), _no_word_on_pandas():
+        if quiet:
+            _launch(settings)
+        builder: Any = SparkSession.builder
+        return builder.config(map=settings).getOrCreate()
+
+
+def _launch(settings: dict[str, str]) -> None:
+    """Start Java, unless it runs, with what it says kept in a file; what it said is the reason where it does not start."""
+    from pyspark import SparkConf, SparkContext, java_gateway
+
+    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return
+    with tempfile.TemporaryFile() as said:
+        try:
+            launch: Any = java_gateway.launch_gateway
+            gateway = launch(SparkConf().setAll(list(settings.items())), {"stderr": said})
+        except Exception as error:
+            said.seek(0)
+            reason = _last_words(said.read().decode(errors="replace"))
+            if reason is None:
+                raise
+            raise QuorateError(f"{NO_START}: {reason}") from error
+        SparkContext._ensure_initialized(gateway=gateway)
+
+
+def _last_words(text: str) -> str | None:
+    """Return why Java did not start, in one line of what it said; None where it does not tell.
+
+    >>> _last_words('Exception in thread "main" org.apache.spark.SparkException: No such thing.')
+    'No such thing.'
+    """
+    found = re.search(r"org\.apache\.spark\.[\w.]*(?:Exception|Error): (.*)", text)
+    if found is not None:
+        return re.sub(r"^\[[A-Z_.0-9]+\] ", "", found[1]).strip()[:300]
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("WARNING")]
+    first = re.sub(r"^.*: line [0-9]+: ", "", lines[0]) if lines else ""  # of a shell: without the name of its script
+    return f"Java did not start ({first[:200]}); {JAVA}" if lines else None
 
 
 def map_arrow(frame: Frame, function: Callable[[Iterator[Any]], Iterator[Any]], schema: str) -> Frame:
@@ -191,7 +241,9 @@ def _plain(error: Exception, what: str) -> QuorateError:
             "with PYSPARK_PYTHON or spark.pyspark.python"
         )
     if "JAVA_GATEWAY_EXITED" in text:
-        return QuorateError(f"{what}: Java did not start; install Java 17 and set JAVA_HOME to it")
+        return QuorateError(f"{what}: Java did not start; {JAVA}")
+    if what.startswith(NO_START) and ("stopped SparkContext" in text or "All masters are unresponsive" in text):
+        return QuorateError(f"{what}: what answers there is no Spark master of this version")
     if "Checkpoint block" in text:
         return QuorateError(
             f"{what}: executors died with both copies of what they kept; set a directory that outlives them with "

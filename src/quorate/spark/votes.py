@@ -22,7 +22,7 @@ from quorate.io.encode import check_duplicates
 from quorate.io.ids import DTYPE, EXACT, column, matched, narrowed, sort_order, vocabulary
 from quorate.io.sources import Source, is_spark_frame
 from quorate.spark.files import scan
-from quorate.spark.session import Frame, functions, plain_errors, quoted, to_spark
+from quorate.spark.session import Frame, functions, gather, plain_errors, quoted, to_spark
 from quorate.spark.survey import PLAIN_NUMBER, ROLES, UNLIMITED, Survey, survey
 
 TEXTS: Final = ("string", "varchar", "char", "void")
@@ -131,16 +131,8 @@ def read(
     many rows and so many labels fit on the driver; otherwise workers stay on the executors. At most `max_pairs` pairs are
     gathered at once.
     """
-    check_duplicates(duplicates)
-    if duplicates in ("last", "first"):
-        raise OptionError(
-            f"duplicates is {shown(duplicates)}, but rows of a Spark frame have no order: keep one vote per worker and task "
-            "beforehand (a window over a time column), or choose 'all' or 'error'"
-        )
-    if type(frame).__module__.startswith("pyspark.sql.connect"):
-        raise InputError("this frame belongs to Spark Connect, which lends no executors: use a classic Spark session")
-    if frame.isStreaming:
-        raise InputError("this frame is a stream: give a frame with an end")
+    require_no_order(duplicates)
+    _require_whole(frame)
     columns = find(frame.columns, {"task": task, "worker": worker, "label": label}, "the Spark frame")
     declared = None if labels is None else Vocabulary.of(labels, "label")
     with plain_errors("cannot read the Spark frame"):
@@ -165,6 +157,34 @@ def read(
     return replace(
         votes, understood=Understood("Spark frame", columns, votes=len(votes), abstentions=missing, repeated=NOT_COUNTED)
     )
+
+
+def gathered(frame: Frame, wanted: Mapping[str, str | None]) -> pl.DataFrame:
+    """Return the wanted columns of a Spark frame on the driver, named by their role: labels or truth, not votes."""
+    _require_whole(frame)
+    columns = find(frame.columns, wanted, "the Spark frame")
+    with plain_errors("cannot read the Spark frame"):
+        # Columns by position: a name may have dots, or differ from another only in case.
+        plain = frame.toDF(*(f"c{n}" for n in range(len(frame.columns))))
+        return gather(plain.select([plain[f"c{frame.columns.index(name)}"].alias(role) for role, name in columns.items()]))
+
+
+def _require_whole(frame: Frame) -> None:
+    """Raise unless this is a frame with an end, of a session that lends its executors."""
+    if type(frame).__module__.startswith("pyspark.sql.connect"):
+        raise InputError("this frame belongs to Spark Connect, which lends no executors: use a classic Spark session")
+    if frame.isStreaming:
+        raise InputError("this frame is a stream: give a frame with an end")
+
+
+def require_no_order(duplicates: str) -> None:
+    """Raise if repeated votes are to be chosen by their order."""
+    check_duplicates(duplicates)
+    if duplicates in ("last", "first"):
+        raise OptionError(
+            f"duplicates is {shown(duplicates)}, but rows of a Spark frame have no order: keep one vote per worker and task "
+            "beforehand (a window over a time column), or choose 'all' or 'error'"
+        )
 
 
 def _prepared(frame: Frame, columns: Mapping[str, str]) -> Frame:
@@ -282,10 +302,10 @@ class RemoteGold:
 
 def read_gold(source: Source, votes: SparkVotes) -> RemoteGold:
     """Return gold (a Spark frame, a path or URI, or what `quorate.aggregate` takes) as codes; raise for an unknown label."""
+    spark = votes.frame.sparkSession
     path = os.fspath(source) if isinstance(source, str | os.PathLike) else None
     if path is not None and not Path(path).exists():  # no file of the driver, perhaps one of Spark
-        source = scan([path])[0]
-    spark = votes.frame.sparkSession
+        source = scan([path], spark)[0]
     if not is_spark_frame(source):
         gold = answers.read_gold(source, votes.labels)
         codes = pl.DataFrame({"task": column(gold.tasks), "gold": pl.Series(gold.labels, dtype=pl.Int64)})

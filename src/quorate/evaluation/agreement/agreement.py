@@ -54,7 +54,7 @@ from quorate.evaluation.agreement.pairs import (
 from quorate.evaluation.truth import read_truth
 from quorate.io.ids import column
 from quorate.io.read import Shaping, as_votes
-from quorate.io.sources import Source
+from quorate.io.sources import Source, is_spark_frame
 from quorate.models.base import make
 from quorate.results.honest import effective_votes, own_rates
 from quorate.results.result import Result
@@ -111,6 +111,11 @@ def agreement(
     (0.35, 8.8, ())
     """
     options.check({"level": level, "resamples": resamples, "confidence": confidence, "seed": seed}, RULES)
+    if is_spark_frame(source):
+        raise InputError(
+            "agreement looks at the votes of single tasks together and is not run on Spark: give the votes of some tasks in "
+            "memory (frame.toArrow())"
+        )
     votes = as_votes(source, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates, **shaping)
     require_unweighted(votes, "agreement", "read the votes without weight")
     scale = scale_of(votes.labels, level)
