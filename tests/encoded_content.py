@@ -22,6 +22,7 @@ def content(votes):
         votes.labels.ids(),
         sorted(votes.unvoted.ids()),
         votes.abstentions,
+        None if votes.abstained is None else votes.abstained.tolist(),
         votes.duplicates,
     )
 

@@ -77,7 +77,7 @@ def test_aggregate_loads_only_what_it_uses():
     script = f"import sys\n{code}\nprint(*(m for m in sys.modules if m.startswith('quorate.')))"
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120).stdout
     modules = out.split()
-    assert len(modules) <= 67
+    assert len(modules) <= 68
     unused = (
         "spark",
         "engines.disk",
@@ -128,6 +128,6 @@ def test_a_command_loads_only_what_it_uses(tmp_path):
     unused = {"pydantic", "rich", "narwhals", "pandas", "pyarrow", "numpy.ma", "quorate.engines.disk"}
     assert not modules & unused
     assert {m for m in modules if m.startswith("quorate.cli.")} == {
-        f"quorate.cli.{m}" for m in ("main", "command", "output", "aggregate", "questions", "summary")
+        f"quorate.cli.{m}" for m in ("main", "command", "output", "aggregate", "questions", "reading", "summary")
     }
     assert (tmp_path / "labels.csv").read_text().count("\n") == 3

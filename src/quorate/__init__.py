@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from quorate.online import Online, Prediction
     from quorate.results.result import Result
     from quorate.results.saved import FittedModel, load, merge
+    from quorate.results.saved_sets import FittedSets
     from quorate.results.sets import MultiResult
     from quorate.spark.stream import SparkStream
 
@@ -67,6 +68,7 @@ _HOMES = {
     "Evaluation": "evaluation.truth",
     "evaluate": "evaluation.truth",
     "FittedModel": "results.saved",
+    "FittedSets": "results.saved_sets",
     "load": "results.saved",
     "merge": "results.saved",
     "encode": "io.folder.build",
@@ -103,6 +105,7 @@ __all__ = [
     "Evaluation",
     "FastDawidSkene",
     "FittedModel",
+    "FittedSets",
     "Hybrid",
     "InputError",
     "MajorityVote",

@@ -110,7 +110,6 @@ def test_warm_start_tells_what_went_before(crowd, run, model, most):
         (["--save", "no/where"], "the folder no does not exist"),
         (["--save", "out.csv"], "two outputs have the same path"),
         (["--calibrate"], "give gold="),
-        (["--multi", "--save", "m"], "--save works only for tasks with one label"),
     ],
 )
 def test_bad_input_is_one_line_and_nothing_is_written(crowd, run, tmp_path, arguments, words):

@@ -75,6 +75,9 @@ BAD = [
     ({"duplicates": "error"}, "unknown duplicates 'error'"),
     ({"abstentions": -1}, "abstentions is -1"),
     ({"abstentions": True}, "abstentions is True"),
+    ({"abstained": [0, 0]}, "abstained is .* of type list"),
+    ({"abstained": np.array([0])}, r"abstained has the shape \[1\]: give \[2\]"),
+    ({"abstentions": 2, "abstained": np.array([0, 3])}, "abstained holds 3 at index 1: give numbers from 0 to 2"),
 ]
 
 

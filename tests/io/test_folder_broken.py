@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 
+import polars as pl
 import pytest
 
 import quorate as qr
@@ -76,7 +77,7 @@ def test_killed_and_resumed_gives_the_same_bytes(tmp_path, what, at, suffix):
 def test_a_resumed_run_reads_only_the_rest(tmp_path, monkeypatch):
     from quorate.io.folder import job
 
-    votes = qr.simulate(tasks=400, workers=15, seed=7).votes
+    votes = with_abstentions(qr.simulate(tasks=400, workers=15, seed=7).votes)
     votes.write_csv(tmp_path / "v.csv")
     monkeypatch.setattr(job, "BATCH", 100)
 
@@ -85,11 +86,20 @@ def test_a_resumed_run_reads_only_the_rest(tmp_path, monkeypatch):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        encode(tmp_path / "v.csv", tmp_path / "out", progress=stop, plan=Plan(bits=2, held_votes=500))
+        encode(tmp_path / "v.csv", tmp_path / "out", progress=stop, abstain="skip", plan=Plan(bits=2, held_votes=500))
     seen = []
-    encode(tmp_path / "v.csv", tmp_path / "out", resume=True, progress=lambda *now: seen.append(now))
+    encode(tmp_path / "v.csv", tmp_path / "out", resume=True, abstain="skip", progress=lambda *now: seen.append(now))
     assert seen[0][1] > 1500
-    assert content(open_encoded(tmp_path / "out")) == content(qr.read(votes))
+    found = open_encoded(tmp_path / "out")
+    assert content(found) == content(qr.read(votes, abstain="skip"))
+    assert found.abstained.sum() == found.abstentions > 400, "abstentions of before the interruption were lost"
+
+
+def with_abstentions(votes):
+    """Every fourth vote, and every second of one worker, is 'skip'."""
+    at, worker = pl.int_range(pl.len()), pl.col("worker")
+    skips = (at % 4 == 0) | ((worker == "w3") & (at % 2 == 0))
+    return votes.with_columns(label=pl.when(skips).then(pl.lit("skip")).otherwise("label"))
 
 
 def test_without_resume_a_run_begins_anew(tmp_path):

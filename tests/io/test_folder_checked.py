@@ -10,6 +10,7 @@ import pytest
 import quorate as qr
 from quorate.io.folder.build import encode
 from quorate.io.folder.job import Plan
+from quorate.io.folder.manifest import write_sealed
 from quorate.io.folder.opened import open_encoded
 from sealed import forge, items_of, manifest_of, write_manifest
 
@@ -206,13 +207,36 @@ def test_folders_of_earlier_versions_open(tmp_path):
     votes = [(f"t{n % 7}é", f"w{n % 3}", "cat" if n % 2 == 0 or n == 9 else "dog") for n in range(20)] + [("u", "w0", None)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", qr.MissingLabels)
-        encode(votes, tmp_path / "v")
+        assert encode(votes, tmp_path / "v").abstained.tolist() == [1, 0, 0]
+    body = manifest_of(tmp_path / "v")
+    body["version"] = 1  # 0.1.0 did not count the abstentions of workers
+    del body["files"]["abstained"]
+    write_sealed(tmp_path / "v" / "manifest.json", body, indent=1)
+    (tmp_path / "v" / "abstained.npy").unlink()
     whole = hashlib.sha256()
     for path in sorted((tmp_path / "v").iterdir()):
         if path.name != "source.json":
             whole.update(path.name.encode() + path.read_bytes())
     assert whole.hexdigest() == "7b97a9be296aae333d95ec754401c2a3e6e4f7aec7412768928cd2940e2d70ff"
-    assert len(open_encoded(tmp_path / "v")) == 20
+    found = open_encoded(tmp_path / "v")
+    assert (len(found), found.abstentions, found.abstained) == (20, 1, None)
+    for engine in ("cpu", "disk"):
+        assert qr.aggregate(tmp_path / "v", engine=engine).workers["abstained"].null_count() == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda items: items[:-1], "manifest.json is not valid: abstained has 14 items, not 15"),
+        (lambda items: items - 1, "abstained.npy holds -1"),
+        (lambda items: items + 2, "abstained.npy holds 2"),
+    ],
+)
+def test_forged_abstentions_are_refused(tmp_path, change, words):
+    votes = qr.simulate(tasks=200, workers=15, labels=3, seed=7).votes.rows()
+    encode([*votes, ("t0", "w3", "skip")], tmp_path / "v", abstain="skip")
+    forge(tmp_path / "v", abstained=change(items_of(tmp_path / "v", "abstained")))
+    refused(tmp_path / "v", words)
 
 
 @pytest.mark.parametrize("votes", [[], [("t", "w", "x")], [(1, 2, 3)], [("t", 1, True), ("u", 2, False)]], ids=str)

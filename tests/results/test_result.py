@@ -65,6 +65,54 @@ def test_trace_tells_every_iteration():
     assert qr.aggregate(CROWD.votes, model="mv").trace.is_empty()
 
 
+SHOWN = [
+    ("t1", "ann", "cat"), ("t1", "bob", "skip"), ("t1", "eve", "cat"), ("t2", "ann", "dog"), ("t2", "bob", "cat"),
+    ("t2", "eve", "dog"), ("t3", "zed", "skip"), ("t3", "ann", "skip"), ("t3", "ann", "cat"), ("t2", "bob", "skip"),
+]  # fmt: skip
+RATES = {"ann": 1 / 4, "bob": 2 / 3, "eve": 0.0}
+
+
+def rates(result):
+    frame = pl.DataFrame(result.workers)
+    return dict(frame.select(pl.col("worker").cast(pl.String), "abstained").iter_rows())
+
+
+@pytest.mark.parametrize("engine", ["cpu", "reference", "disk"])
+def test_the_rate_of_abstentions_of_every_worker(engine):
+    """A worker who only abstains has no votes, and so no line; the total knows."""
+    result = qr.aggregate(SHOWN, abstain="skip", engine=engine)
+    assert rates(result) == pytest.approx(RATES)
+    assert result.votes.abstentions == 4
+    with pytest.warns(qr.MissingLabels):
+        missing = qr.aggregate([(t, w, None if label == "skip" else label) for t, w, label in SHOWN], engine=engine)
+    assert rates(missing) == pytest.approx(RATES)
+    assert set(rates(qr.aggregate(CROWD.votes, engine=engine)).values()) == {0.0}
+
+
+def test_rates_of_abstentions_through_what_changes_votes():
+    given = {"abstain": "skip"}
+    assert rates(qr.aggregate(SHOWN, duplicates="last", **given)) == pytest.approx(RATES)
+    assert rates(qr.aggregate(SHOWN, labels=["cow", "dog", "cat"], **given)) == pytest.approx(RATES)
+    left = qr.aggregate(SHOWN, exclude=["ann"], **given)
+    assert rates(left) == pytest.approx({w: RATES[w] for w in ("bob", "eve")})
+    assert left.votes.abstentions == 3
+    grouped = qr.aggregate(SHOWN, groups={"bob": "team", "eve": "team"}, **given)
+    assert rates(grouped) == pytest.approx(RATES)
+    history = qr.aggregate([("t", "ann", "cow"), ("u", "ann", "cat"), ("v", "ann", "dog")], model="ds")  # over one more label
+    assert rates(qr.aggregate(SHOWN, "ds", history=history, **given)) == pytest.approx(RATES)
+    assert rates(qr.aggregate(SHOWN, **given).predict(qr.read(SHOWN, **given))) == pytest.approx(RATES)
+    numbers = [(t, {"ann": 10, "bob": 9, "eve": 11, "zed": 2}[w], label) for t, w, label in SHOWN]  # sorted otherwise
+    assert rates(qr.aggregate(numbers, **given)) == pytest.approx({"10": 1 / 4, "9": 2 / 3, "11": 0.0})
+
+
+@pytest.mark.parametrize("engine", ["cpu", "disk"])
+def test_an_empty_line_of_a_wide_table_is_nobodys_abstention(engine):
+    table = pl.DataFrame({"task": ["a", "b", "c"], "j1": ["x", None, "skip"], "-1": ["y", None, "x"]})
+    result = qr.aggregate(table, wide=True, abstain="skip", engine=engine)
+    assert rates(result) == {"j1": 0.5, "-1": 0.0}
+    assert (result.votes.abstentions, result.unvoted) == (2, 1)
+
+
 def test_votes_are_immutable_and_say_what_they_are():
     with pytest.raises(ValueError, match="read-only"):
         RESULT.votes.row[0] = 1

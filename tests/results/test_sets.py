@@ -90,6 +90,121 @@ def test_facts_of_every_fit(confidence):
         assert dict(pooled.workers.select("worker", "accuracy").iter_rows()) == pytest.approx(honest)
 
 
+def by_hand(votes, options):
+    return [(f"{t}|{o}", w, "yes" if o in chosen else "no") for t, w, chosen in votes for o in options]
+
+
+@pytest.mark.parametrize("confidence", ["posterior", "honest"])
+@pytest.mark.parametrize("per_option", [False, True])
+def test_workers_have_intervals_and_verdicts(confidence, per_option):
+    """Of the answers to the questions posed by hand; the answers of one set count as one, so that intervals are wider."""
+    votes, options = of_sets(4), ["l0", "l1", "l2"]
+    plain = {"model": "fds", "confidence": confidence, "smoothing": 0.1}
+    result = qr.aggregate(votes, multi=True, per_option=per_option, labels=options, **plain)
+    alone = qr.aggregate(by_hand(votes, options), labels=["no", "yes"], **plain)
+    ours, theirs = result.workers, alone.workers
+    assert ours.columns == theirs.columns
+    assert ours["votes"].to_list() == (theirs["votes"] // 3).to_list()
+    for row in ours.iter_rows(named=True):
+        assert row["accuracy_low"] <= row["accuracy"] <= row["accuracy_high"] or confidence == "posterior"
+        assert row["accuracy_low"] < row["accuracy_high"]
+        assert "answers" in row["why"]
+    assert set(ours["verdict"]) == {"informative"}
+    width, narrow = ((f["accuracy_high"] - f["accuracy_low"]).mean() for f in (ours, theirs))
+    assert width > 1.2 * narrow
+    if not per_option:
+        assert ours["accuracy"].to_list() == pytest.approx(theirs["accuracy"].to_list())
+        assert ours["evidence"].to_list() == pytest.approx(theirs["evidence"].to_list())
+        assert ours["below_chance"].to_list() == pytest.approx((theirs["below_chance"] / 3**0.5).to_list())
+
+
+def crowd_of_sets(seed, together, tasks=150, workers=16, options=4):
+    """Votes, and the accuracy of every worker; a set is right as a whole or drawn at random, or else each answer is."""
+    draw = np.random.default_rng(seed)
+    truth, skill = draw.random((tasks, options)) < 0.3, draw.uniform(0.4, 0.95, workers)
+    votes = []
+    for task in range(tasks):
+        for worker in draw.permutation(workers)[:5]:
+            knows = draw.random(1 if together else options) < skill[worker]
+            said = np.where(knows, truth[task], draw.random(options) < 0.3)
+            votes.append((f"t{task}", f"w{worker}", [f"o{n}" for n in np.flatnonzero(said)]))
+    return votes, {f"w{n}": s + (1 - s) * 0.58 for n, s in enumerate(skill)}
+
+
+@pytest.mark.parametrize("confidence", ["posterior", "honest"])
+@pytest.mark.parametrize("together", [False, True])
+def test_intervals_hold_where_the_answers_of_a_set_are_right_together(confidence, together):
+    inside, workers = 0, 0
+    for seed in range(4):
+        votes, accuracy = crowd_of_sets(seed, together)
+        frame = qr.aggregate(votes, multi=True, confidence=confidence).workers
+        inside += sum(row["accuracy_low"] <= accuracy[row["worker"]] <= row["accuracy_high"] for row in frame.to_dicts())
+        workers += len(frame)
+        assert "copy" not in set(frame["verdict"]), "nobody copies here"
+    assert inside >= 0.9 * workers
+
+
+@pytest.mark.parametrize("per_option", [False, True])
+def test_who_does_not_look_and_who_copies(per_option):
+    votes, _ = crowd_of_sets(3, together=True)
+    draw = np.random.default_rng(3)
+    tasks = sorted({task for task, _, _ in votes})
+    mine = [task for task in tasks if draw.random() < 0.4]
+    said = {task: [o for o in ("o0", "o1", "o2", "o3") if draw.random() < 0.3] for task in mine}
+    votes += [(task, "lazy", []) for task in mine] + [(task, twin, said[task]) for twin in ("twin1", "twin2") for task in mine]
+    found = qr.aggregate(votes, multi=True, per_option=per_option).workers
+    word, like = (dict(found.select("worker", name).iter_rows()) for name in ("verdict", "answers_like"))
+    assert word["lazy"] == "spammer"
+    assert (word["twin1"], word["twin2"], like["twin1"]) == ("copy", "copy", "twin2")
+    assert {word[f"w{n}"] for n in range(16)} <= {"informative", "unclear"}
+
+
+@pytest.mark.parametrize("per_option", [False, True])
+def test_expected_errors_are_those_of_the_confidence(per_option):
+    result = qr.aggregate(of_sets(4), multi=True, per_option=per_option)
+    yes = result.probabilities.drop("task").to_numpy()
+    sure = np.where(yes > 0.5, yes, 1 - yes)
+    assert result.expected_wrong_options == pytest.approx((1 - sure).sum())
+    assert result.expected_errors == pytest.approx((1 - result.labels["confidence"]).sum())
+    assert result.expected_errors == pytest.approx((1 - sure.prod(axis=1)).sum())
+    assert result.expected_errors <= result.expected_wrong_options
+    assert result.ties == result.labels["tie"].sum()
+
+
+@pytest.mark.parametrize("per_option", [False, True])
+def test_priors_of_options_have_intervals(per_option):
+    votes, _ = crowd_of_sets(5, together=False)
+    result = qr.aggregate(votes, "ds", multi=True, per_option=per_option)
+    priors = result.priors
+    assert priors.columns == ["option", "prior", "low", "high"]
+    for option, prior, low, high in priors.iter_rows():
+        assert low <= prior <= high, option
+        assert low < 0.3 < high, "this is the share that was drawn"
+        assert high - low < 0.3
+
+
+def test_posteriors_decide_sets():
+    result = qr.aggregate(of_sets(4), "ds", multi=True)
+    yes = result.posterior.drop("task").to_numpy()
+    assert [sorted(s) for s in result.labels["label"]] == [[f"l{n}" for n in np.flatnonzero(row > 0.5)] for row in yes]
+    assert not result.posterior.equals(result.probabilities)
+
+
+def test_the_rate_of_missing_sets_of_every_worker():
+    rows = [
+        ("t", "ann", ["x"]),
+        ("t", "bob", None),
+        ("u", "bob", ["y"]),
+        ("u", "zed", None),
+        ("v", "zed", None),
+        ("u", "ann", []),
+    ]
+    with pytest.warns(qr.MissingLabels):
+        result = qr.aggregate(rows, "mv", multi=True)
+    assert result.workers.select("worker", "votes", "abstained").rows() == [("ann", 2, 0.0), ("bob", 1, 0.5)]
+    assert (result.votes.abstentions, result.unvoted) == (3, 1)
+
+
 ROWS = [("t1", "ann", ["x", "y"]), ("t1", "bob", ["y"]), ("t1", "eve", ["y"]), ("t2", "ann", []), ("t2", "bob", [])]
 
 

@@ -130,8 +130,8 @@ def test_all_that_a_user_asks_of_a_result(spark, frame_of, rows):
     assert far.facts.keys() == near.facts.keys()
     assert far.facts["why"] == near.facts["why"]
     assert far.labels.columns == ["task", "label", "confidence", "votes", "tie"]
-    assert far.workers.columns == ["worker", "votes", "accuracy", "agreement", "accuracy_low", "accuracy_high"]
-    assert far.workers_frame(trust=False).columns == ["worker", "votes", "accuracy", "agreement"]
+    assert far.workers.columns == ["worker", "votes", "accuracy", "agreement", "abstained", "accuracy_low", "accuracy_high"]
+    assert far.workers_frame(trust=False).columns == ["worker", "votes", "accuracy", "agreement", "abstained"]
     assert near.predict(frame).labels.columns == far.labels.columns
     own, model = gather(far.posterior).sort("task"), near.posterior.sort("task")
     assert own["task"].equals(model["task"])

@@ -82,6 +82,7 @@ def test_missing_labels_are_abstentions(spark, engine, frame_of):
         near = qr.aggregate(votes)
     assert_same(far, near)
     assert far.votes.abstentions == 3
+    assert dict(far.workers_frame().select("worker", "abstained").iter_rows()) == {"a": 1 / 3}
     assert {row["task"]: row["votes"] for row in far.labels.collect()} == {"t": 1, "w": 1, "u": 0, "v": 0}
 
 

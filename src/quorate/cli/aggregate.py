@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from quorate.cli import output as out
+from quorate.cli import reading
 from quorate.cli.command import for_engine, for_input, for_knowledge, for_model, for_output, given_in, one_of
-from quorate.cli.output import at_work, label_list
-from quorate.cli.questions import FORMAT_HELP, PREDICTIONS_HELP, QUESTION_HELP, TO_HELP, each, formats, labels_file
-from quorate.data.options import DEFAULTS, Confidence, Duplicates, EngineName, ModelName, Stop, Strength, Ties
+from quorate.cli.output import at_work
+from quorate.cli.questions import TO_HELP, each, labels_file
+from quorate.data.options import DEFAULTS, SET_SEPARATOR, Confidence, EngineName, ModelName, Stop, Strength, Ties
 
 if TYPE_CHECKING:
     import polars as pl
@@ -46,14 +47,7 @@ def own(option: str) -> str:
 
 def command(
     context: typer.Context,
-    votes: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="VOTES",
-            help="Files or patterns: csv, tsv, json, jsonl, parquet, arrow, xlsx, .gz or .zst; exports of annotation tools; "
-            "a folder of `encode`; - is stdin.",
-        ),
-    ],
+    votes: reading.VotesFiles,
     model: Annotated[
         str,
         for_model("-m", "--model", help="auto, mv, ds, fds, hybrid, one-coin, iwmv or glad.", autocompletion=one_of(ModelName)),
@@ -110,24 +104,18 @@ def command(
     threads: Annotated[int | None, for_engine(help="Threads to use (default: all cores).")] = None,
     memory: Annotated[str | None, for_engine(help="Memory limit, like 2GB; votes that do not fit go to disk.")] = None,
     resume: Annotated[bool, for_engine("--resume", help="With disk: resume the same command after an interruption.")] = False,
-    task: Annotated[str | None, for_input(help="Column of the task.")] = None,
-    worker: Annotated[str | None, for_input(help="Column of the worker.")] = None,
-    label: Annotated[str | None, for_input(help="Column of the label.")] = None,
-    weight: Annotated[str | None, for_input(help="Column of what a vote counts, 0 being an abstention (default: 1).")] = None,
-    labels: Annotated[str | None, for_input(help="The labels in order, joined by commas.")] = None,
-    wide: Annotated[
-        bool, for_input("--wide", help="One line per task, one column per worker (--worker 'judge_*' says which).")
-    ] = False,
-    count: Annotated[
-        str | None, for_input(help="Column with the number of votes that a line stands for; mv then needs no worker.")
-    ] = None,
-    abstain: Annotated[str | None, for_input(help="Labels that are abstentions, joined by commas: NA,skip or -1.")] = None,
-    normalize: Annotated[bool, for_input("--normalize", help="Join labels that differ only in case or white space.")] = False,
-    strict: Annotated[bool, for_input("--strict", help="Stop where votes look misread, instead of a warning.")] = False,
-    separator: Annotated[str | None, for_input(help="Between the fields of text files, if the header shows none.")] = None,
-    no_header: Annotated[
-        bool, for_input("--no-header", help="The first line is a vote: task, worker, label; or --task 2 --worker 1 --label 3.")
-    ] = False,
+    task: reading.Task = None,
+    worker: reading.Worker = None,
+    label: reading.Label = None,
+    weight: reading.Weight = None,
+    labels: reading.Labels = None,
+    wide: reading.Wide = False,
+    count: reading.Count = None,
+    abstain: reading.Abstain = None,
+    normalize: reading.Normalize = False,
+    strict: reading.Strict = False,
+    separator: reading.Separator = None,
+    no_header: reading.NoHeader = False,
     smoothing: Annotated[
         float | None,
         for_model(help="Added to every cell of every confusion; 0 is the paper.", show_default=own("smoothing")),
@@ -152,14 +140,12 @@ def command(
         ),
     ] = None,
     multi: Annotated[bool, for_input("--multi", help="Votes are sets of options, joined by | or as lists.")] = False,
-    set_separator: Annotated[str, for_input(help="With --multi: what joins the options of a set.")] = "|",
+    set_separator: reading.SetSeparator = SET_SEPARATOR,
     per_option: Annotated[bool, for_model("--per-option", help="With --multi: fit each option separately.")] = False,
-    duplicates: Annotated[
-        str, for_input(help="Repeated votes: all, last, first or error.", autocompletion=one_of(Duplicates))
-    ] = DEFAULTS.duplicates,
-    form: Annotated[str, for_input("--format", help=FORMAT_HELP, autocompletion=formats)] = "auto",
-    question: Annotated[str | None, for_input(help=QUESTION_HELP)] = None,
-    predictions: Annotated[bool, for_input("--predictions", help=PREDICTIONS_HELP)] = False,
+    duplicates: reading.Duplicates = DEFAULTS.duplicates,
+    form: reading.Format = "auto",
+    question: reading.Question = None,
+    predictions: reading.Predictions = False,
     as_json: Annotated[bool, for_output("--json", help="Print one JSON document instead of a table.")] = False,
     quiet: Annotated[bool, for_output("--quiet", help="Print only data.")] = False,
 ) -> None:
@@ -170,14 +156,12 @@ def command(
     import quorate as qr
     from quorate.cli import summary
     from quorate.engines.registry import resolve
-    from quorate.errors import InputError, OptionError
+    from quorate.errors import OptionError
     from quorate.io.groups import ANSWERS_LIKE
 
     on_spark = engine == "spark"
     if master is not None and not on_spark:
         raise OptionError("--master works only with --engine spark: leave it out, or add the engine")
-    if save is not None and multi:
-        raise InputError("--save works only for tasks with one label: leave it out with --multi")
     frames = {
         "-o": labels_file(votes, output, to, form, {"--engine spark": on_spark, "--no-header": no_header}),
         "--workers": workers,
@@ -195,7 +179,7 @@ def command(
         far.check(frames, save, inputs, {"--multi": multi, "--truth": truth, "--weight": weight})
     else:
         out.check(frames, inputs, others={"--save": save, "-o": output}, to_stdout=output is None)
-    source = votes if len(votes) > 1 else votes[0]
+    source, how_read = reading.source(votes), reading.given(locals())
     chosen = _chosen(
         model,
         seed=seed,
@@ -215,18 +199,6 @@ def command(
         result: Any = qr.aggregate(
             source,
             engine=where,
-            task=task,
-            worker=worker,
-            label=label,
-            weight=weight,
-            labels=None if labels is None else label_list(labels),
-            wide=wide,
-            count=count,
-            abstain=None if abstain is None else [word.strip() for word in abstain.split(",")],
-            normalize=normalize,
-            strict=strict,
-            separator=None if separator is None else out.unescaped(separator),
-            header=not no_header,
             set_separator=set_separator,
             trace="light",  # nobody sees it here
             multi=multi,
@@ -240,12 +212,9 @@ def command(
             groups=groups,
             exclude=left_out,
             progress=progress,
-            format=form,
-            question=question,
-            predictions=predictions,
+            **how_read,
             **_typed(
                 model=chosen,
-                duplicates=duplicates,
                 priors=None if priors is None else _prior_map(priors),
             ),
         )
@@ -318,7 +287,7 @@ def _write(result: Any, what: str, path: Path) -> None:
     if getattr(result, "is_on_disk", False):
         write_batches(result.label_batches() if what == "labels" else result.probability_batches(), path)
     elif what == "labels":
-        write_frame(_flat(result.labels_frame(), path.suffix), path)
+        write_frame(flat(result.labels_frame(), path.suffix), path)
     else:
         write_frame(result.probabilities_frame(), path)
 
@@ -371,17 +340,15 @@ def _strength(text: str) -> float | str:
         return text  # "auto", or an error that says what is accepted
 
 
-def _flat(frame: pl.DataFrame, suffix: str) -> pl.DataFrame:
+def flat(frame: pl.DataFrame, suffix: str = "") -> pl.DataFrame:
     """Return a frame as its file can hold it: text files have no lists, so sets are joined."""
     import polars as pl
 
     if frame.schema["label"] != pl.List(pl.String) or suffix.lower() not in ("", ".csv", ".tsv"):
         return frame
-    from quorate.io.shapes import SET_SEPARATOR
-
     return frame.with_columns(pl.col("label").list.join(SET_SEPARATOR))
 
 
 def _labels(result: Any) -> None:
-    batches = result.label_batches() if hasattr(result, "label_batches") else iter([_flat(result.labels_frame(), "")])
+    batches = result.label_batches() if hasattr(result, "label_batches") else iter([flat(result.labels_frame())])
     out.labels(batches, len(result.votes.tasks) + len(result.votes.unvoted))

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from quorate.cli import reading
 from quorate.cli.command import one_of
-from quorate.cli.questions import FORMAT_HELP, PREDICTIONS_HELP, QUESTION_HELP, formats
-from quorate.data.options import Duplicates, Level, ModelName
+from quorate.data.options import DEFAULTS, SET_SEPARATOR, Level, ModelName
 
 if TYPE_CHECKING:
     from quorate.evaluation.agreement.figures import Agreement
@@ -24,13 +24,7 @@ MAX_COPYING_PAIRS = 10  # in the table on the screen
 
 
 def command(
-    votes: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="VOTES",
-            help="Files or patterns: csv, tsv, jsonl, parquet, arrow, .gz or .zst; - is standard input.",
-        ),
-    ],
+    votes: reading.VotesFiles,
     level: Annotated[
         str,
         typer.Option(help="Scale of labels: nominal, ordinal (in order) or interval (numbers).", autocompletion=one_of(Level)),
@@ -52,16 +46,23 @@ def command(
     resamples: Annotated[int, typer.Option(help="Resamples of the tasks for each interval; 0 for none.")] = 1000,
     confidence: Annotated[float, typer.Option(help="Share of the resamples that an interval contains.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Seed of the resamples.")] = 0,
-    task: Annotated[str | None, typer.Option(help="Column of the task.")] = None,
-    worker: Annotated[str | None, typer.Option(help="Column of the worker.")] = None,
-    label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
-    labels: Annotated[str | None, typer.Option(help="The labels in order, joined by commas.")] = None,
-    duplicates: Annotated[
-        str, typer.Option(help="Repeated votes: all, last, first or error.", autocompletion=one_of(Duplicates))
-    ] = "all",
-    form: Annotated[str, typer.Option("--format", help=FORMAT_HELP, autocompletion=formats)] = "auto",
-    question: Annotated[str | None, typer.Option(help=QUESTION_HELP)] = None,
-    predictions: Annotated[bool, typer.Option("--predictions", help=PREDICTIONS_HELP)] = False,
+    task: reading.Task = None,
+    worker: reading.Worker = None,
+    label: reading.Label = None,
+    labels: reading.Labels = None,
+    wide: reading.Wide = False,
+    count: reading.Count = None,
+    abstain: reading.Abstain = None,
+    normalize: reading.Normalize = False,
+    strict: reading.Strict = False,
+    separator: reading.Separator = None,
+    no_header: reading.NoHeader = False,
+    multi: Annotated[bool, typer.Option("--multi", help="Votes are sets of options: one line per option.")] = False,
+    set_separator: reading.SetSeparator = SET_SEPARATOR,
+    duplicates: reading.Duplicates = DEFAULTS.duplicates,
+    form: reading.Format = "auto",
+    question: reading.Question = None,
+    predictions: reading.Predictions = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only Krippendorff's alpha.")] = False,
 ) -> None:
@@ -71,28 +72,25 @@ def command(
     """
     import quorate as qr
     from quorate.cli import output
-    from quorate.cli.output import label_list
     from quorate.io.write import write_frame
 
     output.check({"--pairs": pairs, "--matrix": matrix}, {"the votes": votes, "the truth": truth}, to_stdout=True)
+    source, how_read = reading.source(votes), reading.given(locals())
+    drawn = {"resamples": resamples, "confidence": confidence, "seed": seed}
+    if multi:
+        given = {"--truth": truth, "--pairs": pairs, "--matrix": matrix, "--quiet": quiet or None}
+        _refuse(given | {"--level": None if level == "nominal" else level})
+        _print_options(_by_option(source, set_separator, how_read, drawn), as_json=as_json)
+        return
     found = qr.agreement(
-        votes if len(votes) > 1 else votes[0],
+        source,
         level=cast(Any, level),
         truth=truth,
         model=cast(Any, model),
-        resamples=resamples,
-        confidence=confidence,
-        seed=seed,
-        task=task,
-        worker=worker,
-        label=label,
-        labels=None if labels is None else label_list(labels),
-        duplicates=cast(Any, duplicates),
         truth_task=truth_task,
         truth_label=truth_label,
-        format=form,
-        question=question,
-        predictions=predictions,
+        **cast(Any, drawn),
+        **how_read,
     )
     if pairs is not None:
         write_frame(found.pairs_frame(), pairs)
@@ -104,6 +102,41 @@ def command(
         typer.echo(float(found.alpha))
     else:
         _print(found)
+
+
+def _refuse(given: dict[str, object]) -> None:
+    from quorate.errors import OptionError
+
+    for option, value in given.items():
+        if value is not None:
+            raise OptionError(f"{option} is for votes with one label: leave it out with --multi, which has one line per option")
+
+
+def _by_option(source: Any, set_separator: str, how_read: dict[str, Any], drawn: dict[str, Any]) -> dict[str, Agreement]:
+    """Return how far workers agree on each option of sets: tasks are resampled, whose options depend on each other."""
+    import quorate as qr
+    from quorate.errors import InputError
+    from quorate.io.sets import read_sets
+
+    sets = read_sets(source, set_separator=set_separator, **how_read)
+    if not (sets.per_task > 1).any():
+        raise InputError(f"none of the {len(sets.tasks)} tasks has two votes: agreement needs tasks that several workers judged")
+    names = sets.options.texts()
+    return {name: qr.agreement(sets.of_option(n), pairs=False, **drawn) for n, name in enumerate(names)}
+
+
+def _print_options(found: dict[str, Agreement], *, as_json: bool) -> None:
+    from quorate.cli import console, output
+
+    if as_json:
+        output.document({option: one.summary() for option, one in found.items()})
+        return
+    columns = ["option", "percent agreement", "Krippendorff's alpha", "interval", "effective votes"]
+    rows = [
+        (option, float(one.percent), float(one.alpha), _range(one.alpha.low, one.alpha.high), float(one.effective_votes))
+        for option, one in found.items()
+    ]
+    console.data().print(console.table(columns, rows, ids=1))
 
 
 def _print(found: Agreement) -> None:

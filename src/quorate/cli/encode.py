@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 
-from quorate.cli.command import one_of
-from quorate.cli.output import label_list, read_as
-from quorate.cli.questions import FORMAT_HELP, PREDICTIONS_HELP, QUESTION_HELP, formats
-from quorate.data.options import DEFAULTS, Duplicates
+from quorate.cli import reading
+from quorate.cli.output import read_as
+from quorate.data.options import DEFAULTS
 
 EXAMPLES = (
     ("Read a large file once, and aggregate it several times:", "quorate encode votes.csv -o encoded"),
@@ -19,50 +18,41 @@ EXAMPLES = (
 
 
 def command(
-    votes: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="VOTES",
-            help="Files or patterns: csv, tsv, jsonl, parquet, arrow, .gz or .zst; - is standard input.",
-        ),
-    ],
+    votes: reading.VotesFiles,
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder to create; encoded votes there are replaced.")],
-    task: Annotated[str | None, typer.Option(help="Column of the task.")] = None,
-    worker: Annotated[str | None, typer.Option(help="Column of the worker.")] = None,
-    label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
-    weight: Annotated[str | None, typer.Option(help="Column of what a vote counts, 0 being an abstention (default: 1).")] = None,
-    labels: Annotated[str | None, typer.Option(help="The labels in order, joined by commas.")] = None,
-    duplicates: Annotated[
-        str, typer.Option(help="Repeated votes: all, last, first or error.", autocompletion=one_of(Duplicates))
-    ] = DEFAULTS.duplicates,
+    task: reading.Task = None,
+    worker: reading.Worker = None,
+    label: reading.Label = None,
+    weight: reading.Weight = None,
+    labels: reading.Labels = None,
+    wide: reading.Wide = False,
+    count: reading.Count = None,
+    abstain: reading.Abstain = None,
+    normalize: reading.Normalize = False,
+    strict: reading.Strict = False,
+    separator: reading.Separator = None,
+    no_header: reading.NoHeader = False,
+    duplicates: reading.Duplicates = DEFAULTS.duplicates,
     memory: Annotated[str | None, typer.Option(help="Memory limit, like 2GB (default: half of the free memory).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the same command after an interruption.")] = False,
-    form: Annotated[str, typer.Option("--format", help=FORMAT_HELP, autocompletion=formats)] = "auto",
-    question: Annotated[str | None, typer.Option(help=QUESTION_HELP)] = None,
-    predictions: Annotated[bool, typer.Option("--predictions", help=PREDICTIONS_HELP)] = False,
+    form: reading.Format = "auto",
+    question: reading.Question = None,
+    predictions: reading.Predictions = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
     """Encode votes into a folder, in bounded memory at any size."""
     import quorate as qr
     from quorate.cli import console
 
-    talk = console.talk(quiet)
+    talk, how_read = console.talk(quiet), reading.given(locals())
     with console.passes(talk) as progress:
         made = qr.encode(
-            votes if len(votes) > 1 else votes[0],
+            reading.source(votes),
             output,
-            task=task,
-            worker=worker,
-            label=label,
-            weight=weight,
-            labels=None if labels is None else label_list(labels),
-            duplicates=cast(Duplicates, duplicates),
             memory=memory,
             resume=resume,
             progress=progress,
-            format=form,
-            question=question,
-            predictions=predictions,
+            **how_read,
         )
     if made.understood is not None:
         talk.say(read_as(votes, made.understood))

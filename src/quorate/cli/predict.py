@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 
+from quorate.cli import reading
 from quorate.cli.command import one_of
-from quorate.cli.questions import FORMAT_HELP, PREDICTIONS_HELP, QUESTION_HELP, formats
-from quorate.data.options import DEFAULTS, Confidence, Duplicates
+from quorate.data.options import DEFAULTS, SET_SEPARATOR, Confidence
 
 EXAMPLES = (
     ("Save what was learned:", "quorate aggregate votes.csv -o labels.csv --save crowd.quorate"),
@@ -19,18 +19,24 @@ SHOWN = 10  # unknown workers named on the terminal
 
 
 def command(
-    votes: Annotated[list[str], typer.Argument(metavar="VOTES", help="Files of votes; - is standard input.")],
+    votes: reading.VotesFiles,
     using: Annotated[Path, typer.Option(help="The model that `quorate aggregate --save` wrote.")],
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the labels here (else to stdout).")] = None,
     workers: Annotated[Path | None, typer.Option(help="Write the workers here, and whether the model knows each.")] = None,
     probabilities: Annotated[Path | None, typer.Option(help="Write the probability of every label here.")] = None,
-    task: Annotated[str | None, typer.Option(help="Column of the task.")] = None,
-    worker: Annotated[str | None, typer.Option(help="Column of the worker.")] = None,
-    label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
-    weight: Annotated[str | None, typer.Option(help="Column of what a vote counts, 0 being an abstention (default: 1).")] = None,
-    duplicates: Annotated[
-        str, typer.Option(help="Repeated votes: all, last, first or error.", autocompletion=one_of(Duplicates))
-    ] = DEFAULTS.duplicates,
+    task: reading.Task = None,
+    worker: reading.Worker = None,
+    label: reading.Label = None,
+    weight: reading.Weight = None,
+    wide: reading.Wide = False,
+    count: reading.Count = None,
+    abstain: reading.Abstain = None,
+    normalize: reading.Normalize = False,
+    strict: reading.Strict = False,
+    separator: reading.Separator = None,
+    no_header: reading.NoHeader = False,
+    set_separator: reading.SetSeparator = SET_SEPARATOR,
+    duplicates: reading.Duplicates = DEFAULTS.duplicates,
     confidence: Annotated[
         str | None,
         typer.Option(
@@ -40,41 +46,44 @@ def command(
         ),
     ] = None,
     threads: Annotated[int | None, typer.Option(help="Threads to use (default: all cores).")] = None,
-    form: Annotated[str, typer.Option("--format", help=FORMAT_HELP, autocompletion=formats)] = "auto",
-    question: Annotated[str | None, typer.Option(help=QUESTION_HELP)] = None,
-    predictions: Annotated[bool, typer.Option("--predictions", help=PREDICTIONS_HELP)] = False,
+    form: reading.Format = "auto",
+    question: reading.Question = None,
+    predictions: reading.Predictions = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only data.")] = False,
 ) -> None:
     """Label new tasks with a saved model.
 
-    Nothing is learned from their votes. Workers whom the model does not know are treated as the mean worker.
+    Nothing is learned from their votes. Workers whom the model does not know are treated as the mean worker. A model of sets
+    (aggregate --multi --save) reads sets.
     """
     import quorate as qr
     from quorate.cli import output as out
-    from quorate.errors import listed
+    from quorate.cli.aggregate import flat
+    from quorate.errors import OptionError, listed
     from quorate.io.write import write_frame
 
     frames = {"-o": output, "--workers": workers, "--probabilities": probabilities}
     out.check(frames, {"the votes": votes, "the model": using}, to_stdout=output is None)
     model = qr.load(using)
-    source, counted = votes if len(votes) > 1 else votes[0], cast(Duplicates, duplicates)
-    columns: dict[str, Any] = {"task": task, "worker": worker, "label": label, "duplicates": counted}
-    export: dict[str, Any] = {"format": form, "question": question, "predictions": predictions}
-    how: dict[str, Any] = {"confidence": cast(Confidence | None, confidence), "threads": threads}
-    result = model.predict(source, **columns, **export, weight=weight, **how)
+    how: dict[str, Any] = {**reading.given(locals()), "threads": threads, "confidence": confidence}
+    if isinstance(model, qr.FittedSets):
+        how["set_separator"] = set_separator
+    elif set_separator != SET_SEPARATOR:
+        raise OptionError(f"--set-separator is for models of sets (aggregate --multi --save), and {using} is of single labels")
+    result = model.predict(reading.source(votes), **how)
     if workers is not None:
         write_frame(result.workers_frame(), workers)
     if probabilities is not None:
         write_frame(result.probabilities_frame(), probabilities)
     if output is not None:
-        write_frame(result.labels_frame(), output)
+        write_frame(flat(result.labels_frame(), output.suffix), output)
     else:
-        out.labels(iter([result.labels_frame()]), len(result.votes.tasks) + len(result.votes.unvoted))
+        out.labels(iter([flat(result.labels_frame())]), len(result.votes.tasks) + len(result.votes.unvoted))
     if quiet:
         return
     from quorate.cli import console
 
     talk, unknown = console.talk(), result.unknown_workers
-    talk.say(f"{result.votes.n_tasks} tasks labelled by {model!r}")
+    talk.say(f"{len(result.votes.tasks)} tasks labelled by {model!r}")
     if unknown:
         talk.say(f"{len(unknown)} workers are unknown, and treated as the mean worker: {listed(unknown, SHOWN)}")

@@ -34,11 +34,9 @@ FEW_EFFECTIVE: Final = 2 / 3  # of the votes on a task: what shared error leaves
 MEASURED: Final = ("chose", "why", "shared_error", "votes_per_task", "effective_votes")  # facts of the votes
 IN_SENTENCES: Final = frozenset(
     {"model", "iterations", "converged", "log_likelihood", "votes", "tasks", "workers", "labels", "options", "mean_confidence"}
-    | {"expected_wrong_labels", *MEASURED}
+    | {"expected_wrong_labels", "expected_wrong_sets", *MEASURED}
 )  # figures that people read as sentences, or need not read
-AGREEMENT_READS: Final = frozenset(
-    {"task", "worker", "label", "labels", "duplicates", "form", "question", "predictions"}
-)  # options of reading that `agreement` has, too
+NOT_OF_AGREEMENT: Final = frozenset({"weight", "multi", "set_separator"})  # options of reading that `agreement` has not, or apart
 PLURALS: Final = {"copy": "copies", "adversary": "adversaries", "spammer": "spammers"}
 
 
@@ -105,9 +103,11 @@ def show(
 def _sentences(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the lines that every run has: the model, the size, what labels and votes are worth."""
     lines = [("model", _model(facts)), ("votes", _size(facts))]
-    wrong, tasks = facts.get("expected_wrong_labels"), facts["tasks"]
-    if wrong is not None:
-        lines.append(("expected wrong labels", f"{out.figure(wrong)} of {tasks} ({wrong / tasks:.1%})"))
+    tasks = facts["tasks"]
+    for what in ("labels", "sets"):
+        wrong = facts.get(f"expected_wrong_{what}")
+        if wrong is not None:
+            lines.append((f"expected wrong {what}", f"{out.figure(wrong)} of {tasks} ({wrong / tasks:.1%})"))
     votes, effective = facts.get("votes_per_task"), facts.get("effective_votes")
     if votes is not None and effective is not None and tasks > (facts.get("gold") or 0):  # of gold alone nothing is measured
         lines.append(("effective votes", f"{_short(effective)} of {_short(votes)} per task{_together(facts)}"))
@@ -134,7 +134,7 @@ def _together(facts: Mapping[str, Any]) -> str:
     if not is_few(facts):
         return ", measured without truth"
     remedy = "ask judges who differ more"
-    if not facts.get("groups"):
+    if not facts.get("groups") and "options" not in facts:  # sets have no groups
         remedy += ", or let those of one kind vote once (--groups)"
     return f", measured without truth; workers err together: {remedy}"
 
@@ -205,9 +205,9 @@ def next_steps(facts: Mapping[str, Any], asked: Asked, width: int) -> list[tuple
         steps.append((again("-o", "labels.csv", *more), "all labels, and every worker" if more else "all labels"))
     elif not asked.workers_written:
         steps.append((again("--workers", "workers.csv"), "every worker, and why"))
-    if is_few(facts) and facts.get("groups") is None:
+    if is_few(facts) and facts.get("groups") is None and "options" not in facts:
         steps.append((again("--groups", "answers_like"), "those who answer alike vote once"))
-    if facts["workers"] > 1 and "options" not in facts and asked.reading.keys() <= AGREEMENT_READS:
+    if facts["workers"] > 1 and "options" not in facts and not asked.reading.keys() & NOT_OF_AGREEMENT:
         options = [text for typed in asked.reading.values() for text in typed]
         command = shlex.join(["quorate", "agreement", *asked.votes, *options])
         if len(command) <= width:
@@ -274,24 +274,31 @@ def _measured(evaluation: Evaluation | None, tasks: int) -> dict[str, object]:
 
 
 def _set_figures(result: Any, evaluation: Any) -> dict[str, object]:
-    votes = result.votes
+    votes, tasks = result.votes, len(result.votes.tasks)
     measured = {} if evaluation is None else {k: v for k, v in evaluation.summary().items() if "accuracy" in k}
+    found = result.facts if len(result.results) == 1 else {}  # each option has its own where it was fitted apart
     return {
         "model": result.model,
+        **{name: found.get(name) for name in MEASURED},
         "votes": votes.n_votes,
-        "tasks": len(votes.tasks),
+        "tasks": tasks,
         "workers": votes.binary.n_workers,
         "options": len(votes.options),
         "abstentions": votes.abstentions or None,
+        "tasks_without_votes": result.unvoted or None,
         "iterations": result.iterations,
         "converged": result.converged,
+        "mean_confidence": 1.0 - result.expected_errors / tasks if tasks else None,
+        "expected_wrong_sets": result.expected_errors if tasks else None,
+        "expected_wrong_options": result.expected_wrong_options if tasks else None,
+        "ties": result.ties,
         **measured,
         "tasks_with_truth": None if evaluation is None else evaluation.tasks,
     }
 
 
 def document(
-    result: Result, facts: Mapping[str, object], seen: Overview, evaluation: Evaluation | None, *, with_labels: bool
+    result: Any, facts: Mapping[str, object], seen: Overview, evaluation: Evaluation | None, *, with_labels: bool
 ) -> dict[str, object]:
     """Return everything as one JSON document has it."""
     whole = dict(facts)
@@ -303,6 +310,8 @@ def document(
     )
     if hasattr(result, "fit"):
         whole["priors"] = dict(zip(result.votes.labels.texts(), result.fit.params.priors.tolist(), strict=True))
+    else:  # several correct options
+        whole["priors"] = dict(zip(result.votes.options.texts(), result.option_priors().tolist(), strict=True))
     if evaluation is not None:
         whole["evaluation"] = evaluation.summary()
     if with_labels:

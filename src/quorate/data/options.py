@@ -24,6 +24,7 @@ TraceDetail: TypeAlias = Literal["full", "light"]
 Confidence: TypeAlias = Literal["honest", "posterior"]
 ClassPriors: TypeAlias = Literal["uniform", "estimated"]
 Strength: TypeAlias = float | Literal["auto"]
+SET_SEPARATOR: Final = "|"  # between the options of a set written as text
 
 
 class Defaults(NamedTuple):

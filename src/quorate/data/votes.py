@@ -151,13 +151,14 @@ class Votes(Panel):
     tasks: Vocabulary
     unvoted: Vocabulary  # tasks whose every vote was an abstention
     abstentions: int = 0
+    abstained: NDArray[np.int64] | None = None  # [workers] abstentions of each; None where nobody has counted them
     frame_kind: FrameKind = "polars"  # the caller's own kind of frame; results come back in it
     duplicates: str = "all"  # which of a worker's votes on one task counted: all, last or first
     found_gold: Gold | None = None  # labels that the source itself gives; `aggregate` learns from them unless given others
     understood: Understood | None = None  # what reading made of their source; None for votes that were not read
 
     def __post_init__(self) -> None:
-        for name in ARRAYS:
+        for name in (*ARRAYS, "abstained"):
             array = getattr(self, name)
             if isinstance(array, np.ndarray):
                 object.__setattr__(self, name, bounds.frozen(array))
@@ -167,6 +168,8 @@ class Votes(Panel):
         vars(self).update(state)
         for name in ARRAYS:
             bounds.freeze(getattr(self, name))
+        if self.abstained is not None:
+            bounds.freeze(self.abstained)
         self._require()
 
     def _require(self) -> None:
@@ -195,6 +198,9 @@ class Votes(Panel):
             raise unknown("duplicates", self.duplicates, COUNTED)
         if not isinstance(self.abstentions, int | np.integer) or isinstance(self.abstentions, bool) or self.abstentions < 0:
             raise InputError(f"abstentions is {shown(self.abstentions)}: give a whole number of at least 0")
+        if self.abstained is not None:
+            counted = require_array("abstained", self.abstained, np.int64, (self.n_workers,))
+            require_below("abstained", counted, int(self.abstentions) + 1)
         if self.understood is not None and not isinstance(self.understood, Understood):
             raise InputError(f"understood is {shown(self.understood)}: give an Understood, or None")
 
@@ -265,3 +271,19 @@ def piece(array: NDArray[Any], cut: slice) -> NDArray[Any]:
     stored = getattr(array, "stored", None)  # see StoredArray.mapped; a view has none: it does not know its place
     out: NDArray[Any] = array[cut] if stored is None else stored[cut]
     return out
+
+
+def abstention_rates(
+    votes: NDArray[np.integer],  # [workers] of each
+    abstentions: int,  # of all workers
+    abstained: NDArray[np.int64] | None,  # [workers] of each; None where they were not counted by worker
+) -> NDArray[np.float64] | None:
+    """Return the share of what each worker was shown that got no label, [workers]; None where it is not known.
+
+    >>> abstention_rates(np.array([3, 4]), 1, np.array([1, 0])).tolist()
+    [0.25, 0.0]
+    """
+    if abstained is None:
+        return None if abstentions else np.zeros(len(votes))
+    shown_to = votes + abstained
+    return abstained / np.where(shown_to > 0, shown_to, 1)

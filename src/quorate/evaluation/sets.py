@@ -9,10 +9,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from quorate.data.options import SET_SEPARATOR
 from quorate.errors import InputError, shown
 from quorate.io.ids import prepared
 from quorate.io.sets import sets_of
-from quorate.io.shapes import SET_SEPARATOR
 from quorate.io.sources import Source, concat, open_table
 from quorate.io.suspicious import SOME, unmatched, warn_suspicious
 from quorate.results.sets import MultiResult

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from quorate.data.options import SET_SEPARATOR
 from quorate.data.votes import FrameKind
 from quorate.errors import InputError, OptionError, shown
 from quorate.evaluation.confidence import Calibration, calibration
@@ -19,7 +20,7 @@ from quorate.io.answers import is_dict, of_dict, one_each, read_answers, text_co
 from quorate.io.columns import REST
 from quorate.io.frames import Frame
 from quorate.io.ids import label_columns
-from quorate.io.shapes import SET_SEPARATOR, Wanted
+from quorate.io.shapes import Wanted
 from quorate.io.sources import Source, is_spark_frame, read_frame
 from quorate.io.suspicious import SOME, unmatched, warn_suspicious
 from quorate.results.result import Result

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from quorate.data.options import SET_SEPARATOR
 from quorate.data.understood import Understood
 from quorate.errors import InputError, listed, shown, unknown
 from quorate.io.files import is_encoded, is_stream
@@ -19,7 +20,6 @@ from quorate.io.formats.content import JSON, TABLES, Content, look, look_records
 from quorate.io.formats.export import expanded
 from quorate.io.formats.registry import AUTO, FORMATS, MODULES, TABLE, Format, recognise
 from quorate.io.join import join, table_at
-from quorate.io.shapes import SET_SEPARATOR
 from quorate.io.sources import Source, paths_of
 from quorate.io.write import check_files, check_folder, check_suffix, write_aside, write_frame
 

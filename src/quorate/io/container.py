@@ -68,6 +68,19 @@ def is_container(path: Path) -> bool:
         return False
 
 
+def kind_of(path: Path) -> str | None:
+    """Return what a container says it holds; None where it cannot be told, of which `load` says why."""
+    try:
+        with path.open("rb") as file:
+            begin, whole = file.read(16), os.fstat(file.fileno()).st_size
+            size = min(int.from_bytes(begin[8:], "little"), whole)  # a forged one may be any number
+            header = json.loads(file.read(size)) if begin.startswith(MAGIC) else None
+    except (OSError, ValueError, RecursionError):
+        return None
+    kind = header.get("kind") if isinstance(header, dict) else None
+    return kind if isinstance(kind, str) else None
+
+
 def load(
     path: Path,
     kind: str,

@@ -137,13 +137,21 @@ class Encoder:
         units = np.concatenate(self._units) if self._units else None
         if units is not None:
             coded.codes["label"][units == 0] = MISSING
-        missing = int(np.count_nonzero(coded.codes["label"] == MISSING))
+        none = coded.codes["label"] == MISSING
+        missing = int(np.count_nonzero(none))
+        abstained = np.bincount(coded.codes["worker"][none], minlength=len(coded.ids["worker"])) if missing else None
         if self._narrow:
             coded = Coded(coded.codes, {role: narrowed(ids) for role, ids in coded.ids.items()})
         if self._duplicates != "all":
             self.dropped = drop_duplicates(coded, self._duplicates)
         votes = votes_of(
-            coded, self._declared, abstentions=missing, frame_kind=frame_kind, duplicates=self._duplicates, units=units
+            coded,
+            self._declared,
+            abstentions=missing,
+            abstained=abstained,
+            frame_kind=frame_kind,
+            duplicates=self._duplicates,
+            units=units,
         )
         if warn:
             warn_abstentions(missing, self._rows, weighted=units is not None)
@@ -156,12 +164,14 @@ def votes_of(
     *,
     duplicates: str = "all",
     abstentions: int = 0,
+    abstained: NDArray[np.int64] | None = None,
     frame_kind: FrameKind = "polars",
     units: NDArray[np.int64] | None = None,
 ) -> Votes:
     """Return the votes of these codes (which are overwritten), over the declared labels or those that occur.
 
-    `duplicates` is the rule that `drop_duplicates` has applied. `units` has the weight of every vote (see
+    `duplicates` is the rule that `drop_duplicates` has applied. `abstained` has the abstentions of each worker, [workers], by
+    code; workers who did nothing else have no votes, and are left out. `units` has the weight of every vote (see
     `quorate.io.weights`), [votes]; where all count once, votes have no weights.
     """
     # Workers and labels are sorted, so that rows mean the same whatever the order of the votes.
@@ -185,6 +195,8 @@ def votes_of(
         arrays = assemble_compiled(core, codes, n_tasks, worker_rank, label_rank, n_given, threads)
     tasks, unvoted, task_ptr = _voted(coded.ids["task"], arrays.task_ptr)
     workers, _, worker_ptr = _voted(coded.ids["worker"].take(order["worker"]), arrays.worker_ptr)
+    if abstained is not None:
+        abstained = freeze(abstained[order["worker"]][arrays.worker_ptr[1:] > arrays.worker_ptr[:-1]])
     return Votes(
         task_ptr=freeze(task_ptr),
         row=freeze(arrays.row),
@@ -195,6 +207,7 @@ def votes_of(
         labels=labels,
         unvoted=unvoted,
         abstentions=abstentions,
+        abstained=abstained,
         frame_kind=frame_kind,
         duplicates="all" if duplicates == "error" else duplicates,
         row_weight=None if given is None else freeze(weights_of(given[1][arrays.row_label])),
@@ -235,7 +248,8 @@ def over_labels(votes: Votes, labels: Vocabulary, what: str, *, closed: bool = T
     coded = Coded(codes, {"task": votes.tasks, "worker": votes.workers, "label": votes.labels})
     units = units_of_votes(votes)
     more = votes_of(coded, same_kind, abstentions=votes.abstentions, frame_kind=votes.frame_kind, units=units)
-    return replace(more, unvoted=votes.unvoted, duplicates=votes.duplicates, understood=votes.understood)
+    same = {name: getattr(votes, name) for name in ("unvoted", "abstained", "duplicates", "understood")}
+    return replace(more, **same)
 
 
 def _relabelled(votes: Any, labels: Vocabulary, what: str) -> Any:

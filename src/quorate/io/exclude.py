@@ -68,12 +68,14 @@ def without_workers(votes: Votes, workers: list[str], *, keep_labels: bool) -> R
         seen = left.given_labels()
         label, labels = (np.cumsum(seen, dtype=np.int32) - 1)[label], labels.take(np.flatnonzero(seen))
     lost = votes.tasks.take(np.setdiff1d(np.arange(votes.n_tasks), tasks, assume_unique=True))
+    gone = 0 if votes.abstained is None else int(votes.abstained[out].sum())
     left = replace(
         left,
         row_label=label,
         labels=labels,
         unvoted=concatenated(votes.unvoted, lost),
-        abstentions=votes.abstentions,
+        abstentions=votes.abstentions - gone,
+        abstained=None if votes.abstained is None else votes.abstained[~out],
         understood=votes.understood,
         found_gold=votes.found_gold if keep_labels else None,  # its codes are of all labels
     )
@@ -94,6 +96,7 @@ def held(votes: Votes) -> Votes:
         workers=votes.workers,
         labels=votes.labels,
         abstentions=votes.abstentions,
+        abstained=votes.abstained,
         frame_kind=votes.frame_kind,
         duplicates=votes.duplicates,
         understood=votes.understood,

@@ -12,16 +12,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from quorate.data.options import SET_SEPARATOR as SEPARATOR
 from quorate.data.understood import Understood
 from quorate.data.vocabulary import Vocabulary
 from quorate.data.votes import FrameKind, Votes
-from quorate.errors import InputError, listed, shown, undeclared, warn_abstentions
+from quorate.errors import InputError, OptionError, listed, shown, undeclared, warn_abstentions
 from quorate.io.columns import find
 from quorate.io.dictionary import MISSING, Coded, Dictionary
 from quorate.io.encode import check_duplicates, drop_duplicates, votes_of
 from quorate.io.ids import column, narrowed, options_of, prepared, require_present, vocabulary
 from quorate.io.not_votes import boxes_as_sets, refuse
-from quorate.io.shapes import SET_SEPARATOR as SEPARATOR
 from quorate.io.shapes import Wanted, layout_of
 from quorate.io.sources import Source, concat, open_table
 from quorate.io.suspicious import MAX_SPELLINGS, SOME, warn_suspicious
@@ -41,6 +41,7 @@ class SetVotes:
     per_task: NDArray[np.int64]  # [tasks] sets cast on each
     unvoted: pl.Series  # tasks whose every vote was an abstention
     abstentions: int = 0
+    abstained: NDArray[np.int64] | None = None  # [workers] abstentions of each, where there are any
     frame_kind: FrameKind = "polars"
     found_gold: pl.DataFrame | None = None  # sets that the source itself gives: task, label
     understood: Understood | None = None  # what was understood of the source
@@ -87,6 +88,8 @@ def read_sets(
     """
     check_duplicates(duplicates)
     layout = layout_of(**shaping)
+    if layout.weight is not None:
+        raise OptionError("weight works only for tasks with one label: leave it out for sets")
     table = open_table(source, {"task": task, "worker": worker, "label": label}, layout, sets=True)
     parts, rows = [], 0
     for batch in table.batches:
@@ -103,13 +106,22 @@ def read_sets(
     votes = _expand(given, options, duplicates, narrow={"task": whole, "worker": table.is_text})
     repeated = len(given) - given.select("task", "worker").n_unique()
     understood = table.reading.understood(votes=votes.n_votes, abstentions=missing, repeated=repeated)
-    votes = replace(votes, unvoted=silent, abstentions=missing, frame_kind=table.frame_kind)
-    votes = replace(votes, found_gold=table.gold, understood=understood)
+    abstained = _abstained(frame, votes.binary) if missing else None
+    votes = replace(votes, unvoted=silent, abstentions=missing, abstained=abstained, understood=understood)
+    votes = replace(votes, frame_kind=table.frame_kind, found_gold=table.gold)
     if not layout.abstain:  # or they are expected
         warn_abstentions(missing, len(frame))
     odd = () if labels is not None else boxes_as_sets(given["label"])
     warn_suspicious(chain(odd, _joined_otherwise(options, set_separator)), strict=strict)
     return votes
+
+
+def _abstained(frame: pl.DataFrame, votes: Votes) -> NDArray[np.int64]:
+    """Return how many sets of each worker are missing, [workers]."""
+    silent = frame.filter(pl.col("label").is_null())["worker"].cast(pl.String).value_counts(name="number")
+    out = np.zeros(votes.n_workers + 1, np.int64)  # the last is of those who did nothing else
+    out[votes.workers.codes(silent["worker"])] = silent["number"].to_numpy()  # of several of these any: it is left out
+    return out[:-1]
 
 
 def _joined_otherwise(options: Vocabulary, separator: str) -> Iterator[str]:

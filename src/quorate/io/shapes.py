@@ -22,7 +22,6 @@ from quorate.io.columns import OPTIONAL, WEIGHT, family, find, is_other, plain
 from quorate.io.ids import prepared
 
 Wanted = Mapping[str, str | None]  # role -> the column the caller named, if any
-SET_SEPARATOR: Final = "|"  # between the options of a set written as text
 ANYBODY: Final = ""  # as the worker's column: it may be absent
 EVERYBODY: Final = "everybody"  # the one worker of votes that do not say who gave them
 MAX_COUNTED: Final = 1 << 31  # votes that a column of counts may amount to
@@ -264,7 +263,17 @@ def _unpivoted(batch: pl.DataFrame, workers: Sequence[Any]) -> pl.DataFrame:
     empty = grid.select(pl.all_horizontal(pl.all().is_null()).alias("empty"))["empty"].to_numpy()
     silent = np.zeros((n, width), np.bool_)
     silent[:, :1] = empty[:, None]
-    return long.filter(pl.col("label").is_not_null() | pl.Series(silent.ravel()))
+    kept = long.filter(pl.col("label").is_not_null() | pl.Series(silent.ravel()))
+    if not empty.any():
+        return kept
+    return kept.with_columns(worker=pl.when(pl.col("label").is_null()).then(_nobody(names)).otherwise("worker"))
+
+
+def _nobody(workers: pl.Series) -> pl.Expr:
+    """Return the worker of lines that nobody voted on, one that is not among these: a whole number, as all of theirs may be."""
+    taken = set(workers.cast(pl.String).to_list())
+    number = next(-n for n in range(1, len(taken) + 2) if str(-n) not in taken)
+    return pl.lit(number if workers.dtype == pl.Int64 else str(number), workers.dtype)
 
 
 def _text(series: pl.Series) -> pl.Series:

@@ -15,10 +15,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from quorate.data.options import SET_SEPARATOR
 from quorate.data.votes import Panel, Votes
 from quorate.errors import InputError, SuspiciousVotes, listed, shown, warn
 from quorate.io import not_votes
-from quorate.io.shapes import SET_SEPARATOR, normal
+from quorate.io.shapes import normal
 
 MIN_VOTES: Final = 20  # fewer votes than these may look like anything
 MIN_TASKS: Final = 30  # with several votes each, before perfect agreement is remarkable

@@ -8,7 +8,18 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
-from quorate.data.options import DEFAULTS, Confidence, Duplicates, EngineName, ModelName, Stop, Strength, Ties, TraceDetail
+from quorate.data.options import (
+    DEFAULTS,
+    SET_SEPARATOR,
+    Confidence,
+    Duplicates,
+    EngineName,
+    ModelName,
+    Stop,
+    Strength,
+    Ties,
+    TraceDetail,
+)
 from quorate.data.votes import Votes
 from quorate.data.weights import require_unweighted
 from quorate.engines.base import Engine
@@ -19,7 +30,7 @@ from quorate.io.exclude import read_workers, require_in_memory, without_workers
 from quorate.io.formats.found import gold_frame
 from quorate.io.groups import ANSWERS_LIKE, group_votes, read_groups
 from quorate.io.read import SHAPING, Shaping
-from quorate.io.shapes import ANYBODY, SET_SEPARATOR
+from quorate.io.shapes import ANYBODY
 from quorate.io.sources import Source, encoded_folder, is_spark_frame
 from quorate.models.base import Model, make
 from quorate.models.em import Progress

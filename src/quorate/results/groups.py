@@ -77,16 +77,20 @@ def members_frame(result: Result, *, trust: bool) -> pl.DataFrame:
 
     `votes` are all that a worker cast; the other figures are of those on tasks that have a label.
     """
+    from quorate.results.result import abstained_column  # results show these frames
+
     grouping = cast(Grouping, result.grouping)
+    votes = grouping.members.by_worker(grouping.members.votes_per_row())
     every = pl.DataFrame(
         {
             "worker": column(grouping.members.workers),
             "group": column(grouping.groups, grouping.group),
-            "votes": numbers(grouping.members.by_worker(grouping.members.votes_per_row())),
+            "votes": numbers(votes),
         }
     )
     figures = as_members(result).workers_frame(trust=trust).drop("votes")
-    return every.join(figures, on="worker", how="left", maintain_order="left")
+    whole = every.join(figures, on="worker", how="left", maintain_order="left")
+    return whole.with_columns(abstained_column(grouping.members, votes))
 
 
 def as_members(result: Result) -> Result:
@@ -120,6 +124,7 @@ def on_labelled_tasks(members: Votes, counted: Votes) -> Votes:
         row_label=members.row_label[used],
         tasks=counted.tasks,
         workers=members.workers.take(present),
+        abstained=None if members.abstained is None else members.abstained[present],
         unvoted=counted.unvoted,
     )
 

@@ -148,21 +148,26 @@ class HonestProbabilities:
         if not hasattr(self.session, "honest_outcome"):
             self.session.recount(self.labels)
 
-    def worker_accuracy(self, panel: Panel, votes: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    def worker_accuracy(self, panel: Panel, votes: NDArray[np.int64], per_set: int = 1) -> tuple[Floats, Floats]:
         """Return the mean of every worker's accuracy, and the strength of the beta law around it, [workers] each.
 
         The mean is the honest probability of the worker's own answers. The law is as wide as a binomial one, and as the doubt
-        about labels that workers share. `votes` says how many each has, [workers]. Weighted votes count by their weight in the
-        means; the width is that of (sum of weights)^2 / (sum of their squares) votes, regardless of the scale of the weights.
+        about labels that workers share. `votes` says how many each has, [workers], of which `per_set` count as one. Weighted
+        votes count by their weight in the means; the width is that of (sum of weights)^2 / (sum of their squares) votes,
+        regardless of the scale of the weights.
         """
-        self._count()
-        sums, weight = self.session.honest_answers(self.lines or self.honest.lines, self.honest.rule), panel.row_weight
+        sums, weight, found = self.answer_sums(), panel.row_weight, self.honest.dependence
         if weight is None:
-            return accuracy_law(panel, sums, votes, self.honest.dependence)
+            return accuracy_law(panel, sums / per_set, votes / per_set, found)
         by_row = self.session.votes.votes_per_row()
         counted = panel.by_worker(by_row * weight)
         effective = counted**2 / panel.by_worker(by_row * weight**2)
-        return accuracy_law(panel, sums * weight, counted, self.honest.dependence, effective)
+        return accuracy_law(panel, sums * weight, counted, found, effective)
+
+    def answer_sums(self) -> Floats:
+        """Return by row the probabilities of the votes' answers, and of their tasks' labels being wrong, [2, rows]."""
+        self._count()
+        return self.session.honest_answers(self.lines or self.honest.lines, self.honest.rule)
 
     def below_chance(self, panel: Panel) -> Floats:
         """Return how far each worker's answers follow what the others say, in standard errors, [workers].
@@ -195,18 +200,25 @@ class HonestProbabilities:
 
 
 def accuracy_law(
-    panel: Panel, sums: Floats, votes: NDArray[Any], found: Dependence, effective: Floats | None = None
+    panel: Panel, sums: Floats, votes: NDArray[np.number[Any]], found: Dependence, effective: Floats | None = None
 ) -> tuple[Floats, Floats]:
     """Return the mean of every worker's accuracy, and the strength of the beta law around it, [workers] each.
 
     `sums` has by row the probabilities of the votes' answers, and of their tasks' labels being wrong, [2, rows]. `votes` says
     how many each worker has, [workers], and `effective` how many the width is that of, where this is another number.
     """
-    answers, doubts = sums
-    independent = votes if effective is None else effective
-    mean = np.clip(panel.by_worker(answers) / votes, 0.01, 0.99)
-    doubt = panel.by_worker(doubts) / votes
-    variance = mean * (1.0 - mean) / independent + (SHARED_DOUBT * doubt) ** 2 * found.inflation
+    answers, doubts = (panel.by_worker(one) for one in sums)
+    return beta_law(answers / votes, doubts / votes, votes if effective is None else effective, found.inflation)
+
+
+def beta_law(mean: Floats, doubt: Floats, votes: NDArray[np.number[Any]], inflation: float) -> tuple[Floats, Floats]:
+    """Return the mean of accuracies, and the strength of the beta law around each, [workers] each.
+
+    `mean` is the probability of a worker's answers, `doubt` that of the labels of its tasks being wrong, [workers] each, in the
+    mean over so many `votes`, [workers].
+    """
+    mean = np.clip(mean, 0.01, 0.99)
+    variance = mean * (1.0 - mean) / votes + (SHARED_DOUBT * doubt) ** 2 * inflation
     return mean, np.maximum(mean * (1.0 - mean) / variance - 1.0, 0.5)
 
 

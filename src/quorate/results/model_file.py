@@ -62,6 +62,12 @@ SETTINGS: Final[Rules] = {"seed": Number(whole=True), "ties": Choice(("hash", "p
 
 def save(path: Path, learned: Learned) -> None:
     """Write what was learned to one file, whole or not at all; the same content gives the same bytes."""
+    meta, arrays = contents(learned)
+    container.save(path, KIND, GROUPED if learned.groups else VERSION, meta, arrays)
+
+
+def contents(learned: Learned) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return the meta and the arrays of the file of what was learned."""
     known = learned.knowledge
     arrays: dict[str, NDArray[Any]] = {
         "worker_ids": known.workers.values,
@@ -77,7 +83,7 @@ def save(path: Path, learned: Learned) -> None:
     }
     if learned.skill is not None:
         arrays["skill"] = learned.skill
-    meta = {
+    meta: dict[str, Any] = {
         "model": learned.model,
         "settings": dict(learned.settings),
         "scoring": learned.scoring,
@@ -89,12 +95,18 @@ def save(path: Path, learned: Learned) -> None:
     }
     if learned.groups:
         meta["groups"] = dict(learned.groups)
-    container.save(path, KIND, GROUPED if learned.groups else VERSION, meta, arrays)
+    return meta, arrays
 
 
 def load(path: Path) -> Learned:
     """Return what was saved; a damaged, forged or foreign file is an error."""
-    meta, arrays = container.load(path, KIND, GROUPED, META, ARRAYS)
+    if container.kind_of(path) == "sets":
+        raise InputError(f"{path} is a model of sets (multi=True), which only predict can use: give one of tasks with one label")
+    return checked(path, *container.load(path, KIND, GROUPED, META, ARRAYS))
+
+
+def checked(path: Path, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Learned:
+    """Return what the meta and the arrays of a file say, after both were checked in full; their types have been."""
     knowledge = _checked_knowledge(path, meta, arrays)
     _check_parameters(Bounds(path), meta, arrays)
     return Learned(

@@ -18,7 +18,7 @@ from quorate.data.fit import Fit, TraceRow
 from quorate.data.options import DEFAULTS, Confidence, Duplicates, EngineName
 from quorate.data.understood import Understood
 from quorate.data.vocabulary import text_of
-from quorate.data.votes import Votes, piece
+from quorate.data.votes import Votes, abstention_rates, piece
 from quorate.data.weights import pairs_of, unweighted, weight_sums
 from quorate.engines.base import Engine, Session
 from quorate.engines.memory import require_probabilities
@@ -66,6 +66,7 @@ class Result:
     used: Learned | None = None  # the model that predicted this, where it was not fitted
     grouping: Grouping | None = None  # who votes in which group, where workers vote in groups; `votes` are those that counted
     refit: Refit | None = None  # fits other votes the same way: verdicts ask what a fit says without some workers
+    per_set: int = 1  # votes that are the answers of one set, and may be right or wrong together: they count as one
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields: frames are made again when asked for."""
@@ -127,9 +128,11 @@ class Result:
 
     @cached_property
     def workers(self) -> Frame:
-        """Worker, votes, accuracy (expected share of right votes), agreement (share of votes equal to the label).
+        """Worker, votes, accuracy (expected share of right votes), agreement (share of votes equal to the label), abstained.
 
-        Where votes have weights, shares are of these; verdicts look at the answers, each of which counts once.
+        Where votes have weights, shares are of these; verdicts look at the answers, each of which counts once. `abstained` is the
+        share of what the worker was shown that got no label; null where reading did not count it. A worker who only abstained
+        has no votes, and no line.
 
         Then what the votes tell whatever the model: accuracy_low and accuracy_high (90% interval), information (bits a
         vote), evidence (bits in all), below_chance (standard errors), verdict, answers_like and why (see docs/workers.md);
@@ -425,6 +428,7 @@ class Result:
                 "votes": votes,
                 "accuracy": self._weighed(self.fit.outcome.right) / counted,
                 "agreement": self._weighed(agreeing) / counted,
+                "abstained": abstained_column(self.votes, votes),
                 **(self._trust_columns(votes, self._by_worker(agreeing) / votes) if trust and self._is_here else {}),
                 **(self._honest_columns(votes) if trust and self.fit.honest is not None else {}),
                 **self.fit.worker_columns,
@@ -436,7 +440,7 @@ class Result:
 
         And how far answers follow what others say, where the session is in this process.
         """
-        found = accuracy_columns(*self.fit.honest.worker_accuracy(self.votes, votes))
+        found = accuracy_columns(*self.fit.honest.worker_accuracy(self.votes, votes, self.per_set))
         return found if self._below_chance is None else {**found, "below_chance": self._below_chance}
 
     def _cuts(self) -> list[slice]:
@@ -455,9 +459,9 @@ class Result:
 
         honest, votes, labels = self._honest, unweighted(self.votes), self.fit.outcome.labels
         if honest is None:
-            return assess(votes, labels, self.session.gold())
+            return assess(votes, labels, self.session.gold(), per_set=self.per_set)
         judge, z, k = self._judge_without, self._below_chance, int(honest.exists.sum())
-        return assess(votes, labels, self.session.gold(), below=z, judge_without=judge, n_labels=k)
+        return assess(votes, labels, self.session.gold(), below=z, judge_without=judge, n_labels=k, per_set=self.per_set)
 
     @cached_property
     def _honest(self) -> HonestProbabilities | None:
@@ -476,7 +480,10 @@ class Result:
     def _below_chance(self) -> NDArray[np.float64] | None:
         """How far each worker's answers follow what the others say, in standard errors, [workers]; None where it is unknown."""
         known = self._honest
-        return None if known is None or not hasattr(known.session, "below_chance") else known.below_chance(self.votes)
+        if known is None or not hasattr(known.session, "below_chance"):
+            return None
+        z: NDArray[np.float64] = known.below_chance(self.votes) / np.sqrt(self.per_set)
+        return z
 
     def _judge_without(self, left_out: NDArray[np.bool_]) -> Callable[[NDArray[np.int64]], NDArray[np.float64]]:
         """Return how likely labels are right, [tasks], judged by a fit of this model without some workers, [workers]."""
@@ -516,7 +523,7 @@ class Result:
             "below_chance": pl.repeat(None, len(votes), dtype=pl.Float64, eager=True) if below is None else numbers(below),
             "verdict": pl.Series(VERDICTS).gather(found.verdict),
             "answers_like": column(self.votes.workers, found.answers_like),
-            "why": reasons(unweighted(self.votes), found, votes, agreement, below),
+            "why": reasons(unweighted(self.votes), found, votes, agreement, below, "vote" if self.per_set == 1 else "answer"),
         }
 
     def _agreeing(self) -> NDArray[np.int64]:
@@ -542,6 +549,13 @@ class Result:
 
     def _native(self, frame: pl.DataFrame) -> Frame:
         return frames.native(frame, self.votes.frame_kind)
+
+
+def abstained_column(votes: Votes, given: NDArray[np.int64]) -> pl.Series:
+    """Return the share of abstentions of each worker, [workers], who gave so many votes; null where it was not counted."""
+    rates = abstention_rates(given, votes.abstentions, votes.abstained)
+    empty = pl.repeat(None, len(given), dtype=pl.Float64, eager=True)
+    return (empty if rates is None else numbers(rates)).alias("abstained")
 
 
 def gold_frame(votes: Votes, labels: NDArray[np.int32], known: NDArray[np.bool_]) -> pl.DataFrame | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias, Unpack
+from typing import TYPE_CHECKING, TypeAlias, Unpack
 
 import numpy as np
 import polars as pl
@@ -16,6 +16,7 @@ from quorate.data.vocabulary import text_of
 from quorate.data.votes import Votes
 from quorate.engines.base import Engine
 from quorate.errors import InputError, shown
+from quorate.io import container
 from quorate.io.ids import column, label_columns
 from quorate.io.read import Shaping
 from quorate.io.sources import Source
@@ -24,6 +25,9 @@ from quorate.results.knowledge import Learned
 from quorate.results.known import HasLearned, as_learned
 from quorate.results.predicted import predicted
 from quorate.results.result import Result
+
+if TYPE_CHECKING:
+    from quorate.results.saved_sets import FittedSets
 
 Fitted: TypeAlias = HasLearned | str | os.PathLike[str]  # a result, a loaded model, or the path of a saved one
 
@@ -141,9 +145,17 @@ class FittedModel:
         model_file.save(Path(path), self.content)
 
 
-def load(path: str | os.PathLike[str]) -> FittedModel:
-    """Return the model that `result.save` or `quorate aggregate --save` wrote to `path`; `FittedModel` has an example."""
-    return FittedModel(model_file.load(Path(path)))
+def load(path: str | os.PathLike[str]) -> FittedModel | FittedSets:
+    """Return the model that `result.save` or `quorate aggregate --save` wrote to `path`: of sets for a fit with `multi=True`.
+
+    `FittedModel` and `FittedSets` have examples.
+    """
+    if container.kind_of(Path(path)) != "sets":
+        return FittedModel(model_file.load(Path(path)))
+    from quorate.results import sets_file
+    from quorate.results.saved_sets import FittedSets
+
+    return FittedSets(sets_file.load(Path(path)))
 
 
 def merge(first: Fitted, second: Fitted, *more: Fitted) -> FittedModel:

@@ -298,7 +298,7 @@ class DistributedSession(RemoteSession):
         return Estimate(Parameters(priors, none, none), Statistics(none, last.class_counts), {})
 
     def workers(self, dependence: Dependence | None = None) -> Frame:
-        """Return a Spark frame of worker, votes, accuracy, agreement, and further columns of the model.
+        """Return a Spark frame of worker, votes, accuracy, agreement, abstained, and further columns of the model.
 
         With `dependence`, of a fit whose confidence is honest, accuracy is the honest mean, and has its interval.
         """
@@ -308,9 +308,9 @@ class DistributedSession(RemoteSession):
         if dependence is not None:
             states[ANSWERS] = self._answers
         recipe = None if scored is None else scored.recipe
-        found = self._named_with(states).mapPartitions(partial(worker_frames, recipe, names, dependence))
+        found = self._named_with(states).mapPartitions(partial(worker_frames, recipe, names, dependence, self._votes.abstentions))
         schema = f"worker {SQL_KIND[self._votes.workers.kind]}, votes bigint, accuracy double, agreement double"
-        shown = [*(INTERVAL if dependence is not None else ()), *names]
+        shown = ["abstained", *(INTERVAL if dependence is not None else ()), *names]
         return spark.frame_of(found, schema + "".join(f", {quoted(name)} double" for name in shown), self.spark)
 
     @cached_property

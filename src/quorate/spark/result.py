@@ -233,7 +233,9 @@ class DistributedResult(SparkResult):
 
     @cached_property
     def workers(self) -> Frame:
-        """Worker, votes, accuracy, agreement, and what else the model knows of a worker, as a Spark frame.
+        """Worker, votes, accuracy, agreement, abstained, and what else the model knows of a worker, as a Spark frame.
+
+        `abstained` is 0 where all votes have a label, else null: abstentions are not counted by worker.
 
         With honest confidence, accuracy is honest, too, and has its 90% interval.
         """

@@ -75,10 +75,12 @@ def task_frames(settings: FitSettings, decide: RoutedDecision, names: list[str] 
             yield ipc(frame)
 
 
-def worker_frames(recipe: Recipe | None, names: tuple[str, ...], dependence: Dependence | None, items: Items) -> Iterator[bytes]:
+def worker_frames(
+    recipe: Recipe | None, names: tuple[str, ...], dependence: Dependence | None, abstentions: int, items: Items
+) -> Iterator[bytes]:
     """Yield the frame of a block's workers as bytes, with the columns of the recipe that have these names.
 
-    With `dependence` accuracy is honest, and has its interval.
+    With `dependence` accuracy is honest, and has its interval. `abstentions` of all workers are not counted by worker.
     """
     for named, states in _blocks_with_states(items):
         block, end = named.block, states[END].counts
@@ -92,6 +94,7 @@ def worker_frames(recipe: Recipe | None, names: tuple[str, ...], dependence: Dep
             "votes": votes,
             "accuracy": block.by_worker(right) / votes,
             "agreement": block.by_worker(agreeing) / votes,
+            "abstained": pl.repeat(None if abstentions else 0.0, len(votes), dtype=pl.Float64, eager=True),
         }
         if dependence is not None:
             sums = (states[ANSWERS].counts * ANSWER_UNIT).T

@@ -38,9 +38,9 @@ class Survey(NamedTuple):
         return int(self.labels.drop_nulls("label")["rows"].sum())
 
     def pairs(self) -> pl.DataFrame:
-        """Return worker, label and votes of every row, gathered on the driver."""
+        """Return worker, label and votes of every row, and of abstentions, whose label is null; gathered on the driver."""
         seen = gather(self.frame) if self.some is None else self.some
-        return seen.drop_nulls("label").select(PAIR)
+        return seen.select(PAIR)
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ class SparkVotes(Panel):
     task_kind: Kind
     per_row: NDArray[np.int64]  # [rows] votes of each row
     abstentions: int
+    abstained: NDArray[np.int64] | None = None  # [workers] abstentions of each; None where nobody has counted them
     duplicates: str  # "all" or "error"
     n_tasks: int = 0  # known once the votes are laid out on executors
     n_unvoted: int = 0
@@ -260,13 +261,17 @@ def _ids(series: pl.Series, kind: Kind) -> Vocabulary:
 
 
 def _numbered(pairs: pl.DataFrame, labels: Vocabulary, kinds: Mapping[str, Kind], **rest: Any) -> SparkVotes:
-    """Return the panel of these pairs: rows sorted by worker, then label."""
+    """Return the panel of these pairs: rows sorted by worker, then label; pairs without label are abstentions."""
+    silent, pairs = pairs.filter(pl.col("label").is_null()), pairs.drop_nulls("label")
     worker, label = (_ids(pairs[role], kinds[role]) for role in ("worker", "label"))
     workers = _ids(pairs["worker"].unique(), kinds["worker"])
     workers = workers.take(sort_order(workers))
     codes = matched(worker, workers), matched(label, labels)
     order = np.lexsort((codes[1], codes[0]))
+    abstained = np.zeros(len(workers) + 1, np.int64)  # the last is of those who did nothing else
+    np.add.at(abstained, matched(_ids(silent["worker"], kinds["worker"]), workers), silent["votes"].to_numpy())
     return SparkVotes(
+        abstained=abstained[:-1],
         worker_ptr=np.searchsorted(codes[0][order], np.arange(len(workers) + 1)).astype(np.int64),
         row_label=codes[1][order].astype(np.int32),
         workers=workers,

@@ -127,7 +127,7 @@ def test_good_workers_are_no_copies_of_each_other(workers):
 def test_the_columns_keep_what_they_promise(rows):
     result = qr.aggregate(rows, model="mv")
     workers, priors = result.workers, result.priors
-    assert workers.columns == ["worker", "votes", "accuracy", "agreement", *ADDED]
+    assert workers.columns == ["worker", "votes", "accuracy", "agreement", "abstained", *ADDED]
     assert set(workers["verdict"]) <= set(VERDICTS)
     for low, high in ((workers["accuracy_low"], workers["accuracy_high"]), (priors["low"], priors["high"])):
         assert ((low >= 0) & (low <= high) & (high <= 1)).all()
@@ -142,7 +142,14 @@ def test_the_columns_keep_what_they_promise(rows):
 @pytest.mark.parametrize("model", MODELS)
 def test_the_smallest_inputs_work(model):
     empty = {"task": [], "worker": [], "label": []}
-    assert qr.aggregate(empty, model=model).workers.columns[:12] == ["worker", "votes", "accuracy", "agreement", *ADDED]
+    assert qr.aggregate(empty, model=model).workers.columns[:13] == [
+        "worker",
+        "votes",
+        "accuracy",
+        "agreement",
+        "abstained",
+        *ADDED,
+    ]
     assert qr.aggregate(empty, model=model).priors.columns == ["label", "prior", "low", "high"]
     for rows in ([("t", "w", "x")], [("t", "w", "x"), ("u", "w", "y")], [(t, w, "x") for t in "tu" for w in "abc"]):
         assert set(qr.aggregate(rows, model=model).workers["verdict"]) == {"unclear"}
@@ -171,7 +178,8 @@ def test_labels_do_not_pay(monkeypatch):
     result = qr.aggregate([("t", "a", "x"), ("t", "b", "y")])
     assert len(result.labels) == len(result.probabilities) == 1
     sets = qr.aggregate([("t", "a", ["x"]), ("t", "b", [])], multi=True)
-    assert sets.workers.columns == ["worker", "votes", "accuracy", "agreement"]
+    assert len(sets.labels) == len(sets.probabilities) == 1
+    assert sets.expected_errors < 1
 
 
 def test_what_is_too_large_to_look_at_is_said(monkeypatch, caplog):

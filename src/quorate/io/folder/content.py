@@ -125,6 +125,8 @@ def _check_panel(manifest: Manifest, files: Files) -> None:
     rises[worker_ptr[1:] - 1] = True  # the next row belongs to another worker
     if not rises.all():
         raise InputError(f"{files['row_label'].path} is not valid: the labels of a worker do not rise; encode the votes again")
+    if "abstained" in files:
+        require_below(str(files["abstained"].path), _whole(manifest, files, "abstained"), manifest.abstentions + 1)
     require_below(str(files["row_votes"].path), row_votes, manifest.votes + 1)
     if row_votes.sum(dtype=np.float64) != manifest.votes:  # exact below 2^53, and without overflow
         raise InputError(

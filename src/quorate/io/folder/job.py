@@ -33,7 +33,9 @@ PER_VOTE: Final = 100  # bytes per vote while a partition is sorted
 SHARD: Final = 1 << 22  # votes in a shard
 STATE: Final = "state.json"
 SOURCE: Final = "source.json"
-VERSION: Final = 3
+VERSION: Final = 4
+IDS: Final = ("workers", "labels", "rows")  # logs of ids
+ABSTAINED: Final = "abstained"  # the log of abstentions: the worker's code * 2^32 + how many
 MAX_BITS: Final = 10  # of partitions
 Progress = Callable[[str, int, int], None]  # the step, votes done, and votes in all (0: not known)
 BATCH = 1 << 18  # rows read at once
@@ -128,7 +130,7 @@ def _fault(body: Mapping[str, Any]) -> str | None:
 
 def _files_fault(body: Mapping[str, Any]) -> str | None:
     logs = body["logs"]
-    if not isinstance(logs, dict) or not logs.keys() <= LOGS or not all(map(_is_log, logs.values())):
+    if not isinstance(logs, dict) or not logs.keys() <= {*LOGS, ABSTAINED} or not all(map(_is_log, logs.values())):
         return f"logs is {shown(logs)}"
     for name, inner in (("shards", "shards"), ("unvoted", "crc32")):
         written = body[name]
@@ -232,6 +234,7 @@ class Job:
         self._report: Progress = progress or (lambda *_: None)
         self._rows = WeightedRows(declared) if is_weighted else RunningRows(declared)
         self._logged = dict.fromkeys(self._rows.dictionaries(), 0)  # ids already in the files of ids
+        self._abstained = np.zeros(0, np.int64)  # [workers] abstentions already in their file
         self._spill = Spill(folder / "spill", state.bits)
         self._restore()
 
@@ -290,6 +293,8 @@ class Job:
         if rows.row_weight is not None:
             files |= write_items(folder, "row_weight", rows.row_weight)
         files |= write_ids(folder, "workers", rows.workers) | write_ids(folder, "labels", rows.labels)
+        if self._state.missing:
+            files |= write_items(folder, "abstained", rows.abstained)
         manifest = Manifest(
             votes=shards.votes,
             tasks=sum(span.tasks for span in shards.shards),
@@ -338,14 +343,30 @@ class Job:
         state, spill = self._state, self._spill
         spill.flush()
         for name, ids in self._rows.dictionaries().items():
-            fresh = ids.ids(self._logged[name])
-            if len(fresh):
-                size, crc32 = state.logs.get(name, (0, 0))
-                more, crc32 = append_streams(spill.folder / name, fresh.to_frame("id"), crc32)
-                state.logs[name] = size + more, crc32
+            self._log(name, ids.ids(self._logged[name]))
             self._logged[name] = len(ids)
+        abstained = self._rows.abstained
+        more = abstained.copy()
+        more[: len(self._abstained)] -= self._abstained
+        worker = np.flatnonzero(more)
+        self._log(ABSTAINED, pl.Series((worker << 32) | more[worker]))
+        self._abstained = abstained
         state.votes, state.sizes, state.sums = spill.votes.tolist(), spill.sizes.tolist(), spill.sums.tolist()
         state.save(self._folder)
+
+    def _log(self, name: str, fresh: pl.Series) -> None:
+        """Append to a log what is new in it."""
+        if len(fresh):
+            size, crc32 = self._state.logs.get(name, (0, 0))
+            more, crc32 = append_streams(self._spill.folder / name, fresh.to_frame("id"), crc32)
+            self._state.logs[name] = size + more, crc32
+
+    def _logs(self, name: str) -> Iterator[pl.Series]:
+        """Yield what an earlier run has appended to a log; what came later is cut off."""
+        path, (size, crc32) = self._spill.folder / name, self._state.logs.get(name, (0, 0))
+        cut_to(path, size, crc32)
+        for frame in read_streams(path, "id") if size else ():
+            yield frame["id"]
 
     def _restore(self) -> None:
         """Restore the state of an earlier run."""
@@ -354,14 +375,18 @@ class Job:
             emptied(spill.folder)
             return
         for name, ids in self._rows.dictionaries().items():
-            size, crc32 = state.logs.get(name, (0, 0))
-            cut_to(spill.folder / name, size, crc32)
-            for frame in read_streams(spill.folder / name, "id") if size else ():
-                ids.encode(frame["id"])
-                self._logged[name] += len(frame)
+            for some in self._logs(name):
+                ids.encode(some)
+                self._logged[name] += len(some)
             if len(ids) != self._logged[name]:
                 raise InputError(f"{spill.folder / name} is not valid: an id occurs twice; start again without resume")
         self._rows.check()
+        self._abstained = np.zeros(len(self._rows.workers), np.int64)
+        for some in self._logs(ABSTAINED):
+            worker, number = np.divmod(some.cast(pl.Int64).to_numpy(), 1 << 32)
+            require_below("the worker of an abstention", worker, len(self._abstained))
+            np.add.at(self._abstained, worker, number)
+        self._rows.abstained = self._abstained
         spill.restore(state.votes, state.sizes, state.sums, first=state.done)
 
     def _small_enough(self, spill: Spill, part: int) -> Iterator[Iterable[pl.DataFrame]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -18,7 +18,8 @@ from quorate.io.files import MANIFEST
 from quorate.io.folder.writer import VALUES, Span, sharded_files
 
 FORMAT: Final = "quorate votes"
-VERSION: Final = 2  # of folders with weights; that of others is 1, so that older versions read them
+VERSION: Final = 2  # of folders with files that 0.1.0 does not know; that of others is 1, so that it reads them
+NEWER: Final[Mapping[str, Any]] = {"row_weight": np.float64, "abstained": np.int64}  # these: weights, abstentions by worker
 LARGEST: Final = 2**62  # bound of the numbers of votes, tasks and bytes
 ROLES: Final = ("task", "worker", "label")
 
@@ -51,7 +52,7 @@ class Manifest:
         write_sealed(folder / MANIFEST, self._body(), indent=1)
 
     def _body(self) -> dict[str, Any]:
-        return {"format": FORMAT, "version": VERSION if self.is_weighted else 1, **asdict(self)}
+        return {"format": FORMAT, "version": VERSION if NEWER.keys() & self.files.keys() else 1, **asdict(self)}
 
     @classmethod
     def read(cls, folder: Path, handle: int | None = None) -> Manifest:
@@ -87,15 +88,15 @@ class Manifest:
         return {name: entry["length"] for name, entry in self.files.items()}
 
 
-def file_types(kinds: Mapping[str, Kind], *, weighted: bool = False) -> dict[str, str]:
-    """Return the type of the items of every file of a folder with ids of these kinds, and with weights or without."""
+def file_types(kinds: Mapping[str, Kind], newer: Iterable[str] = ()) -> dict[str, str]:
+    """Return the type of the items of every file of a folder with ids of these kinds, and with these of the newer files."""
     types: dict[str, Any] = dict(sharded_files(kinds["task"]))
     for name, role in {"unvoted": "task", "workers": "worker", "labels": "label"}.items():
         types[name] = VALUES[kinds[role]]
         if kinds[role] == "string":
             types[f"{name}_offsets"] = np.int64
     types |= {"worker_ptr": np.int64, "row_label": np.int32, "row_votes": np.int64}
-    types |= {"row_weight": np.float64} if weighted else {}
+    types |= {name: NEWER[name] for name in newer}
     return {name: np.dtype(item).newbyteorder("<").str for name, item in types.items()}
 
 
@@ -148,7 +149,8 @@ def _is_kind(kind: object) -> bool:
 
 def _files_fault(body: Mapping[str, Any]) -> str | None:
     files = body["files"]
-    types = file_types(body["kinds"], weighted=isinstance(files, dict) and "row_weight" in files and body["version"] == VERSION)
+    newer = [] if body["version"] == 1 or not isinstance(files, dict) else [name for name in NEWER if name in files]
+    types = file_types(body["kinds"], newer)
     if not isinstance(files, dict) or sorted(files) != sorted(types):
         return f"its files are {shown(sorted(files) if isinstance(files, dict) else files)}"
     for name, entry in files.items():
@@ -193,6 +195,8 @@ def _lengths_fault(body: Mapping[str, Any]) -> str | None:
     if kinds["task"] == "string":
         wanted["tasks_offsets"] = tasks + 1
     wanted["workers_offsets" if kinds["worker"] == "string" else "workers"] = length["worker_ptr"] - (kinds["worker"] != "string")
+    if "abstained" in length:
+        wanted["abstained"] = length["worker_ptr"] - 1
     for name, count in wanted.items():
         if length[name] != count:
             return f"{name} has {length[name]} items, not {count}"

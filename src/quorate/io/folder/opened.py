@@ -253,6 +253,7 @@ def open_encoded(folder: str | os.PathLike[str], *, check: bool = True, hold: bo
         labels=held("labels", kinds["label"]),
         unvoted=StoredVocabulary(kinds["task"], files["unvoted"], files.get("unvoted_offsets")),
         abstentions=manifest.abstentions,
+        abstained=files["abstained"].all() if "abstained" in files else None,
         duplicates=manifest.duplicates,
         folder=where,
         files={name: files[name] for name in ("task_ptr", "row", "task_hash")},

@@ -42,6 +42,7 @@ class Rows(NamedTuple):
     workers: Vocabulary
     labels: Vocabulary
     final_row: Codes  # [rows seen + 1] of each code; the last is that of MISSING
+    abstained: NDArray[np.int64]  # [workers] abstentions of each
     row_weight: NDArray[np.float64] | None = None  # [rows] where votes have weights
 
 
@@ -53,6 +54,7 @@ class RunningRows:
         self.labels = Dictionary("label")
         self.rows = Dictionary("row")  # worker code * 2^32 + label code
         self.declared = declared
+        self.abstained = np.zeros(0, np.int64)  # [workers so far] abstentions of each, by code; or fewer
 
     def dictionaries(self) -> dict[str, Dictionary]:
         """Return what must be stored to continue later, by name."""
@@ -65,11 +67,21 @@ class RunningRows:
         by_label = self.labels.encode(label)
         if self.declared is not None and len(self.labels) > before:
             self._require_declared(by_label, before, first_row)
-        return coded_pairs(self.rows, by_worker, self._given(by_label, label, weight, first_row))
+        given = self._given(by_label, label, weight, first_row)
+        missing = given == MISSING
+        if missing.any():
+            self.abstain(by_worker[missing])
+        return coded_pairs(self.rows, by_worker, given)
 
     def _given(self, by_label: Codes, label: pl.Series, weight: pl.Series | None, first_row: int) -> Codes:
         """Return the code of what each vote gives, [votes], MISSING for an abstention: that of its label."""
         return by_label
+
+    def abstain(self, worker: NDArray[np.integer]) -> None:
+        """Count abstentions of these workers, [abstentions] codes."""
+        now = np.bincount(worker, minlength=len(self.workers))
+        now[: len(self.abstained)] += self.abstained
+        self.abstained = now
 
     def check(self) -> None:
         """Raise unless the rows that were read back refer to workers and labels that were, too."""
@@ -99,12 +111,15 @@ class RunningRows:
         final_row = np.full(len(pair) + 1, MISSING)
         final_row[order] = np.arange(len(order), dtype=np.uint32)
         voted, sizes = np.unique(worker, return_counts=True)  # a worker may have abstentions only
+        abstained = np.zeros(len(worker_order), np.int64)
+        abstained[: len(self.abstained)] = self.abstained
         return Rows(
             np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)]),
             label[order].astype(np.int32),
             workers.take(worker_order[voted]),
             labels,
             final_row,
+            abstained[worker_order[voted]],
             None if units is None else weights_of(units[order]),
         )
 

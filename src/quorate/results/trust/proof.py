@@ -48,12 +48,15 @@ class RingProof(NamedTuple):
         return self.log_ratio > needed and answer_alike(self.agreeing, self.pairs)
 
 
-def prove_rings(found: Copies, judge_without: JudgeWithout, labels: int) -> list[RingProof]:
-    """Return the proof of each ring, in the order of their smallest members; `labels` is the number of labels there are."""
+def prove_rings(found: Copies, judge_without: JudgeWithout, labels: int, per_set: int = 1) -> list[RingProof]:
+    """Return the proof of each ring, in the order of their smallest members; `labels` is the number of labels there are.
+
+    Where votes are answers to the options of a set, `per_set` of them count as one: they may be right or wrong together.
+    """
     rings = np.unique(found.ring[found.ring >= 0])
     if not len(rings) or labels < 2:
         return [RingProof(np.flatnonzero(found.ring == ring), 0, 0, np.nan, np.nan, 0.0) for ring in rings]
-    answers = _answers(found, rings)
+    answers = [_in_sets(one, per_set) for one in _answers(found, rings)]
     needed = [accuracy_of_agreement(one.agreeing, one.pairs, labels) for one in answers]
     asked = [n for n, one in enumerate(answers) if answer_alike(one.agreeing, one.pairs)]
     best = dict.fromkeys(range(len(rings)), (np.nan, 0.0))
@@ -63,7 +66,8 @@ def prove_rings(found: Copies, judge_without: JudgeWithout, labels: int) -> list
             wanted = np.zeros(len(found.compared), np.int64)
             wanted[answers[n].task] = answers[n].label
             p = chance(wanted)[answers[n].task]
-            best[n] = likeliest_accuracy(p[~np.isnan(p)], needed[n], labels)
+            accuracy, ratio = likeliest_accuracy(p[~np.isnan(p)], needed[n], labels)
+            best[n] = accuracy, ratio / per_set
     return [
         RingProof(np.flatnonzero(found.ring == ring), one.agreeing, one.pairs, needed[n], *best[n])
         for n, (ring, one) in enumerate(zip(rings, answers, strict=True))
@@ -77,6 +81,12 @@ class RingAnswers(NamedTuple):
     label: Integers
     agreeing: int  # pairs of votes
     pairs: int
+
+
+def _in_sets(answers: RingAnswers, per_set: int) -> RingAnswers:
+    """Return the answers of a ring with so many pairs counted as one; of those that differ none is lost."""
+    pairs, differing = (-(-number // per_set) for number in (answers.pairs, answers.pairs - answers.agreeing))
+    return answers._replace(agreeing=pairs - differing, pairs=pairs)
 
 
 def _answers(found: Copies, rings: Integers) -> list[RingAnswers]:

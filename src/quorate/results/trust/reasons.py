@@ -16,11 +16,17 @@ ONE_LABEL: Final = 0.9  # share of one label among a spammer's votes from which 
 
 
 def reasons(
-    votes: Votes, found: Assessment, given: NDArray[np.int64], agreement: NDArray[np.float64], below: NDArray[np.float64] | None
+    votes: Votes,
+    found: Assessment,
+    given: NDArray[np.int64],
+    agreement: NDArray[np.float64],
+    below: NDArray[np.float64] | None,
+    noun: str = "vote",
 ) -> pl.Series:
     """Return the sentence of each worker, [workers]; null where memory did not suffice to judge them.
 
     `given` has the votes of each, `agreement` the share that equals the label, `below` how far they follow what others say.
+    `noun` is what votes are called.
     """
     favourite, most = _favourites(votes)
     needed, right = np.zeros(votes.n_workers), np.zeros(votes.n_workers)
@@ -29,7 +35,7 @@ def reasons(
     facts = pl.DataFrame(
         {
             "word": pl.Series(VERDICTS).gather(found.verdict),
-            "votes": pl.Series(given).cast(pl.String) + np.where(given == 1, " vote", " votes"),
+            "votes": pl.Series(given).cast(pl.String) + np.where(given == 1, f" {noun}", f" {noun}s"),
             "equal": _percent(agreement),
             "label": column(votes.labels, favourite).cast(pl.String),
             "most": _percent(most / np.maximum(given, 1)),

@@ -79,25 +79,27 @@ def assess(
     below: Floats | None = None,
     judge_without: JudgeWithout | None = None,
     n_labels: int | None = None,
+    per_set: int = 1,
 ) -> Assessment:
     """Return what the votes say, starting from labels, [tasks], of which those `known`, [tasks], are certain.
 
     Votes that say nothing about their worker are left out (see `find_copies`). `below`, [workers], says how far answers follow
     what the others say, in standard errors: without it nobody is called an adversary. `judge_without` judges the answers of
-    rings by the other votes, of `n_labels` labels that there are: without it nobody is called a copy.
+    rings by the other votes, of `n_labels` labels that there are: without it nobody is called a copy. Where votes are answers
+    to the options of a set, `per_set` of them count as one in what is certain: intervals, and the proof of copying.
     """
     found = find_copies(votes, labels, known, need=estimate(votes))
     if found is None:
         return _nothing(votes.n_workers, votes.n_labels)
     ballots, belief = found.ballots, found.belief
     z = np.full(votes.n_workers, np.nan) if below is None else below
-    proofs = [] if judge_without is None else prove_rings(found, judge_without, n_labels or ballots.n_labels)
+    proofs = [] if judge_without is None else prove_rings(found, judge_without, n_labels or ballots.n_labels, per_set)
     copying = np.zeros(votes.n_workers, np.bool_)
     for proof in proofs:
         copying[proof.members] = proof.is_copied
     shared, agreeing = shared_tasks(ballots, found.partner)
     return Assessment(
-        accuracy=accuracy_interval(ballots, belief, found.comparison.right),
+        accuracy=accuracy_interval(ballots, belief, found.comparison.right, per_set),
         information=(
             candidates.mutual_information(ballots, belief)
             if isinstance(belief, CellBelief)
@@ -208,12 +210,12 @@ class Population(NamedTuple):
     mean_variance: float  # variance of the mean
 
 
-def accuracy_interval(ballots: Ballots, belief: Belief | CellBelief, right: Singles) -> Interval:
+def accuracy_interval(ballots: Ballots, belief: Belief | CellBelief, right: Singles, per_set: int = 1) -> Interval:
     """Return where the accuracy of each worker lies, [workers] each; `right` is the posterior of each vote, [votes].
 
     A vote on an uncertain task says less about its worker: of n votes, n - V / (a (1 - a)) count, where V is the
     variance of the number of right votes (the missing information, by Louis's identity). The population adds
-    pseudo-votes.
+    pseudo-votes. Where `per_set` votes may be right or wrong together, they are worth one.
     """
     worker, votes = ballots.worker(), ballots.per_worker
     expected = np.bincount(worker, right, minlength=len(votes))
@@ -230,7 +232,8 @@ def accuracy_interval(ballots: Ballots, belief: Belief | CellBelief, right: Sing
     crowd = population(alone, counting, ballots.divisor)
     pseudo = 1.0 / crowd.spread - 1.0
     mean = np.clip((counting * np.clip(alone, 0.0, 1.0) + pseudo * crowd.mean) / (counting + pseudo), 1e-3, 1.0 - 1e-3)
-    variance = mean * (1.0 - mean) / (counting + pseudo + 1.0) + crowd.mean_variance * (pseudo / (counting + pseudo)) ** 2
+    total = counting + pseudo
+    variance = mean * (1.0 - mean) / (total / per_set + 1.0) + crowd.mean_variance * (pseudo / total) ** 2
     return _interval(mean, variance)
 
 
