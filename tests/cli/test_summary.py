@@ -167,9 +167,11 @@ def test_what_to_try_next_runs(crowd, run, arguments):
             assert run(*shlex.split(command)[1:]).code == 0, command
 
 
-def test_agreement_is_not_suggested_where_it_could_not_read(crowd, run):
+def test_agreement_is_suggested_as_it_reads(crowd, run):
     crowd.pivot("worker", index="task", values="label").write_csv("wide.csv")
-    commands = steps(run("aggregate", "wide.csv", "--wide", "-o", "out.csv").err)
+    assert "quorate agreement wide.csv --wide" in steps(run("aggregate", "wide.csv", "--wide", "-o", "out.csv").err)
+    crowd.with_columns(weight=2.0).write_csv("weighted.csv")  # agreement has no weights
+    commands = steps(run("aggregate", "weighted.csv", "--weight", "weight", "-o", "out.csv").err)
     assert not [command for command in commands if "agreement" in command]
     assert [command for command in commands if "--gold gold.csv" in command]
 
@@ -207,7 +209,7 @@ def test_several_options_have_shares(tmp_path, monkeypatch, run):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "v.csv").write_text("task,worker,label\n1,a,x|y\n1,b,x\n2,a,y\n2,b,y\n")
     err = run("aggregate", "v.csv", "--multi", "-m", "mv", "-o", "l.csv").err
-    assert "votes  4 by 2 workers on 2 tasks, 2 options" in err
+    assert re.search(r"votes +4 by 2 workers on 2 tasks, 2 options", err)
     assert re.search(r"y +75.0% +\d+.\d%\n", err)
 
 
