@@ -229,6 +229,9 @@ def _usual(
             raise InputError(
                 f"{where}: the {role} could be any of {_listed(candidates)}; {remedy} (the columns are: {_listed(columns)})"
             )
+    alike = family(columns) if role in ("worker", "label") and "worker" in wanted else []
+    if alike:
+        raise InputError(f"{where}: {_looks_wide(alike)}; else say which is the {role} with {_option(role)}")
     remedy = f"call its column {role.rpartition(' ')[2]!r}" if by_name else f"say which with {_option(role)}"
     hint = "" if by_name else _hint(role, free, columns, wanted, found)
     raise InputError(f"{where}: no column looks like the {role}; {remedy}{hint} (the columns are: {_listed(columns)})")
@@ -242,9 +245,6 @@ def _hint(
         return said
     doubtful = [c for c in free if not is_other(c) and not _serves(c, wanted, found)]
     if role in ("worker", "label") and "worker" in wanted:
-        alike = family(columns)
-        if alike:
-            return f"; {_looks_wide(alike)}"
         counts = [c for c in free if _stem(c, RANKS["count"][0]) is not None]
         if role == "worker" and counts:
             return f"; where each line counts votes: count={shown(counts[0])} (--count) and model='mv'"
