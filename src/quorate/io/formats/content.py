@@ -97,9 +97,13 @@ class Content:
         """Return the records of a JSON array or of JSON lines, each of this type; what does not fit is an error."""
         if self.kind == "records":
             return list(converted(self.records, list[kind], self.name))
-        if self.kind == "lines":
-            return decode_lines(self.data, kind, self.name)
-        return list(decode(self.data, list[kind], self.name))
+        try:
+            many: list[Any] = (
+                decode_lines(self.data, kind, self.name) if self.kind == "lines" else decode(self.data, list[kind], self.name)
+            )
+            return many
+        finally:
+            vars(self).pop("data", None)  # objects do not refer to it, and both would fill memory
 
 
 def as_text(column: pl.Series) -> pl.Series:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -33,10 +33,18 @@ class Result(msgspec.Struct, gc=False):
     value: Value | None = None
 
 
+class Person(msgspec.Struct, gc=False):
+    """Who made an annotation, where the export says more than a number."""
+
+    email: str | None = None
+    username: str | None = None
+    id: int | str | None = None
+
+
 class Annotation(msgspec.Struct, gc=False):
     """Everything that one person has answered on a task."""
 
-    completed_by: int | str | dict[str, Any] | None = None
+    completed_by: int | str | Person | None = None
     result: list[Result] | None = None
     was_cancelled: bool | None = None
     ground_truth: bool | None = None
@@ -82,7 +90,7 @@ def read(content: Content, ask: Ask) -> Extract:
 
 
 def _take(task: Task, question: str, ballots: Ballots, ask: Ask) -> None:
-    quick = not ask.sets
+    quick, name = not ask.sets, str(task.id)
     for number, annotation in enumerate(task.annotations or ()):
         results = annotation.result
         by: object = annotation.completed_by
@@ -93,7 +101,7 @@ def _take(task: Task, question: str, ballots: Ballots, ask: Ask) -> None:
             only = results[0]
             chosen = None if only.value is None else only.value.choices
             if only.from_name == question and type(chosen) is list and len(chosen) == 1:
-                ballots.tasks.append(str(task.id))
+                ballots.tasks.append(name)
                 ballots.workers.append(str(by))
                 ballots.labels.append(chosen[0])
                 continue
@@ -137,8 +145,8 @@ def _options(value: Value | None) -> list[object]:
 
 def _person(by: object, task: Task, number: int, ballots: Ballots) -> object:
     """Return who made an annotation: a number, or an object with an address."""
-    if isinstance(by, dict):
-        by = next((by[name] for name in ("email", "username", "id") if by.get(name) not in (None, "")), None)
+    if isinstance(by, Person):
+        by = next((one for one in (by.email, by.username, by.id) if one not in (None, "")), None)
     if by is None:
         raise InputError(
             f"{ballots.where}: annotation {number + 1} of task {task.id!r} has no completed_by: every vote needs a worker"
