@@ -300,7 +300,7 @@ def test_unknown_formats_and_options_that_do_not_fit(tmp_path):
     path = exports.label_studio(tmp_path)
     with pytest.raises(qr.OptionError, match=r"unknown format 'label-studo': did you mean 'label-studio'"):
         qr.read(path, format="label-studo")
-    with pytest.raises(qr.OptionError, match="call once for each question"):
+    with pytest.raises(qr.OptionError, match="name one question at a time"):
         qr.read(path, question="all")
     with pytest.raises(qr.OptionError, match="task names a column, and argilla-flat has none"):
         qr.read(exports.argilla_lines(tmp_path), task="id")

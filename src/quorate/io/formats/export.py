@@ -63,7 +63,7 @@ def _votes(form: Format, contents: Sequence[Content], wanted: Wanted, ask: Ask) 
         found = module.columns(contents[0])
         return Export(form.name, columns={role: wanted[role] or found[role] for role in wanted})
     if ask.question == ALL:
-        raise OptionError("question='all' is for the command line: call once for each question")
+        raise OptionError("question='all' is for `quorate aggregate` alone: name one question at a time")
     named = {role: column for role, column in wanted.items() if column is not None}
     if named and any(content.kind not in TABLES and content.kind not in ("array", "records") for content in contents):
         role = next(iter(named))
