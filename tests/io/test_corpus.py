@@ -167,6 +167,7 @@ SUSPICIOUS = [
         {},
         r"the column 'confidence' is not used: aggregate counts votes by it with weight='confidence' \(--weight 'confidence'\)$",
     ),
+    ("counts.csv", {"worker": ""}, r"the column 'count' is not used: where a line stands for several votes, say count='count'"),
     ("header-only.csv", {}, "header-only.csv: no votes follow the header"),
 ]
 

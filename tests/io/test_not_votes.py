@@ -19,7 +19,8 @@ SOFT = {"cat": 0.7, "dog": 0.3}
 @pytest.mark.parametrize(("value", "kind"), [
     (BOX, "boxes"), ({"bbox": [0, 1, 2, 3]}, "boxes"), ([[0, 1], [5, 1], [5, 9]], "boxes"), ([0.5, 1.5, 3.0, 4.0], "boxes"),
     ([BOX], "boxes"), (SPAN, "spans"), ([SPAN, SPAN], "spans"), ({"start_offset": 1, "end_offset": 4}, "spans"),
-    (SOFT, "probabilities"), ([0.2, 0.8], "probabilities"), (np.array([0.25, 0.25, 0.5]), "probabilities"),
+    (SOFT, "probabilities"), ({"x": 0.7, "y": 0.3}, "probabilities"), ({"x": 0.1, "y": 0.2, "w": 0.3, "h": 0.4}, "boxes"),
+    ([0.2, 0.8], "probabilities"), (np.array([0.25, 0.25, 0.5]), "probabilities"),
     ([1.5, 2.5], "numbers"), ({"text": "good", "why": "so"}, "objects"),
     ("cat", None), (3, None), (["joy", "fear"], None), ([3, 17], None), ([], None), ({"joy"}, None), ([True, False], None),
     ([1.0, 2.0], None), ([0, 10, 30, 40], None),

@@ -102,6 +102,61 @@ def test_matrices(kind):
     assert triples(qr.read(matrix.tolist(), wide=True, abstain=[-1])) == triples(found)
 
 
+LINES = pl.DataFrame({"lf_1": [0, None, 1], "lf_2": [1, None, 1], "lf_3": [None, None, 0]})
+NUMBERED = [(0, "lf_1", 0), (0, "lf_2", 1), (2, "lf_1", 1), (2, "lf_2", 1), (2, "lf_3", 0)]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "polars", "lazy", "dict of columns", "records", "batches"])
+@pytest.mark.filterwarnings("ignore::quorate.errors.MissingLabels")
+def test_lines_without_a_name_are_called_by_their_numbers(kind, tmp_path):
+    path = tmp_path / f"lines.{kind}"
+    if kind in ("csv", "parquet"):
+        getattr(LINES, f"write_{kind}")(path)
+    sources = {
+        "polars": LINES,
+        "lazy": LINES.lazy(),
+        "dict of columns": LINES.to_dict(as_series=False),
+        "records": LINES.rows(named=True),
+        "batches": LINES.iter_slices(2),
+    }
+    source = sources.get(kind, path)
+    if kind != "batches":
+        with pytest.raises(qr.InputError, match=r"looks like one column per worker \(lf_1, lf_2, lf_3\): say wide=True"):
+            qr.read(source)
+        with pytest.raises(qr.InputError, match=r"where lines have no name: task='' \(--task ''\) calls them by their numbers"):
+            qr.read(source, wide=True)
+    found = qr.read(source, wide=True, task="")
+    assert triples(found) == NUMBERED
+    assert found.understood.columns == {"task": "row", "workers": "lf_1, lf_2, lf_3"}
+
+
+def test_a_file_that_is_a_matrix(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "matrix.csv").write_text("0,1,-1,0\n1,1,0,-1\n")
+    for options, message in (
+        ({}, r"the column '0' occurs twice in the header: rename one of them; .*header=False \(--no-header\)"),
+        (
+            {"header": False},
+            r"say which with task=…, worker=…, label=…; where there is one column per worker: wide=True \(--wide\)",
+        ),
+        ({"header": False, "wide": True}, r"task='' \(--task ''\) calls them by their numbers"),
+    ):
+        with pytest.raises(qr.InputError, match=message):
+            qr.read("matrix.csv", **options)
+    found = qr.read("matrix.csv", header=False, wide=True, task="", abstain=-1)
+    assert triples(found) == [(0, 1, 0), (0, 2, 1), (0, 4, 0), (1, 1, 1), (1, 2, 1), (1, 3, 0)]
+    with pytest.raises(qr.OptionError, match="numbers of their lines, which several files have in common"):
+        qr.read(["matrix.csv", "matrix.csv"], header=False, wide=True, task="")
+    with pytest.raises(qr.InputError, match=r"no column looks like the task.*where there is one column per worker: wide=True"):
+        qr.read(pl.DataFrame({str(n): [n, 1] for n in range(5)}))
+
+
+def test_tables_that_have_no_tasks_get_none(tmp_path):
+    (tmp_path / "workers.csv").write_text("worker\nbob\n")
+    result = qr.aggregate(VOTES, exclude=tmp_path / "workers.csv", model="mv")
+    assert result.workers["worker"].to_list() == ["ann"]
+
+
 def test_cells_without_a_vote():
     matrix = np.array([[0, np.nan, 1], [np.nan] * 3])
     with pytest.warns(qr.MissingLabels, match="1 of 3"):

@@ -149,6 +149,9 @@ def test_sets_joined_otherwise():
     votes = [("t1", "ann", "fear,joy"), ("t1", "bob", "joy"), ("t2", "ann", "joy,fear,awe")]
     with pytest.warns(qr.SuspiciousVotes, match=r"2 options look like sets joined by ',' .*: set_separator=','"):
         qr.aggregate(votes, model="mv", multi=True)
+    pairs = [("t", "ann", "x;y"), ("t", "bob", "x;z"), ("u", "ann", "y;z")]  # no option comes alone, and all come again
+    with pytest.warns(qr.SuspiciousVotes, match=r"3 options look like sets joined by ';'"):
+        qr.aggregate(pairs, model="mv", multi=True)
     found = qr.aggregate(votes, model="mv", multi=True, set_separator=",")
     assert found.votes.options.ids() == ["awe", "fear", "joy"]
     with pytest.raises(qr.OptionError, match="set_separator works only with multi=True"):

@@ -86,6 +86,8 @@ _OTHER: Final = (
 OTHER: Final = frozenset(_OTHER.split())
 # What a column that says how much a vote counts may be called; it is used only where the caller names it.
 WEIGHT: Final = frozenset({"weight", "weights", "voteweight", "sampleweight", "samplingweight", "confidence", "certainty"})
+# What a column that says how many votes a line stands for may be called; likewise.
+COUNT: Final = frozenset({"count", "counts", "votecount", "nvotes", "numvotes"})
 # The last word of such columns: annotation_id, createdAt, lead_time.
 OTHER_ENDING: Final = re.compile(
     r"(?:[^A-Za-z0-9](?i:id|at|time|date|timestamp|seconds|ms|url|text|name|email|comment|status)"
@@ -97,6 +99,7 @@ COMPARED: Final = re.compile(r"(model|system|player|candidate)(a|b|1|2|left|righ
 OPTIONAL: Final = frozenset({"confidence", "gold"})
 # Roles of tables whose columns no option names (gold, histories, groups, workers left out).
 BY_NAME: Final = frozenset({"gold label", "true", "given", "count", "group", "excluded worker"})
+VOTE: Final = ("task", "worker", "label")
 REST: Final = "*"  # as a role: every column that serves no other, under its own name
 FEW: Final = 2  # columns of one family: judge_1, judge_2
 MAX_LISTED: Final = 40  # columns in a message: tools export some thirty
@@ -170,7 +173,7 @@ def family(columns: Iterable[object]) -> list[str]:
     (['judge_1', 'judge_2'], [])
     """
     stems: dict[tuple[str, str], list[str]] = {}
-    words = [*WORKER.split(), *LABEL.split(), "ann", "anno", "w", "r", "j", "a"]
+    words = [*WORKER.split(), *LABEL.split(), "ann", "anno", "lf", "w", "r", "j", "a"]
     for name in map(str, columns):
         parts = [part for part in re.split(r"[^a-z0-9]+|(?<=[a-z])(?=[0-9])", name.lower()) if part]
         if len(parts) != FEW:
@@ -229,7 +232,7 @@ def _usual(
             raise InputError(
                 f"{where}: the {role} could be any of {_listed(candidates)}; {remedy} (the columns are: {_listed(columns)})"
             )
-    alike = family(columns) if role in ("worker", "label") and "worker" in wanted else []
+    alike = family(columns) if role in ("task", "worker", "label") and "worker" in wanted else []
     if alike:
         raise InputError(f"{where}: {_looks_wide(alike)}; else say which is the {role} with {_option(role)}")
     remedy = f"call its column {role.rpartition(' ')[2]!r}" if by_name else f"say which with {_option(role)}"
@@ -244,6 +247,8 @@ def _hint(
     if said := of_columns(columns):
         return said
     doubtful = [c for c in free if not is_other(c) and not _serves(c, wanted, found)]
+    if role == "task" and "worker" in wanted and len(columns) > len(VOTE) and not any(map(is_known, columns)):
+        return "; where there is one column per worker: wide=True (--wide)"
     if role in ("worker", "label") and "worker" in wanted:
         counts = [c for c in free if _stem(c, RANKS["count"][0]) is not None]
         if role == "worker" and counts:

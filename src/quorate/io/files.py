@@ -94,7 +94,7 @@ def format_of(path: Path) -> Format:
     if form is None or (packed and form.reader not in ("text", "lines")):
         raise InputError(
             f"{path}: the suffix {''.join(suffixes[-2:]) if packed else path.suffix!r} names no known format; "
-            f"known are {listed(FORMATS)}, and .gz or .zst after those of text{not_votes.of_file(path)}"
+            f"known are {listed([*FORMATS, '.json'])}, and .gz or .zst after those of text{not_votes.of_file(path)}"
         )
     return form
 
@@ -170,9 +170,7 @@ def batches(
         shape = _shape(header, wanted, layout, name, form)
         if reading is not None:
             reading.saw(shape, _described(form, layout))
-        chosen = lazy.select(pl.col(c).alias(role) for role, c in shape.columns.items())
-        if form.is_text:  # a blank line is no vote
-            chosen = chosen.filter(~pl.all_horizontal(pl.all().is_null()))
+        chosen = _chosen(lazy, shape, form)
         several = bool(shape.workers) or shape.is_counted  # a line is several votes, or none
         if skip and not several:
             chosen, skip = chosen.slice(skip), 0
@@ -195,6 +193,16 @@ def batches(
     if _stamp(path) != before:
         raise InputError(f"{name} changed while it was read: read it again when nothing writes to it")
     del spool, decoded  # the copies were needed until here
+
+
+def _chosen(lazy: pl.LazyFrame, shape: Shape, form: Format) -> pl.LazyFrame:
+    """Return the columns of a table that are read, by role, without the blank lines of a text file, which are no votes."""
+    chosen = lazy.select(pl.col(c).alias(role) for role, c in shape.columns.items())
+    blank = pl.all_horizontal(pl.all().is_null())
+    if shape.is_numbered:  # before lines are left out
+        chosen = chosen.with_row_index("task").cast({"task": pl.Int64})
+        blank = pl.all_horizontal(pl.exclude("task").is_null())
+    return chosen.filter(~blank) if form.is_text else chosen
 
 
 def sniffed(path: Path, name: str) -> Format:
@@ -430,7 +438,8 @@ def _refuse_repeats(header: list[str], form: Format, name: str) -> None:
     """Raise when a column occurs twice in a text file; the reader has renamed the second one."""
     again = [c.partition("_duplicated_")[0] for c in header if "_duplicated_" in c]
     if form.is_text and any(c in header for c in again):
-        raise InputError(f"{name}: the column {again[0]!r} occurs twice in the header: rename one of them")
+        hint = "; where the first line is a vote already: header=False (--no-header)" if any(map(is_number, header)) else ""
+        raise InputError(f"{name}: the column {again[0]!r} occurs twice in the header: rename one of them{hint}")
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:

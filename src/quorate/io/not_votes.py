@@ -109,10 +109,10 @@ def _kind_of_object(value: Mapping[Any, Any]) -> Kind:
     keys = {re.sub("[^a-z0-9]", "", str(key).lower()) for key in value}
     if keys & SPAN_KEYS:
         return "spans"
-    if len(keys & BOX_KEYS) > 1 or keys & SHAPE_KEYS:
-        return "boxes"
     numbers = [v for v in value.values() if isinstance(v, int | float) and not isinstance(v, bool)]
-    return "probabilities" if numbers and len(numbers) == len(value) and _sum_to_one(numbers) else "objects"
+    is_soft = bool(numbers) and len(numbers) == len(value) and _sum_to_one(numbers)
+    is_box = len(keys & BOX_KEYS) >= (CORNERS if is_soft else 2)  # labels may be called x and y
+    return "boxes" if is_box or keys & SHAPE_KEYS else "probabilities" if is_soft else "objects"
 
 
 def _sum_to_one(items: Iterable[Any]) -> bool:

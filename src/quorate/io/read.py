@@ -16,7 +16,7 @@ from quorate.io.formats.found import with_gold
 from quorate.io.formats.registry import AUTO
 from quorate.io.shapes import Layout, layout_of
 from quorate.io.sources import Source, Table, encoded_folder, open_table, paths_of, refuse_options
-from quorate.io.suspicious import ignored_weight, named_twice, repeats, suspicions, warn_suspicious
+from quorate.io.suspicious import ignored_column, named_twice, repeats, suspicions, warn_suspicious
 from quorate.io.understood import Reading, Understood
 
 
@@ -82,7 +82,8 @@ def read(
       Arrow interface, an iterator of record batches, tuples, dicts, a dict of columns, a NumPy array, or a folder that
       `qr.encode` made.
     - `task`, `worker`, `label`: the columns, where their usual names (task, question, item…) do not tell. `worker=""` reads
-      votes that need not say who gave them, as majority vote does (model "mv") where no worker is named.
+      votes that need not say who gave them, as majority vote does (model "mv") where no worker is named. `task=""` is for
+      wide tables without a column for the task: lines are called by their numbers, from 0 on.
     - `labels`: all labels, in their order; by default those of an ordered type, or those seen, sorted. A vote for another
       label is then an error.
     - `duplicates`: which of a worker's votes on one task count: "all", the "last", the "first", or "error" for none.
@@ -159,7 +160,7 @@ def check_read(votes: Votes, source: Source, understood: Understood, reading: Re
     signs = suspicions(votes, understood.columns, repeated=repeated, declared=declared, has_workers=has_workers)
     paths = paths_of(source)
     empty = [] if paths is None or len(votes) or votes.abstentions else [f"{listed(paths, 3)}: no votes follow the header"]
-    warn_suspicious(chain(named_twice(paths), empty, ignored_weight(reading.ignored), signs), strict=strict)
+    warn_suspicious(chain(named_twice(paths), empty, ignored_column(reading.ignored), signs), strict=strict)
 
 
 def as_votes(

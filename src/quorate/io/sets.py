@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -129,8 +130,9 @@ def _joined_otherwise(options: Vocabulary, separator: str) -> Iterator[str]:
     texts = options.texts() if len(options) <= MAX_SPELLINGS else []
     for mark in (",", ";", "|"):
         joined = [text for text in texts if mark in text]
-        parts = {part.strip() for text in joined for part in text.split(mark)}
-        if mark != separator and len(joined) > 1 and (len(parts) < len(joined) or parts & set(texts)):
+        times = Counter(part.strip() for text in joined for part in text.split(mark))
+        come_again = len(times) < len(joined) or min(times.values(), default=0) > 1 or times.keys() & set(texts)
+        if mark != separator and len(joined) > 1 and come_again:
             yield (
                 f"{len(joined)} options look like sets joined by {mark!r} ({listed(joined, SOME)}): "
                 f"set_separator={mark!r} (--set-separator {mark!r}) takes them apart"

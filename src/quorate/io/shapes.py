@@ -18,11 +18,12 @@ import polars as pl
 from quorate.data.understood import ABSENT, workers_in_words
 from quorate.data.vocabulary import text_of
 from quorate.errors import InputError, OptionError, listed, shown
-from quorate.io.columns import OPTIONAL, WEIGHT, family, find, is_other, plain
+from quorate.io.columns import COUNT, OPTIONAL, WEIGHT, family, find, is_other, is_usual, plain
 from quorate.io.ids import prepared
 
 Wanted = Mapping[str, str | None]  # role -> the column the caller named, if any
 ANYBODY: Final = ""  # as the worker's column: it may be absent
+UNNAMED: Final = ""  # as the task's column of a wide table: there is none, and lines are called by their numbers
 EVERYBODY: Final = "everybody"  # the one worker of votes that do not say who gave them
 MAX_COUNTED: Final = 1 << 31  # votes that a column of counts may amount to
 CELL: Final = "worker {}"  # the role of a worker's column in a wide table
@@ -146,8 +147,9 @@ class Shape:
     workers: tuple[Any, ...] = ()  # of a wide table, in the order of their columns
     is_counted: bool = False
     is_anonymous: bool = False  # whether votes do not say who gave them
+    is_numbered: bool = False  # whether tasks have no column: they are lines, called by their numbers from 0 on
     layout: Layout = PLAIN
-    ignored: str | None = None  # a column that looks like weights, where no column was named as such
+    ignored: str | None = None  # a column that looks like weights or counts, where no column was named as such
 
     @property
     def has_workers(self) -> bool:
@@ -159,10 +161,12 @@ class Shape:
         if not self.workers:
             columns = {role: str(name) for role, name in self.columns.items()}
             return {"task": columns["task"], "worker": ABSENT} | columns if self.is_anonymous else columns
-        return {"task": str(self.columns["task"]), "workers": workers_in_words(self.workers)}
+        return {"task": str(self.columns.get("task", "row")), "workers": workers_in_words(self.workers)}
 
     def votes(self, batch: pl.DataFrame, first_row: int = 0) -> pl.DataFrame:
         """Return a batch of the table, its columns named by role, as one vote per line; `first_row` lines came before."""
+        if self.is_numbered and "task" not in batch.columns:
+            batch = batch.with_columns(pl.int_range(first_row, first_row + pl.len(), dtype=pl.Int64).alias("task"))
         if self.workers:
             batch = _unpivoted(batch, self.workers)
         elif self.is_counted:
@@ -195,10 +199,9 @@ def shape_of(columns: Sequence[str], wanted: Wanted, layout: Layout, where: str)
 
 
 def _ignored(columns: Sequence[str], found: Mapping[str, str]) -> str | None:
-    """Return the first column that looks like weights and has no role, unless another column is the weight."""
-    if "weight" in found:
-        return None
-    return next((c for c in columns if plain(c) in WEIGHT and c not in found.values()), None)
+    """Return the first column that looks like weights or counts and has no role, unless another column is that."""
+    names = WEIGHT if "count" in found else COUNT if "weight" in found else WEIGHT | COUNT
+    return next((c for c in columns if plain(c) in names and c not in found.values()), None)
 
 
 def _by_number(columns: Sequence[str], wanted: Wanted, where: str) -> Wanted:
@@ -209,7 +212,10 @@ def _by_number(columns: Sequence[str], wanted: Wanted, where: str) -> Wanted:
         return given
     if len(columns) != len(roles):
         options = ", ".join(f"{role}=…" for role in roles)
-        raise InputError(f"{where}: the {len(columns)} columns without a header are called 1, 2, …: say which with {options}")
+        hint = "; where there is one column per worker: wide=True (--wide)" if len(columns) > len(roles) else ""
+        raise InputError(
+            f"{where}: the {len(columns)} columns without a header are called 1, 2, …: say which with {options}{hint}"
+        )
     return dict(zip(roles, columns, strict=True))
 
 
@@ -225,8 +231,15 @@ def _wide(columns: Sequence[str], wanted: Wanted, layout: Layout, where: str) ->
             raise InputError(f"{where}: no column matches worker={shown(named)}; the columns are: {listed(columns, 40)}")
     else:
         workers = family(columns)
-    left = [c for c in columns if c not in workers or c == wanted.get("task")]
-    task = find(left, {"task": wanted.get("task")}, where)["task"]
+    task = None
+    if wanted.get("task") != UNNAMED or UNNAMED in columns:
+        left = [c for c in columns if c not in workers or c == wanted.get("task")]
+        if wanted.get("task") is None and not any(is_usual(c, "task") for c in left):
+            raise InputError(
+                f"{where}: no column looks like the task; say which with task=… (--task on the command line); where lines have "
+                f"no name: task='' (--task '') calls them by their numbers (the columns are: {listed(columns, 40)})"
+            )
+        task = find(left, {"task": wanted.get("task")}, where)["task"]
     if not workers:
         workers = [c for c in columns if c != task]
         doubtful = [c for c in workers if is_other(c)]
@@ -238,8 +251,9 @@ def _wide(columns: Sequence[str], wanted: Wanted, layout: Layout, where: str) ->
     workers = [c for c in workers if c != task]
     if not workers:
         raise InputError(f"{where}: with wide=True there is one column per worker; the columns are: {listed(columns, 40)}")
-    roles = {"task": task} | {CELL.format(n): name for n, name in enumerate(workers)}
-    return Shape(roles, tuple(workers), layout=layout)
+    roles = {CELL.format(n): name for n, name in enumerate(workers)}
+    named_too = roles if task is None else {"task": task} | roles
+    return Shape(named_too, tuple(workers), is_numbered=task is None, layout=layout)
 
 
 def _unpivoted(batch: pl.DataFrame, workers: Sequence[Any]) -> pl.DataFrame:

@@ -26,7 +26,7 @@ from quorate.io.formats.export import Export, expanded, find_export
 from quorate.io.formats.extract import Ask
 from quorate.io.formats.registry import AUTO, TABLE, recognise
 from quorate.io.ids import frame_of
-from quorate.io.shapes import PLAIN, Layout, Wanted, layout_of, shape_of
+from quorate.io.shapes import PLAIN, UNNAMED, Layout, Wanted, layout_of, shape_of
 from quorate.io.understood import Reading
 
 
@@ -193,6 +193,8 @@ def _spooled(stream: Any, name: str) -> Content:
 
 def _open_contents(contents: list[Content], wanted: Wanted, layout: Layout, sets: bool) -> Table:
     """Return files, or streams that were copied, as a table: an export, records of JSON, or the tables of all other files."""
+    if layout.wide and len(contents) > 1 and wanted.get("task") == UNNAMED:
+        raise OptionError("task='' calls tasks by the numbers of their lines, which several files have in common: name a column")
     export = _export_of(contents, wanted, layout, sets)
     if export is not None and export.frame is not None:
         return _of_export(export, layout, "polars")

@@ -19,6 +19,7 @@ from quorate.data.options import SET_SEPARATOR
 from quorate.data.votes import Panel, Votes
 from quorate.errors import InputError, SuspiciousVotes, listed, shown, warn
 from quorate.io import not_votes
+from quorate.io.columns import COUNT, plain
 from quorate.io.shapes import normal
 
 MIN_VOTES: Final = 20  # fewer votes than these may look like anything
@@ -185,14 +186,20 @@ def named_twice(paths: Sequence[Path] | None) -> Iterator[str]:
             yield f"{path}{other} is named twice, so its votes count twice: name it once"
 
 
-def ignored_weight(column: str | None) -> Iterator[str]:
-    """Yield a sign where a column that looks like weights was not used.
+def ignored_column(column: str | None) -> Iterator[str]:
+    """Yield a sign where a column that looks like weights or counts was not used.
 
-    >>> next(ignored_weight("confidence"))
+    >>> next(ignored_column("confidence"))
     "the column 'confidence' is not used: aggregate counts votes by it with weight='confidence' (--weight 'confidence')"
+    >>> next(ignored_column("count"))
+    "the column 'count' is not used: where a line stands for several votes, say count='count' (--count 'count')"
     """
-    if column is not None:
-        name = shown(column)
+    if column is None:
+        return
+    name = shown(column)
+    if plain(column) in COUNT:
+        yield f"the column {name} is not used: where a line stands for several votes, say count={name} (--count {name})"
+    else:
         yield f"the column {name} is not used: aggregate counts votes by it with weight={name} (--weight {name})"
 
 

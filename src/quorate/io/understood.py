@@ -21,7 +21,7 @@ class Reading:
     gold: int = 0  # answers taken as gold
     has_workers: bool = True  # whether votes say who gave them
     export: str = ""  # the format of an export that was recognised
-    ignored: str | None = None  # a column that looks like weights, and is not used
+    ignored: str | None = None  # a column that looks like weights or counts, and is not used
 
     def saw(self, shape: Shape, described: str | None = None) -> None:
         """Take what is known once the columns of a table are: these, and its format where it is described."""
