@@ -704,3 +704,27 @@ def test_newcomers_start_like_the_population():
     new = online.confusion("newcomer").drop("true").to_numpy()
     assert new.sum(axis=1) == pytest.approx(1.0)
     assert (np.diag(new) > 0.5).all()
+
+
+@pytest.mark.parametrize("kind", ["pandas", "pyarrow"])
+def test_frames_come_back_in_the_kind_that_was_given(kind):
+    votes = pl.DataFrame({"task": [1, 1, 2], "worker": ["a", "b", "a"], "label": ["x", "y", None]})
+    given = votes.to_pandas() if kind == "pandas" else votes.to_arrow()
+    learned = qr.Online(labels=["x", "y"])
+    learned.learn_many([(3, "c", "x")])
+    assert isinstance(learned.labels(), pl.DataFrame)
+    with pytest.warns(qr.MissingLabels):
+        learned.learn_many(given)
+    learned.learn_many(votes.head(1))  # of polars, as rows of other sources are
+    with pytest.warns(qr.MissingLabels):
+        continued = qr.Online.from_result(qr.aggregate(given))
+    for online in (learned, continued):
+        online.gold(1, "y")
+        found = [online.labels(), online.workers(), online.confusion("a"), online.gold_labels(), online.refit().workers]
+        assert {type(frame).__module__.partition(".")[0] for frame in found} == {kind}
+        frame = online.labels_frame()
+        assert isinstance(frame, pl.DataFrame)
+        assert qr.evaluate(online, {1: "y"}).accuracy == 1.0
+    if kind == "pandas":
+        assert learned.labels()["task"].tolist() == [3, 1, 2]
+        assert learned.labels()["label"].isna().tolist() == [False, False, True]

@@ -16,24 +16,15 @@ from numpy.typing import NDArray
 from quorate.data import options
 from quorate.data.options import DEFAULTS, STREAMED_DEFAULTS, Choice, Confidence, EngineName, Kept, Number, Rules, StreamedModel
 from quorate.data.vocabulary import Id, text_of
-from quorate.data.votes import Votes
+from quorate.data.votes import FrameKind, Votes
 from quorate.data.weights import require_unweighted
 from quorate.engines.base import Engine
-from quorate.errors import (
-    InputError,
-    OptionError,
-    QuorateError,
-    RepairedStream,
-    listed,
-    shown,
-    undeclared,
-    warn,
-    warn_abstentions,
-)
+from quorate.errors import InputError, OptionError, QuorateError, listed, shown, undeclared, warn_abstentions
 from quorate.io import container, stream_file
 from quorate.io.answers import read_gold
 from quorate.io.bounds import Bounds
 from quorate.io.dictionary import MISSING
+from quorate.io.frames import Frame, native
 from quorate.io.ids import column, id_text, is_missing, known_text, label_columns, prepared, require_present
 from quorate.io.label_names import LabelNames
 from quorate.io.sources import Source, open_table
@@ -137,6 +128,7 @@ class Online:
             raise InputError("labels is empty: name the labels that votes may have")
         self._model, self._seed, self._duplicates, self._strength = model, seed, duplicates, strength
         self._confidence = confidence
+        self._frame_kind: FrameKind = "polars"  # of what is given back; not saved
         self._renewing, self._widening = threading.Lock(), threading.Lock()
         self._options: dict[str, Any] = {}  # of the batch model, for refit
         # Everything that changes is in here, and changes by one call.
@@ -188,6 +180,7 @@ class Online:
         shows: Confidence = confidence or ("honest" if "holds" in result.fit.facts else "posterior")
         online = cls(labels=votes.labels.ids(), model=model, seed=seed, duplicates=rule, strength=strength, confidence=shows)
         online._options = {k: v for k, v in result.settings.items() if k != "seed"}
+        online._frame_kind = votes.frame_kind
         voted = np.arange(votes.n_tasks + len(votes.unvoted)) < votes.n_tasks  # others have nothing but abstentions
         online._state.restore(
             **state_arrays(votes, getattr(result.session, "gold_labels", None)),
@@ -258,7 +251,8 @@ class Online:
 
         Abstentions are counted, and a `MissingLabels` warning says how many there were.
 
-        `votes` is anything that `qr.read` takes; `task`, `worker` and `label` name its columns, as there.
+        `votes` is anything that `qr.read` takes; `task`, `worker` and `label` name its columns, as there. After a frame of
+        pandas or pyarrow the stream gives frames of that kind, too.
         """
         if isinstance(votes, Votes):
             require_unweighted(votes, "a stream")
@@ -275,6 +269,7 @@ class Online:
             self._state.learn_many(votes.select("task", "worker"), labels, numbers["task"], numbers["worker"])
         except IndexError:  # a label that is being added
             raise undeclared(self._names.ids[-1], self._labels().ids) from None
+        self._frame_kind = self._frame_kind if given.frame_kind == "polars" else given.frame_kind
         warn_abstentions(votes["label"].null_count(), rows)
 
     def retract(self, task: object, worker: object) -> int:
@@ -309,10 +304,11 @@ class Online:
         if not is_done:
             raise InputError(f"task {shown(task)} has no gold to take back")
 
-    def gold_labels(self) -> pl.DataFrame:
+    def gold_labels(self) -> Frame:
         """Return task, label of all gold, of tasks without votes too, in the order of the ids' text."""
         gold = stream_gold(self._state.snapshot())
-        return pl.DataFrame({"task": column(gold.tasks), "label": column(self._names.vocabulary, gold.labels)})
+        frame = pl.DataFrame({"task": column(gold.tasks), "label": column(self._names.vocabulary, gold.labels)})
+        return native(frame, self._frame_kind)
 
     def add_label(self, label: object) -> None:
         """Add a `label` that votes may have from now on, at the end of the list, of the same type as the others.
@@ -372,11 +368,15 @@ class Online:
             return Prediction(None, probabilities, max(likely), 0, tie=False)
         return Prediction(ids[label], probabilities, likely[label], votes, tie, gold)
 
-    def labels(self) -> pl.DataFrame:
+    def labels(self) -> Frame:
         """Return task, label, confidence, votes, tie of every task under today's parameters; with gold, which tasks have it.
 
         Tasks without votes (all were abstentions, or taken back) have no label, unless it is gold.
         """
+        return native(self.labels_frame(), self._frame_kind)
+
+    def labels_frame(self) -> pl.DataFrame:
+        """Return `labels` as a polars frame."""
         found = self._state.task_table(KINDS[self._confidence]) or self._renewed(self._state.task_table)
         texts, numbers, labels, confidence, tie, votes, gold = found
         frame = pl.DataFrame(
@@ -391,10 +391,11 @@ class Online:
         )
         return frame.with_columns(pl.when(pl.col("label").is_not_null()).then("confidence"))
 
-    def workers(self) -> pl.DataFrame:
+    def workers(self) -> Frame:
         """Return worker, votes, accuracy (expected share of right votes) of every worker with votes.
 
-        The share follows `confidence`: the mean honest probability of the worker's answers, or the model's own.
+        The share follows `confidence`: the mean honest probability of the worker's answers, or the model's own. Intervals and
+        verdicts need a look at all votes: `refit().workers` has them.
         """
         found = self._state.worker_table(KINDS[self._confidence]) or self._renewed(self._state.worker_table)
         texts, numbers, votes, right = found
@@ -402,7 +403,8 @@ class Online:
         accuracy = right * ANSWER_UNIT if is_honest else right / ONE
         frame = pl.DataFrame({"worker": column(stream_ids(texts, numbers)), "votes": votes, "accuracy": accuracy})
         share = pl.col("accuracy") / pl.col("votes")
-        return frame.filter(pl.col("votes") > 0).with_columns(share.clip(0.01, 0.99) if is_honest else share)
+        frame = frame.filter(pl.col("votes") > 0).with_columns(share.clip(0.01, 0.99) if is_honest else share)
+        return native(frame, self._frame_kind)
 
     def renew(self) -> None:
         """Measure now what honest confidence rests on: shared errors, and the mean worker.
@@ -448,14 +450,14 @@ class Online:
         is_done: bool = self._state.install(lent, LENT, *rule, votes, changes)
         return is_done
 
-    def confusion(self, worker: object) -> pl.DataFrame:
+    def confusion(self, worker: object) -> Frame:
         """Return today's pi of a `worker`: a row per true label, a column per given label."""
         matrix = self._state.confusion(known_text(worker))
         if matrix is None:
             raise InputError(f"worker {shown(worker)} has no votes here")
         labels = self._names.first(len(matrix)).vocabulary
         columns = {name: matrix[:, code] for code, name in enumerate(label_columns(labels.texts(), "true"))}
-        return pl.DataFrame({"true": column(labels), **columns})
+        return native(pl.DataFrame({"true": column(labels), **columns}), self._frame_kind)
 
     def refit(
         self, *, warm: bool = False, engine: EngineName | str | Engine = DEFAULTS.engine, threads: int | None = None
@@ -469,7 +471,7 @@ class Online:
         """
         now = self._state.snapshot()
         has = np.diff(now["task_ptr"]) > 0
-        votes = stream_votes(now, self._names.first(now["n_labels"]).vocabulary)
+        votes = stream_votes(now, self._names.first(now["n_labels"]).vocabulary, self._frame_kind)
         model = make(self._model, MODELS[self._model].options(), {"seed": self._seed, **self._options})
         start = now["labels"][has] if warm else None
         gold: Any = stream_gold(now) if len(now["gold_labels"]) else None
@@ -528,9 +530,7 @@ class Online:
             online._confidence = confidence
         if labels is not None and [text_of(i) for i in labels] != [text_of(i) for i in meta["labels"]]:
             raise InputError(f"{path} has the labels {listed(meta['labels'])}, not those given")
-        dropped = online._fill(bounds, meta, arrays, repair=repair)
-        if dropped:
-            warn(f"{path}: dropped the ids of {dropped} tasks that have no votes", RepairedStream)
+        stream_file.warn_repaired(path, online._fill(bounds, meta, arrays, repair=repair))
         return online
 
     def _fill(self, bounds: Bounds, meta: dict[str, Any], arrays: dict[str, NDArray[Any]], *, repair: bool = False) -> int:

@@ -38,8 +38,12 @@ class Labelled(Protocol):
         """Learn one vote."""
         ...
 
-    def labels(self) -> pl.DataFrame:
-        """Return task, label and confidence of every task."""
+    def labels(self) -> Any:
+        """Return task, label and confidence of every task, as a frame of the caller's kind."""
+        ...
+
+    def labels_frame(self) -> pl.DataFrame:
+        """Return the same as a polars frame."""
         ...
 
 
@@ -50,8 +54,8 @@ def read_labels(source: Result | Labelled | Source, task: str | None, label: str
     """
     if isinstance(source, Result):
         frame, kind = source.labels_frame(), source.votes.frame_kind
-    elif callable(of_stream := getattr(source, "labels", None)):
-        frame, kind = of_stream(), "polars"
+    elif callable(getattr(source, "labels", None)):
+        frame, kind = cast(Labelled, source).labels_frame(), "polars"
     elif is_dict(source):
         frame, kind = of_dict(source), "polars"
     else:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quorate.data.memory import available, gib
-from quorate.errors import InputError
+from quorate.errors import InputError, RepairedStream, warn
 from quorate.io.bounds import Array, Bounds, Types
 from quorate.io.stream_votes import NO_GOLD
 from quorate.kernels.online_units import ONE
@@ -103,3 +104,9 @@ def checked(
     too_much = f"its {sizes['workers']} workers and {k} labels would take {gib(taken)} of memory, but only {gib(free)} are free"
     bounds.need(taken < free, too_much)
     return arrays, dropped
+
+
+def warn_repaired(path: Path, dropped: int) -> None:
+    """Warn of ids of tasks that were dropped from a file, if any were."""
+    if dropped:
+        warn(f"{path}: dropped the ids of {dropped} tasks that have no votes", RepairedStream)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quorate.data.vocabulary import Vocabulary
-from quorate.data.votes import Gold, Votes
+from quorate.data.votes import FrameKind, Gold, Votes
 from quorate.io.dictionary import Coded
 from quorate.io.encode import votes_of
 from quorate.io.ids import narrowed
@@ -29,8 +29,8 @@ def stream_ids(texts: Texts, numbers: bool) -> Vocabulary:
     return narrowed(ids) if numbers else ids
 
 
-def stream_votes(now: Mapping[str, Any], labels: Vocabulary) -> Votes:
-    """Return the votes of a snapshot over these labels."""
+def stream_votes(now: Mapping[str, Any], labels: Vocabulary, frame_kind: FrameKind = "polars") -> Votes:
+    """Return the votes of a snapshot over these labels; results come back in frames of this kind."""
     row, votes_of_task = now["row"], np.diff(now["task_ptr"])
     coded = Coded(
         {
@@ -44,7 +44,7 @@ def stream_votes(now: Mapping[str, Any], labels: Vocabulary) -> Votes:
             "label": labels,
         },
     )
-    return votes_of(coded, labels, abstentions=now["abstentions"])
+    return votes_of(coded, labels, abstentions=now["abstentions"], frame_kind=frame_kind)
 
 
 def stream_gold(now: Mapping[str, Any]) -> Gold:

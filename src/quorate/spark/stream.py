@@ -30,6 +30,7 @@ from quorate.errors import InputError, QuorateError, listed, shown, undeclared
 from quorate.io import container
 from quorate.io.bounds import Bounds, Types
 from quorate.io.columns import find
+from quorate.io.frames import select
 from quorate.io.ids import DTYPE, prepared
 from quorate.io.sources import is_spark_frame
 from quorate.online import Online
@@ -85,7 +86,7 @@ def decide(votes: pl.DataFrame, online: Online, batch: int, *, refit: bool) -> p
     elif len(tasks) * TASKS_PER_LOOKUP < len(online):
         decisions = _predictions(tasks, online)
     else:
-        every, texts = online.labels(), tasks.cast(pl.String).implode()
+        every, texts = online.labels_frame(), tasks.cast(pl.String).implode()
         decisions = every.filter(every["task"].cast(pl.String).is_in(texts)).with_columns(pl.col("task").cast(tasks.dtype))
     return decisions.drop("gold", strict=False).with_columns(pl.lit(batch, pl.Int64).alias("batch_id"))
 
@@ -101,7 +102,7 @@ def _predictions(tasks: pl.Series, online: Online) -> pl.DataFrame:
 
 def _refitted(tasks: pl.Series, online: Online) -> pl.DataFrame:
     """Refit, and return the labels of these tasks and of those whose label changed."""
-    before = online.labels()
+    before = online.labels_frame()
     # The last bits of sums of probabilities depend on the number of threads; whole numbers do not.
     online.refit(threads=None if online.settings["model"] == "fds" else 1)
     now = _labels_as(online, tasks.dtype)
@@ -118,7 +119,7 @@ def _complaint(row: tuple[object, ...], declared: list[str]) -> str:
 
 def _labels_as(online: Online, dtype: pl.DataType) -> pl.DataFrame:
     """Return the labels of all tasks, with ids in the type of the stream's column."""
-    labels = online.labels()
+    labels = online.labels_frame()
     try:
         return labels.with_columns(labels["task"].cast(dtype))
     except pl.exceptions.InvalidOperationError as error:
@@ -222,7 +223,8 @@ class StateFolder:
 
 
 def _is_same_gold(one: Online, other: Online) -> bool:
-    first, second = (online.gold_labels().select(pl.all().cast(pl.String)).sort("task") for online in (one, other))
+    both = (select(online.gold_labels(), {"task": "task", "label": "label"}) for online in (one, other))
+    first, second = (gold.select(pl.all().cast(pl.String)).sort("task") for gold in both)
     return first.equals(second)
 
 
