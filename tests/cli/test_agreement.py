@@ -18,6 +18,7 @@ def test_figures_as_a_table(quorate, votes_csv):
     code, out, err = quorate("agreement", votes_csv)
     assert (code, err) == (0, "")
     found = qr.agreement(votes_csv)
+    assert out.startswith(f"read {votes_csv} as a table (csv): task=task, worker=worker, label=label; 120 votes\n")
     assert "120 votes on 40 tasks by 6 workers, 3 labels; 40 tasks have two votes or more" in out
     for title, value in found.figures.select("title", "value").rows():
         assert re.search(rf"{title} +{value:.4g} ", out), title
@@ -59,6 +60,7 @@ def test_json(quorate, panel):
     assert document["rings"] == [["w0", "w1", "w2"]]
     assert document["alpha"]["low"] < document["alpha"]["value"] < document["alpha"]["high"]
     assert document["copying"][0]["worker_a"] == "w0"
+    assert document["understood"]["columns"] == {"task": "task", "worker": "worker", "label": "label"}
 
 
 def test_quiet_prints_alpha(quorate, votes_csv):
@@ -89,7 +91,7 @@ def test_levels_and_labels(quorate, tmp_path):
 def test_repeated_votes_are_told(quorate, tmp_path):
     (tmp_path / "v.csv").write_text("task,worker,label\n1,a,x\n1,a,y\n1,b,x\n")
     assert "1 votes repeat" in quorate("agreement", tmp_path / "v.csv")[1]
-    assert "repeat" not in quorate("agreement", tmp_path / "v.csv", "--duplicates", "last")[1]
+    assert "votes repeat" not in quorate("agreement", tmp_path / "v.csv", "--duplicates", "last")[1]
 
 
 @pytest.mark.parametrize(

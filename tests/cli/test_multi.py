@@ -46,6 +46,7 @@ def test_a_model_of_sets_is_saved_and_predicts(quorate, tmp_path, apart):
     outputs = [part for pair in files.items() for part in pair]
     code, _, err = quorate("predict", tmp_path / "new.csv", "--using", tmp_path / "m", "--set-separator", ";", *outputs)
     assert (code, "2 tasks labelled by FittedSets(auto: 3 workers, 3 options)" in err, "new" in err) == (0, True, True)
+    assert f"read {tmp_path / 'new.csv'} as a table (csv): task=" in err
     assert pl.read_csv(tmp_path / "p.csv")["label"].to_list() == ["y", ""]
     assert pl.read_csv(tmp_path / "k.csv").filter(~pl.col("known"))["worker"].to_list() == ["new"]
     assert pl.read_csv(tmp_path / "y.csv").columns == ["task", "x", "y", "z"]

@@ -13,6 +13,7 @@ from quorate.data.options import DEFAULTS, SET_SEPARATOR, Level, ModelName
 
 if TYPE_CHECKING:
     from quorate.evaluation.agreement.figures import Agreement
+    from quorate.io.sets import SetVotes
 
 EXAMPLES = (
     ("How far workers agree, with intervals, and who answers alike:", "quorate agreement votes.csv"),
@@ -71,7 +72,8 @@ def command(
     Figures come with intervals. Without truth, errors are measured against majority vote.
     """
     import quorate as qr
-    from quorate.cli import output
+    from quorate.cli import console, output
+    from quorate.io.sets import read_sets
     from quorate.io.write import write_frame
 
     output.check({"--pairs": pairs, "--matrix": matrix}, {"the votes": votes, "the truth": truth}, to_stdout=True)
@@ -80,27 +82,33 @@ def command(
     if multi:
         given = {"--truth": truth, "--pairs": pairs, "--matrix": matrix, "--quiet": quiet or None}
         _refuse(given | {"--level": None if level == "nominal" else level})
-        _print_options(_by_option(source, set_separator, how_read, drawn), as_json=as_json)
+        sets = read_sets(source, set_separator=set_separator, **how_read)
+        found_of = _by_option(sets, drawn)
+        if not as_json and sets.understood is not None:
+            console.data().say(output.read_as(votes, sets.understood))
+        _print_options(found_of, as_json=as_json)
         return
+    known = qr.read(source, **how_read)
     found = qr.agreement(
-        source,
+        known,
         level=cast(Any, level),
         truth=truth,
         model=cast(Any, model),
         truth_task=truth_task,
         truth_label=truth_label,
         **cast(Any, drawn),
-        **how_read,
     )
     if pairs is not None:
         write_frame(found.pairs_frame(), pairs)
     if matrix is not None:
         write_frame(found.matrix_frame(), matrix)
     if as_json:
-        output.document(found.summary())
+        output.document(found.summary() | {"understood": None if known.understood is None else known.understood.summary()})
     elif quiet:
         typer.echo(float(found.alpha))
     else:
+        if known.understood is not None:
+            console.data().say(output.read_as(votes, known.understood))
         _print(found)
 
 
@@ -112,13 +120,11 @@ def _refuse(given: dict[str, object]) -> None:
             raise OptionError(f"{option} is for votes with one label: leave it out with --multi, which has one line per option")
 
 
-def _by_option(source: Any, set_separator: str, how_read: dict[str, Any], drawn: dict[str, Any]) -> dict[str, Agreement]:
+def _by_option(sets: SetVotes, drawn: dict[str, Any]) -> dict[str, Agreement]:
     """Return how far workers agree on each option of sets: tasks are resampled, whose options depend on each other."""
     import quorate as qr
     from quorate.errors import InputError
-    from quorate.io.sets import read_sets
 
-    sets = read_sets(source, set_separator=set_separator, **how_read)
     if not (sets.per_task > 1).any():
         raise InputError(f"none of the {len(sets.tasks)} tasks has two votes: agreement needs tasks that several workers judged")
     names = sets.options.texts()

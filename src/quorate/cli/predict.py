@@ -84,6 +84,8 @@ def command(
     from quorate.cli import console
 
     talk, unknown = console.talk(), result.unknown_workers
+    if result.understood is not None:
+        talk.say(out.read_as(votes, result.understood))
     talk.say(f"{len(result.votes.tasks)} tasks labelled by {model!r}")
     if unknown:
         talk.say(f"{len(unknown)} workers are unknown, and treated as the mean worker: {listed(unknown, SHOWN)}")
