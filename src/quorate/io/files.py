@@ -250,7 +250,10 @@ def _separated(path: Path, form: Format, layout: Layout, name: str) -> Format:
         return form
     if layout.separator is not None:
         return replace(form, separator=layout.separator)
-    fields = separators_in(_header_line(path))
+    try:
+        fields = separators_in(_header_line(path))
+    except csv.Error as error:
+        raise InputError(f"{name}: its lines end in a carriage return alone: save it with the line ends of today") from error
     other = max(fields, key=lambda mark: fields[mark])
     return replace(form, separator=other) if fields[form.separator] <= 1 < fields[other] else form
 
@@ -267,13 +270,17 @@ def _shape(header: list[str], wanted: Wanted, layout: Layout, name: str, form: F
     except InputError as error:
         if not form.is_text or not layout.header:
             raise
-        fields = separators_in(form.separator.join(header))
+        fields = separators_in(" ".join(form.separator.join(header).split("\n")))
         other = max(fields, key=lambda mark: fields[mark])
         hint = ""
         if layout.separator is None and fields[other] > len(header):
             hint = f"; the header looks separated by {shown(other)}: separator={shown(other)} (--separator)"
         elif layout.separator is not None and len(header) == 1:
             hint = f"; no line is separated by {shown(layout.separator)}: leave separator out, or give another"
+        elif header[0].startswith(("#", "sep=")):
+            hint = f"; the first line, {shown(header[0])}, is no header: remove it"
+        elif layout.separator is None and len(header) == 1 and len(header[0].split()) > 1:
+            hint = "; the header looks separated by spaces: separator=' ' (--separator ' ')"
         elif not any(map(is_known, header)) or any(map(is_number, header)):
             hint = "; where the first line is a vote already: header=False (--no-header)"
         raise InputError(f"{error}{hint}") from None
@@ -295,6 +302,14 @@ def start_of(path: Path, size: int = START) -> bytes:
         with gzip.open(path) as unpacked:
             return unpacked.read(size)
     return b"" if start.startswith(ZSTD) else start
+
+
+def is_zstandard(path: Path) -> bool:
+    """Return whether a file is packed with Zstandard."""
+    try:
+        return _raw(path, len(ZSTD)) == ZSTD
+    except OSError:
+        return False
 
 
 def encoding_of(start: bytes) -> str | None:
@@ -420,10 +435,10 @@ def _numbered(table: pl.LazyFrame, header: bool) -> pl.LazyFrame:
     return table.rename({name: str(number) for number, name in enumerate(names, 1)}) if names else table
 
 
-def _sheet(path: Path, header: bool) -> pl.DataFrame:
+def _sheet(path: Path, header: bool, **more: Any) -> pl.DataFrame:
     """Return the first sheet of a spreadsheet; the library that reads it is an extra."""
     try:
-        found: Any = pl.read_excel(path, engine="calamine", has_header=header, raise_if_empty=False)
+        found: Any = pl.read_excel(path, engine="calamine", has_header=header, raise_if_empty=False, **more)
     except (ImportError, ModuleNotFoundError) as error:
         raise InputError(
             f"{path.name} is a spreadsheet, which needs the library fastexcel: pip install 'quorate[excel]', or save it as CSV"
@@ -432,6 +447,14 @@ def _sheet(path: Path, header: bool) -> pl.DataFrame:
         raise InputError(f"cannot read {path}: it is no spreadsheet ({' '.join(str(error).split())[:200]})") from error
     frame: pl.DataFrame = found
     return frame
+
+
+def sheet_columns(path: Path) -> tuple[str, ...]:
+    """Return the columns of a spreadsheet; none where it cannot be read, which reading will say."""
+    try:
+        return tuple(_sheet(path, header=True, read_options={"n_rows": 1}).columns)
+    except InputError:
+        return ()
 
 
 def _refuse_repeats(header: list[str], form: Format, name: str) -> None:

@@ -6,6 +6,7 @@ import glob
 import os
 import re
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -94,6 +95,10 @@ def open_table(source: Votes | Source, wanted: Wanted, layout: Layout = PLAIN, *
             "a Spark frame is not read into memory: give its toArrow() or toPandas(); qr.aggregate and predict take one as votes"
         )
     wide = "wide " if layout.wide else ""
+    if isinstance(source, Mapping | pl.LazyFrame):  # collected only where it is an export, which is read as a whole
+        export = _open_collected(source, wanted, layout, sets)
+        if export is not None:
+            return export
     if isinstance(source, Mapping):
         reading = Reading(f"{wide}dict of columns")
         return Table(records.from_columns(source, wanted, layout, reading), reading=reading)
@@ -124,8 +129,10 @@ def open_table(source: Votes | Source, wanted: Wanted, layout: Layout = PLAIN, *
             frame = pl.DataFrame(cast(Any, source))
         except pl.exceptions.PolarsError as error:  # a single column, as a series of polars
             raise InputError(f"cannot read from {shown(source)}: give {ACCEPTED}") from error
-        kind = _kind_of_producer(source)
-        return _open_frames(iter([frame]), wanted, "the Arrow table", layout, kind, Reading(f"{wide}Arrow table"))
+        kind, name = _kind_of_producer(source), "the Arrow table"
+        return _open_export([look_frame(frame, name)], wanted, layout, sets, kind) or _open_frames(
+            iter([frame]), wanted, name, layout, kind, Reading(f"{wide}Arrow table")
+        )
     if isinstance(source, Iterable):
         return _open_items(iter(source), wanted, layout)
     raise InputError(f"cannot read from {shown(source)}: give {ACCEPTED}")
@@ -226,8 +233,25 @@ def _form(content: Content) -> files.Format:
     name = Path(content.name)
     if content.kind == "lines" and ".json" in [suffix.lower() for suffix in name.suffixes[-2:]]:
         return files.FORMATS[".jsonl"]
+    if content.held is None and ".json" in [suffix.lower() for suffix in name.suffixes[-2:]]:
+        raise InputError(_no_json(content))
+    if content.kind == "typed":
+        return files.sniffed(content.path, content.name)
     shows = name.suffix.lower() in (*files.FORMATS, *files.PACKED)
     return files.format_of(name) if content.held is None or shows else files.sniffed(content.path, content.name)
+
+
+def _no_json(content: Content) -> str:
+    """Return what is wrong with a file that is called JSON, and holds neither objects nor an array of them."""
+    assert content.path is not None
+    if files.is_zstandard(content.path):
+        return f"{content.name} is JSON packed with Zstandard, which is not read: unpack it, or pack it with gzip"
+    try:
+        is_empty = not files.start_of(content.path).strip()
+    except (OSError, EOFError, zlib.error) as error:
+        return f"cannot read {content.name}: {getattr(error, 'strerror', None) or error}"
+    found = "is empty" if is_empty else "is no JSON array of objects"
+    return f"{content.name} {found}: an array of objects with task, worker and label is expected, or an export of a tool"
 
 
 def _place(content: Content) -> Path | files.Spool:
@@ -255,9 +279,24 @@ def _open_export(contents: list[Content], wanted: Wanted, layout: Layout, sets: 
         return None
     if export.frame is not None:
         return _of_export(export, layout, kind)
-    reading = Reading(export.format, export=export.format)
-    held = iter([contents[0].held])
-    return _open_frames(held, export.columns or wanted, contents[0].name, layout, kind, reading)
+    reading, columns = Reading(export.format, export=export.format), export.columns or wanted
+    if contents[0].kind == "records":
+        return Table(records.from_records(iter(contents[0].held), columns, layout, reading), reading=reading)
+    return _open_frames(iter([contents[0].held]), columns, contents[0].name, layout, kind, reading)
+
+
+def _open_collected(source: Mapping[Any, Any] | pl.LazyFrame, wanted: Wanted, layout: Layout, sets: bool) -> Table | None:
+    """Return the table of an export in a dict of columns or a lazy frame; None for anything else, of which nothing is read."""
+    is_lazy = isinstance(source, pl.LazyFrame)
+    name = "the polars frame" if is_lazy else "the dict of columns"
+    try:
+        fields = tuple(map(str, source.collect_schema() if isinstance(source, pl.LazyFrame) else source))
+        if layout.table_option is not None or recognise([Content(name, "frame", fields=fields)], layout.format) is None:
+            return None
+        whole = source.collect() if isinstance(source, pl.LazyFrame) else pl.DataFrame(dict(source), strict=False)
+    except pl.exceptions.PolarsError as error:
+        raise InputError(f"cannot read {name}: {' '.join(str(error).split())[:300]}") from error
+    return _open_export([look_frame(whole, name)], wanted, layout, sets, "polars")
 
 
 def _of_export(export: Export, layout: Layout, kind: FrameKind) -> Table:

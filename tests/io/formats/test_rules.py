@@ -282,7 +282,7 @@ def test_doccano_without_a_label_is_an_abstention(tmp_path):
 
 def test_truth_is_refused_as_gold(tmp_path):
     votes = {"task": TASKS, "worker": ["w"] * len(TASKS), "label": [exports.TRUTH[t] for t in TASKS]}
-    with pytest.raises(qr.InputError, match=r"is a folder"):
+    with pytest.raises(qr.InputError, match="whose truth only evaluates"):
         qr.aggregate(votes, gold=exports.truth_inference(tmp_path), model="mv")
 
 
@@ -300,7 +300,7 @@ def test_unknown_formats_and_options_that_do_not_fit(tmp_path):
     path = exports.label_studio(tmp_path)
     with pytest.raises(qr.OptionError, match=r"unknown format 'label-studo': did you mean 'label-studio'"):
         qr.read(path, format="label-studo")
-    with pytest.raises(qr.OptionError, match="name one question at a time"):
+    with pytest.raises(qr.OptionError, match="ask for one question at a time"):
         qr.read(path, question="all")
     with pytest.raises(qr.OptionError, match="task names a column, and argilla-flat has none"):
         qr.read(exports.argilla_lines(tmp_path), task="id")

@@ -48,6 +48,10 @@ def _nested(content: Content, ask: Ask) -> Extract:
 def _flat(content: Content, ask: Ask) -> Extract:
     questions = [name.removesuffix(RESPONSES) for name in content.fields if name.endswith(RESPONSES)]
     question = choose((name for name in questions if content.has(f"{name}{RESPONSES}.users")), ask, content.name)
+    if content.kind == "table":  # what libraries write for a list there cannot be told from text
+        raise InputError(
+            f"{content.name}: {FLAT} has lists of responses, which text files cannot hold: export the records as JSON or Parquet"
+        )
     answers, users = question + RESPONSES, f"{question}{RESPONSES}.users"
     more = {what: f"{question}.{what}" for what in ("responses.status", "suggestion", "suggestion.agent")}
     names = ["id", answers, users, *(name for name in more.values() if name in content.fields)]
@@ -62,7 +66,8 @@ def _flat(content: Content, ask: Ask) -> Extract:
         state = _list(status) or [None] * len(given)
         if not len(given) == len(who) == len(state):
             raise InputError(
-                f"{content.name}: record {shown(task)} has {len(given)} responses to {question!r}, but {len(who)} users"
+                f"{content.name}: record {shown(task)} has {len(given)} responses to {question!r}, but {len(who)} users and "
+                f"{len(state)} statuses"
             )
         for answer, person, one in zip(given, who, state, strict=True):
             _take(ballots, task, person, answer, one)

@@ -19,6 +19,7 @@ from quorate.errors import InputError, listed
 from quorate.io import files, frames
 from quorate.io.formats import archive
 from quorate.io.ids import prepared
+from quorate.io.shapes import separators_in
 
 # "table": text with a header; "typed": Parquet and Arrow; "frame": in memory; the next three are JSON, and "records" is JSON
 # in memory; "other" shows nothing that a format could be recognised by.
@@ -66,7 +67,7 @@ class Content:
             records = self.records
             return pl.DataFrame({name: _series([r.get(name) for r in records]) for name in columns}, strict=False)
         assert self.path is not None
-        form = files.format_of(self.path) if self.kind == "typed" else files.Format("text", self.separator)
+        form = files.sniffed(self.path, self.name) if self.kind == "typed" else files.Format("text", self.separator)
         return pl.concat(list(files.batches(self.path, wanted, form, self.name)))
 
     def texts(self, columns: Sequence[str]) -> pl.DataFrame:
@@ -79,7 +80,12 @@ class Content:
         assert self.path is not None
         data = archive.unpacked(self.path, self.name)
         encoding = files.encoding_of(data)
-        return data if encoding is None else data.decode(encoding).encode()
+        try:
+            return data if encoding is None else data.decode(encoding).encode()
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{self.name} is not valid {error.encoding.upper()} ({error.reason}): save the file as UTF-8"
+            ) from error
 
     @cached_property
     def records(self) -> list[dict[str, Any]]:
@@ -164,9 +170,11 @@ def look(path: Path, name: str, held: object = None) -> Content:
     except (OSError, EOFError, ValueError, zlib.error):
         return Content(name, "other", path, held=held)
     if start.startswith(archive.ZIP):
-        named = name.lower().endswith(SHEET)  # spreadsheets are archives, too
+        named = name.lower().endswith(SHEET)
         inside = () if named else tuple(archive.members(path, name))
-        return Content(name, "other" if named or SHEET_MEMBER in inside else "zip", path, inside, held=held)
+        if named or SHEET_MEMBER in inside:  # spreadsheets are archives, too
+            return Content(name, "typed", path, files.sheet_columns(path), held=held)
+        return Content(name, "zip", path, inside, held=held)
     if start.startswith((b"PAR1", b"ARROW1")):
         return Content(name, "typed", path, _schema(path, start), held=held)
     encoding = files.encoding_of(start)
@@ -247,6 +255,8 @@ def _first_character(value: object) -> str:
         return "{"
     if isinstance(value, list | tuple):
         return "["
+    if value is None:
+        return "n"
     return '"' if isinstance(value, str) else "0"
 
 
@@ -255,8 +265,9 @@ def _look_table(path: Path, name: str, text: str, held: object) -> Content:
     if len(text) >= files.START:
         lines = lines[:-1]
     header = next((line for line in lines if line.strip()), "")
-    separator = "\t" if header.count("\t") > header.count(",") else ","
     try:
+        fields = separators_in(header)
+        separator = max(fields, key=lambda mark: fields[mark])  # the comma, where the header shows none
         rows = tuple(tuple(row) for row in csv.reader(io.StringIO("\n".join(lines[:LINES])), delimiter=separator) if row)
     except csv.Error:
         return Content(name, "other", path, held=held)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import polars as pl
@@ -12,6 +13,7 @@ from quorate.io.formats.extract import REJECTED, Ask, Ballots, Extract, SeveralQ
 
 NAME: Final = "crowdflower"
 GOLD: Final = "_gold"
+LINE: Final = r"\r?\n"  # between the options of an answer
 TRUE: Final = ("true", "1")
 SEVERAL: Final = "gold with several right answers"
 
@@ -33,7 +35,7 @@ def read(content: Content, ask: Ask) -> Extract:
     ):
         if right is not None and (is_gold is None or is_gold.lower() in TRUE) and found.get(one) != right:
             found[one] = right
-            options = right.split("\n")
+            options = re.split(LINE, right)
             if len(options) > 1 and not ask.sets:  # any of them was accepted
                 ballots.skipped[SEVERAL] += 1
             else:
@@ -41,7 +43,7 @@ def read(content: Content, ask: Ask) -> Extract:
         if bad is not None and bad.lower() in TRUE:
             ballots.skipped[REJECTED] += 1
         else:
-            ballots.vote(one, who, None if answer is None else answer.split("\n"))
+            ballots.vote(one, who, None if answer is None else re.split(LINE, answer))
     return ballots.extract(NAME, {"task": task, "worker": worker, "label": question}, question)
 
 

@@ -13,13 +13,17 @@ from quorate.io.formats.extract import Ask, Ballots, Extract
 
 NAME: Final = "doccano"
 SUFFIX: Final = ".jsonl"
+ENDINGS: Final = (SUFFIX, ".json", ".ndjson", ".txt")  # that a file alone may have
 
 
 def read(content: Content, ask: Ask) -> Extract:
     """Return a vote per labelled document of each annotator; documents without a label are abstentions."""
-    ballots = Ballots(ask, content.name)
+    ballots, people = Ballots(ask, content.name), set[str]()
     for file, data in _files(content):
-        worker, where = PurePosixPath(file).name.removesuffix(SUFFIX), f"{content.name}: {file}"
+        worker, where = _worker(file), f"{content.name}: {file}"
+        if worker in people:
+            raise InputError(f"{content.name} has two files of {shown(worker)}: an annotator has one, so read them in two calls")
+        people.add(worker)
         for number, record in enumerate(decode_lines(data, dict[str, Any], where), 1):
             if "id" not in record or "label" not in record:
                 raise InputError(f"{where}: line {number} has no id or no label; its fields are: {listed(record)}")
@@ -34,6 +38,15 @@ def read(content: Content, ask: Ask) -> Extract:
     if not ballots.tasks:
         raise InputError(f"{content.name} has no documents in it")
     return ballots.extract(NAME, {"task": "id", "worker": "the file name", "label": "label"})
+
+
+def _worker(file: str) -> str:
+    """Return the annotator that a file is named for."""
+    name = PurePosixPath(file).name.removesuffix(".gz")
+    worker = next((name.removesuffix(end) for end in ENDINGS if name.endswith(end)), None)
+    if worker is None:
+        raise InputError(f"{file} looks like a file of doccano, whose name is the annotator: name it ANNOTATOR{SUFFIX}")
+    return worker
 
 
 def first(content: Content) -> bool:

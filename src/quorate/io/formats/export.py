@@ -14,7 +14,7 @@ from quorate.errors import InputError, OptionError, listed
 from quorate.io import files
 from quorate.io.columns import OPTIONAL
 from quorate.io.formats import archive
-from quorate.io.formats.content import TABLES, Content, look
+from quorate.io.formats.content import JSON, TABLES, Content, look
 from quorate.io.formats.extract import ALL, Ask, Extract, merged
 from quorate.io.formats.registry import AUTO, FORMATS, Format, recognise
 from quorate.io.not_votes import of_columns
@@ -43,6 +43,9 @@ def find_export(contents: Sequence[Content], wanted: Wanted, ask: Ask) -> Export
         form = recognise(contents, ask.format if known is None else AUTO)
     if form is not None and (known is None or known in form.knows):
         return _votes(form, contents, wanted, ask) if known is None else _known(form, contents, known, ask)
+    if form is not None and known and contents[0].kind not in (*TABLES, *JSON):
+        what = "whose truth only evaluates (--truth)" if "truth" in form.knows else "that gives no task its right label"
+        raise InputError(f"{_name(contents)} is an export of {form.name} {what}: name a file with the labels of tasks")
     if known is None and form is None:
         for option, value in (("question", ask.question), ("predictions", ask.predictions or None)):
             if value is not None:
@@ -63,10 +66,10 @@ def _votes(form: Format, contents: Sequence[Content], wanted: Wanted, ask: Ask) 
         found = module.columns(contents[0])
         return Export(form.name, columns={role: wanted[role] or found[role] for role in wanted})
     if ask.question == ALL:
-        raise OptionError("question='all' is for `quorate aggregate` alone: name one question at a time")
+        raise OptionError("question='all' is for `quorate aggregate` on the command line: ask for one question at a time")
     named = {role: column for role, column in wanted.items() if column is not None}
-    if named and any(content.kind not in TABLES and content.kind not in ("array", "records") for content in contents):
-        role = next(iter(named))
+    role = next((role for role in named if role not in form.named), None)
+    if role is not None:
         raise OptionError(
             f"{role} names a column, and {form.name} has none: leave it out (question=… chooses among questions, "
             "format='table' reads an ordinary table)"
@@ -108,8 +111,8 @@ def _refuse(content: Content) -> None:
         )
     if content.kind == "object":
         raise InputError(
-            f"{content.name} is one JSON object with {listed(content.fields, 6)}: an array of objects with task, worker and "
-            f"label is expected, JSON lines, or an export of {listed(FORMATS, 20)}{of_columns(content.fields)}"
+            f"{content.name} is one JSON object with {listed(content.fields, 6) or 'nothing in it'}: an array of objects with "
+            f"task, worker and label is expected, JSON lines, or an export of {listed(FORMATS, 20)}{of_columns(content.fields)}"
         )
     if content.kind == "folder" and not files.is_encoded(content.path or Path()):
         raise InputError(

@@ -14,6 +14,7 @@ from quorate.io.formats.extract import DRAFT, PREDICTED, Ask, Ballots, Extract, 
 NAME: Final = "label-studio"
 VOTES: Final = frozenset({"choices", "rating", "taxonomy", "pairwise"})  # results that are labels
 SEVERAL: Final = "answers on several regions of one task"
+NUMBERS: Final = "predictions of which only numbers are in the export"
 
 
 class Value(msgspec.Struct, gc=False):
@@ -57,13 +58,17 @@ class Prediction(msgspec.Struct, gc=False):
     model_version: str | None = None
 
 
+class Draft(msgspec.Struct, gc=False):
+    """What somebody has not submitted, of which nothing is decoded."""
+
+
 class Task(msgspec.Struct, gc=False):
     """A task."""
 
     id: int | str
     annotations: list[Annotation] | None = None
     predictions: list[Prediction | int] | None = None
-    drafts: list[msgspec.Raw] | None = None
+    drafts: list[Draft | int] | None = None
 
 
 def read(content: Content, ask: Ask) -> Extract:
@@ -106,12 +111,12 @@ def _take(task: Task, question: str, ballots: Ballots, ask: Ask) -> None:
                 ballots.labels.append(chosen[0])
                 continue
         found = _answers(results, question)
-        if annotation.ground_truth:
-            ballots.gold(task.id, found[0] if len(found) == 1 else None)
-        elif annotation.was_cancelled or not found:
+        if annotation.was_cancelled or (not found and not annotation.ground_truth):
             ballots.vote(task.id, by, None)
         elif len(found) > 1:
             ballots.skipped[SEVERAL] += 1
+        elif annotation.ground_truth:
+            ballots.gold(task.id, found[0] if found else None)
         else:
             ballots.vote(task.id, by, found[0])
     ballots.skipped[DRAFT] += len(task.drafts or ())
@@ -119,7 +124,11 @@ def _take(task: Task, question: str, ballots: Ballots, ask: Ask) -> None:
         found = _answers(_results(prediction), question)
         if not ask.predictions:
             ballots.skipped[PREDICTED] += 1
-        elif len(found) == 1 and isinstance(prediction, Prediction):
+        elif isinstance(prediction, int):
+            ballots.skipped[NUMBERS] += 1
+        elif len(found) > 1:
+            ballots.skipped[SEVERAL] += 1
+        elif found:
             ballots.vote(task.id, prediction.model_version or "model", found[0])
 
 

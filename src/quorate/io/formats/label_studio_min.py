@@ -12,6 +12,7 @@ from quorate.io.formats.content import JSON, Content, as_text
 from quorate.io.formats.extract import Ask, Ballots, Extract, SeveralQuestions
 
 NAME: Final = "label-studio-min"
+ANSWERS: Final = ("choices", "rating", "taxonomy", "selected")  # what an answer that is an object may hold
 OWN: Final = frozenset({"id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time"})
 
 
@@ -57,20 +58,24 @@ def _question(where: str, frame: pl.DataFrame, others: list[str]) -> str:
 
 
 def options_of(value: Any) -> list[object] | None:
-    """Return the options of an answer as Label Studio writes it: plain, as a list, or as an object with choices.
+    """Return the options of an answer as Label Studio writes it: plain, as a list, or as an object that a list may hold.
 
     >>> options_of("Positive"), options_of('{"choices": ["a", "b"]}'), options_of(None), options_of(4)
     (['Positive'], ['a', 'b'], None, [4])
+    >>> options_of([{"rating": 3}]), options_of('[{"taxonomy": [["A", "B"]]}]'), options_of([{"selected": "left"}])
+    ([3], ['A / B'], ['left'])
     """
     if value is None or value == "":
         return None
     if isinstance(value, str) and value[0] in "{[":
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return [value]
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
+        value = value[0]
     if isinstance(value, dict):
-        value = value.get("choices", [value])
+        value = next((value[name] for name in ANSWERS if name in value), [value])
     if not isinstance(value, list):
         return [value]
     return [" / ".join(map(str, one)) if isinstance(one, list) else one for one in value]

@@ -69,8 +69,9 @@ def _document(text: str | None, row: int, where: str) -> Mapping[str, Any]:
         return {}
     try:
         found = json.loads(text)
-    except ValueError as error:
-        raise InputError(f"{where}: {DOCUMENT} in row {row} is {shown(text)}, which is not JSON ({error})") from error
+    except (ValueError, RecursionError) as error:
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise InputError(f"{where}: {DOCUMENT} in row {row} is {shown(text)}, which is not JSON ({why})") from error
     found = found[0] if isinstance(found, list) and found else found
     return found if isinstance(found, dict) else {}
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from quorate.errors import InputError, listed
+from quorate.io.columns import is_usual
 from quorate.io.formats.content import Content, decode
 from quorate.io.formats.extract import Ask, Ballots, Extract
 
@@ -15,6 +17,12 @@ def read(content: Content, ask: Ask) -> Extract:
     answers: dict[str, dict[str, int | float | str | list[int | str] | None]] = decode(
         content.data, dict[str, dict[str, int | float | str | list[int | str] | None]], content.name
     )
+    columns = [name for name in answers if any(is_usual(name, role) for role in ("task", "worker", "label"))]
+    if columns and ask.format != NAME:
+        raise InputError(
+            f"{content.name} looks like a table by columns ({listed(columns)}), as to_json of pandas writes it: write it with "
+            f"orient='records'; where these are tasks: format={NAME!r} (--format)"
+        )
     ballots = Ballots(ask, content.name)
     for task, given in answers.items():
         for worker, label in given.items():

@@ -15,6 +15,8 @@ from quorate.io.formats.content import JSON, TABLES, Content
 AUTO: Final = "auto"
 TABLE: Final = "table"  # as a format: an ordinary table, whatever it looks like
 MODULES: Final = "quorate.io.formats."
+RESPONSES: Final = ("{", "[", "n")  # an object; a list or null in a record that nobody has seen
+RECORDS: Final = (*JSON, *TABLES)  # rows with named fields, however they are stored
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class Format:
     needs: str  # what the test looks for, in words
     knows: frozenset[str] = frozenset()  # roles beside votes that it can give: gold label, truth
     fits: Callable[[Content], bool] | None = None  # a weaker test, where the caller has named the format
+    named: frozenset[str] = frozenset()  # roles whose column, or whose question, the caller may name
     back: str = ""  # the module that writes labels in the tool's own form; none for tools that have no such form
 
     def load(self) -> Any:
@@ -35,28 +38,29 @@ class Format:
 
 
 def _label_studio(c: Content) -> bool:
-    return c.kind in JSON and "[" in (c.values.get("annotations"), c.values.get("predictions")) and c.has("id", "data")
+    lists = {c.values.get("annotations"), c.values.get("predictions")}
+    return c.kind in JSON and not lists.isdisjoint("[n") and c.has("id", "data")  # null: nobody has seen the first task yet
 
 
 def _label_studio_min(c: Content) -> bool:
-    return c.kind in (*JSON, *TABLES) and c.has("id", "annotator", "annotation_id", "lead_time")
+    return c.kind in RECORDS and c.has("id", "annotator", "annotation_id", "lead_time")
 
 
 def _mturk(c: Content) -> bool:
-    return c.kind in TABLES and c.has("HITId", "WorkerId", "AssignmentStatus") and _begins(c, "Answer.")
+    return c.kind in RECORDS and c.has("HITId", "WorkerId", "AssignmentStatus") and _begins(c, "Answer.")
 
 
 def _toloka(c: Content) -> bool:
-    return c.kind in TABLES and c.has("ASSIGNMENT:worker_id") and _begins(c, "OUTPUT:")
+    return c.kind in RECORDS and c.has("ASSIGNMENT:worker_id") and _begins(c, "OUTPUT:")
 
 
 def _argilla(c: Content) -> bool:
-    return c.kind in JSON and c.values.get("responses") == "{" and c.has("id", "fields", "suggestions")
+    return c.kind in JSON and c.values.get("responses", "") in RESPONSES and c.has("id", "fields", "suggestions")
 
 
 def _argilla_flat(c: Content) -> bool:
     asked = (name for name in c.fields if name.endswith(".responses"))
-    return c.kind in (*JSON, *TABLES) and c.has("id") and any(c.has(f"{name}.users") for name in asked)
+    return c.kind in RECORDS and c.has("id") and any(c.has(f"{name}.users") for name in asked)
 
 
 def _prodigy(c: Content) -> bool:
@@ -79,15 +83,15 @@ def _doccano(c: Content) -> bool:
 
 
 def _community_notes(c: Content) -> bool:
-    return c.kind in TABLES and c.has("noteId", "helpfulnessLevel") and (c.has("raterParticipantId") or c.has("participantId"))
+    return c.kind in RECORDS and c.has("noteId", "helpfulnessLevel") and (c.has("raterParticipantId") or c.has("participantId"))
 
 
 def _crowdflower(c: Content) -> bool:
-    return c.kind in TABLES and c.has("_unit_id", "_worker_id")
+    return c.kind in RECORDS and c.has("_unit_id", "_worker_id")
 
 
 def _netease(c: Content) -> bool:
-    return c.kind in TABLES and c.has("taskId", "workerId", "answer", "truth") and (c.has("completeTime") or c.has("tasksetId"))
+    return c.kind in RECORDS and c.has("taskId", "workerId", "answer", "truth") and (c.has("completeTime") or c.has("tasksetId"))
 
 
 def _by_module(name: str) -> Callable[[Content], bool]:
@@ -110,6 +114,8 @@ def _begins(c: Content, start: str) -> bool:
 
 
 KNOWN: Final = frozenset({"gold label", "truth"})
+COLUMNS: Final = frozenset({"task", "worker", "label"})
+QUESTION: Final = frozenset({"label"})
 FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
     {
         form.name: form
@@ -120,16 +126,24 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
                 _label_studio,
                 "tasks with id, data and annotations or predictions",
                 KNOWN,
+                named=QUESTION,
                 back="label_studio_predictions",
             ),
-            Format("label-studio-min", "label_studio_min", _label_studio_min, "id, annotator, annotation_id and lead_time"),
-            Format("mturk", "mturk", _mturk, "HITId, WorkerId, AssignmentStatus and Answer.…"),
-            Format("toloka", "toloka", _toloka, "ASSIGNMENT:worker_id and OUTPUT:…", KNOWN),
+            Format(
+                "label-studio-min",
+                "label_studio_min",
+                _label_studio_min,
+                "id, annotator, annotation_id and lead_time",
+                named=COLUMNS,
+            ),
+            Format("mturk", "mturk", _mturk, "HITId, WorkerId, AssignmentStatus and Answer.…", named=COLUMNS),
+            Format("toloka", "toloka", _toloka, "ASSIGNMENT:worker_id and OUTPUT:…", KNOWN, named=COLUMNS),
             Format(
                 "argilla",
                 "argilla",
                 _argilla,
                 "records with id, fields, suggestions and responses",
+                named=QUESTION,
                 back="argilla_suggestions",
             ),
             Format(
@@ -137,12 +151,13 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
                 "argilla",
                 _argilla_flat,
                 "id, QUESTION.responses and QUESTION.responses.users",
+                named=QUESTION,
                 back="argilla_suggestions",
             ),
-            Format("prodigy", "prodigy", _prodigy, "_input_hash, _task_hash and answer"),
+            Format("prodigy", "prodigy", _prodigy, "_input_hash, _task_hash and answer", named=QUESTION),
             Format("doccano", "doccano", _doccano, "a file USER.jsonl per annotator, with id, text and label"),
             Format("community-notes", "community_notes", _community_notes, "noteId, raterParticipantId and helpfulnessLevel"),
-            Format("crowdflower", "crowdflower", _crowdflower, "_unit_id and _worker_id", KNOWN),
+            Format("crowdflower", "crowdflower", _crowdflower, "_unit_id and _worker_id", KNOWN, named=COLUMNS),
             Format(
                 "netease-crowd", "netease", _netease, "taskId, workerId, answer, truth and completeTime", frozenset({"truth"})
             ),

@@ -36,7 +36,7 @@ def read(content: Content, ask: Ask) -> Extract:
     ids = (
         frame[keys[0]] if len(keys) == 1 else frame.select(pl.concat_str(pl.col(keys).fill_null(""), separator=" | ")).to_series()
     )
-    states = frame[STATUS].to_list() if STATUS in frame.columns else [None] * len(frame)
+    states = frame[STATUS].str.to_uppercase().to_list() if STATUS in frame.columns else [None] * len(frame)
     known = frame[golden].to_list() if golden in frame.columns else [None] * len(frame)
     ballots, found = Ballots(ask, content.name), dict[str, str]()
     for one, who, answer, state, gold in zip(ids, frame[worker], frame[output], states, known, strict=True):
