@@ -71,6 +71,15 @@ def test_all_questions(run, studio, tmp_path):
     )
 
 
+def test_questions_that_would_share_a_file(run, tmp_path):
+    answers = [result("a", "is it ok?"), result("b", "Is it ok!")]
+    path = dump(tmp_path / "export.json", [{"id": 1, "data": {}, "annotations": [annotation("ann", answers)]}])
+    done = run("aggregate", path, "--question", "all", "-o", tmp_path / "labels.csv")
+    assert done.returncode == 1
+    assert "the questions 'Is it ok!' and 'is it ok?' would both be written to" in done.stderr
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["export.json"]
+
+
 def test_formats_by_name_and_from_standard_input(run, studio, tmp_path):
     command = [sys.executable, "-m", "quorate", "aggregate", "-", "--model", "mv", "--question", "sentiment", "--json"]
     done = subprocess.run(command, input=studio.read_text(), capture_output=True, text=True, check=False, timeout=60)

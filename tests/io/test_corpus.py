@@ -48,6 +48,7 @@ READ = [
     ("pipes.csv", {}, "task worker label"),
     ("commas-in-tsv.tsv", {}, "task worker label"),
     ("tilde.csv", {"separator": "~"}, "task worker label"),
+    ("spaces.txt", {"separator": " "}, "task worker label"),
     ("no-header.csv", {"header": False}, "1 2 3"),
     ("no-header-turned.csv", {"header": False, "task": "2", "worker": "1", "label": "3"}, "2 1 3"),
     ("no-header-four.csv", {"header": False, "task": "2", "worker": "3", "label": "4"}, "2 3 4"),
@@ -97,6 +98,16 @@ WIDE = [
     ("wide-judges.csv", {}, "judge_1, judge_2", JUDGES),
     ("wide-european.csv", {}, "judge_1, judge_2", JUDGES),
     ("wide-with-text.csv", {}, "judge_1, judge_2", JUDGES),
+    (
+        "wide-scores.csv",
+        {"task": "id"},
+        "gpt4_score, claude-3_score, gemini_score",
+        [
+            (task, f"{judge}_score", score if judge != "gemini" else 5)
+            for task, score in (("t1", 4), ("t2", 3))
+            for judge in ("gpt4", "claude-3", "gemini")
+        ],
+    ),
     ("wide-names.csv", {}, "ann, bob", USUAL),
     ("wide-pivoted.csv", {}, "ann, bob", USUAL),
     ("wide-names-with-text.csv", {"worker": "ann,bob"}, "ann, bob", USUAL),
@@ -133,6 +144,18 @@ REFUSED = [
     ("mturk-like.csv", {"format": "table"}, r"no column looks like the label.*perhaps 'Answer.sentiment.label'"),
     ("arena.csv", {}, r"votes that compare model_a, model_b have no single column for the task"),
     ("tilde.csv", {}, r"no column looks like the task"),
+    ("spaces.txt", {}, r"the header looks separated by spaces: separator=' ' \(--separator ' '\)"),
+    ("carriage-returns.csv", {}, r"lines end in a carriage return alone"),
+    ("excel-separator.csv", {}, r"the first line, 'sep=', is no header: remove it"),
+    ("comment-first.csv", {}, r"the first line, '# votes of May', is no header: remove it"),
+    ("header-on-two-lines.csv", {}, r"no column looks like the label"),
+    ("responses-compared.csv", {}, r"votes that compare response_a, response_b have no single column for the task"),
+    (
+        "matrix-alone.csv",
+        {"wide": True, "header": False},
+        r"say which with task='1' .*, where every column is a worker's, give the",
+    ),
+    ("wide-scores.csv", {"task": "id"}, r"one column per worker \(gpt4_score, claude-3_score, gemini_score\)"),
     ("european.csv", {"separator": ","}, r"leave separator out, or give another"),
     ("plain.parquet", {"separator": ";"}, r"separator and header are for text files, not for parquet"),
     ("no-header.csv", {}, r"where the first line is a vote already: header=False \(--no-header\)"),

@@ -32,7 +32,7 @@ def formats(incomplete: str) -> list[str]:
 
 def each(command: Callable[..., None], given: dict[str, Any]) -> None:
     """Run a command for each question of an export; the name of the question goes into the names of the outputs."""
-    from quorate.errors import OptionError
+    from quorate.errors import OptionError, shown
     from quorate.io.read import questions_of
 
     if given["output"] is None:
@@ -42,7 +42,16 @@ def each(command: Callable[..., None], given: dict[str, Any]) -> None:
             "--question all reads the votes once per question, and standard input can be read only once: name a file"
         )
     source = given["votes"] if len(given["votes"]) > 1 else given["votes"][0]
-    for question in questions_of(source, multi=given["multi"], format=given["form"], predictions=given["predictions"]):
+    questions = questions_of(source, multi=given["multi"], format=given["form"], predictions=given["predictions"])
+    names: dict[str, str] = {}
+    for question in questions:
+        file = str(named_for(given["output"], question))
+        if names.setdefault(file.lower(), question) != question:  # some file systems do not tell case
+            raise OptionError(
+                f"the questions {shown(names[file.lower()])} and {shown(question)} would both be written to {file}: "
+                "ask for each with --question and a file of its own"
+            )
+    for question in questions:
         outputs = {name: named_for(given[name], question) for name in OUTPUTS if given[name] is not None}
         command(**{**given, **outputs, "question": question})
 

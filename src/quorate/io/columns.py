@@ -94,7 +94,7 @@ OTHER_ENDING: Final = re.compile(
     r"|(?<=[a-z])(?:Id|ID|At|Time|Date|Timestamp|Seconds|Ms|Url|URL|Text|Name|Email|Comment|Status))$"
 )
 # Two things that were compared: a question may come with many such pairs.
-COMPARED: Final = re.compile(r"(model|system|player|candidate)(a|b|1|2|left|right)")
+COMPARED: Final = re.compile(r"(model|system|player|candidate|response|completion|output)(a|b|1|2|left|right)")
 # Taken where a column has exactly this name, and not missed where none has.
 OPTIONAL: Final = frozenset({"confidence", "gold"})
 # Roles of tables whose columns no option names (gold, histories, groups, workers left out).
@@ -175,6 +175,10 @@ def family(columns: Iterable[object]) -> list[str]:
     stems: dict[tuple[str, str], list[str]] = {}
     words = [*WORKER.split(), *LABEL.split(), "ann", "anno", "lf", "w", "r", "j", "a"]
     for name in map(str, columns):
+        last = re.split(r"[^a-z0-9]+", name.lower())[1:][-1:]
+        if last and last[0] in LABEL.split():  # gpt-4o_score
+            stems.setdefault((last[0], "of"), []).append(name)
+            continue
         parts = [part for part in re.split(r"[^a-z0-9]+|(?<=[a-z])(?=[0-9])", name.lower()) if part]
         if len(parts) != FEW:
             continue
@@ -183,8 +187,6 @@ def family(columns: Iterable[object]) -> list[str]:
             stems.setdefault((head, "numbered"), []).append(name)
         elif head in words and not is_other(name) and tail not in OTHER:
             stems.setdefault((head, "named"), []).append(name)
-        elif tail in LABEL.split():
-            stems.setdefault((tail, "of"), []).append(name)
     least = {"numbered": FEW, "named": FEW + 1, "of": FEW + 1}
     fitting = [found for (_, how), found in stems.items() if len(found) >= least[how]]
     return max(fitting, key=len, default=[])

@@ -21,6 +21,7 @@ PREFIX: Final = "consensus"
 # Columns of labels that are added, and what follows the prefix in the name of each.
 ADDED: Final = {"label": "", "confidence": "_confidence", "votes": "_votes", "tie": "_tie"}
 HEADERLESS: Final = "without header"  # as reading calls such a table
+SCRIPT: Final = "fast-dawid-skene"  # the format whose files have none
 FRAME: Final = "the frame"
 SOME: Final = 3  # ids in a message
 
@@ -89,7 +90,7 @@ def _task_column(columns: Sequence[Any], task: str | None, understood: Understoo
     """Return the column of the task: as the caller says, as it was when the votes were read, or by its usual names."""
     by_name = {str(column): column for column in columns}
     if task is None and understood is not None:
-        if where != FRAME and HEADERLESS in understood.format:
+        if where != FRAME and (HEADERLESS in understood.format or understood.format == SCRIPT):
             raise InputError(f"{where} has no header, so no column can be named: read it into a frame, and join with that")
         task = understood.columns.get("task")
         task = task if task in by_name else None

@@ -223,6 +223,11 @@ def _wide(columns: Sequence[str], wanted: Wanted, layout: Layout, where: str) ->
     """Return the shape of a table with one column per worker: those the caller names, a family, or all but the task."""
     if wanted.get("label") is not None:
         raise OptionError("with wide=True the labels are the cells: leave label out, and name the workers' columns with worker=…")
+    if not layout.header and wanted.get("task") is None:
+        raise InputError(
+            f"{where}: a wide table without header does not say which column is the task: say which with task='1' (--task 1), "
+            "or, where every column is a worker's, give the matrix itself: qr.aggregate(numpy.loadtxt(…), wide=True)"
+        )
     named = wanted.get("worker")
     if named is not None:
         patterns = [part.strip() for part in str(named).split(",")]
