@@ -8,6 +8,7 @@ import glob
 import gzip
 import io
 import json
+import logging
 import os
 import shutil
 import stat
@@ -48,6 +49,7 @@ UNPACKED: Final = 8  # how far packed text unfolds
 MANIFEST: Final = "manifest.json"  # what makes a folder one of encoded votes
 DENSE: Final = 100  # text seldom packs better than so many to one; what does is looked at before it is read
 MAX_LINE: Final = 1 << 26  # bytes of a line in a file that is packed that densely
+QUIET: Final = logging.NullHandler()
 PANIC: Final[type[BaseException]] = pl.exceptions.PanicException  # no Exception, and raised for damaged Parquet and Arrow
 
 
@@ -312,6 +314,16 @@ def is_zstandard(path: Path) -> bool:
         return False
 
 
+def zstandard_lines(path: Path, lines: int) -> bytes:
+    """Return the first lines of a text file that is packed with Zstandard; none where it is damaged, which reading will say."""
+    text = pl.scan_csv(path, has_header=False, separator="\x1f", quote_char=None, infer_schema=False, glob=False)
+    try:
+        found = text.head(lines).collect().to_series()
+    except (pl.exceptions.PolarsError, OSError, PANIC):
+        return b""
+    return "".join(f"{line or ''}\n" for line in found).encode()
+
+
 def encoding_of(start: bytes) -> str | None:
     """Return the encoding of the byte order mark; None without one."""
     return next((encoding for mark, encoding in MARKS if start.startswith(mark)), None)
@@ -437,6 +449,7 @@ def _numbered(table: pl.LazyFrame, header: bool) -> pl.LazyFrame:
 
 def _sheet(path: Path, header: bool, **more: Any) -> pl.DataFrame:
     """Return the first sheet of a spreadsheet; the library that reads it is an extra."""
+    logging.getLogger("fastexcel").addHandler(QUIET)  # it warns of every column that is empty
     try:
         found: Any = pl.read_excel(path, engine="calamine", has_header=header, raise_if_empty=False, **more)
     except (ImportError, ModuleNotFoundError) as error:

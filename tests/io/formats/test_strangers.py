@@ -71,6 +71,17 @@ def test_spreadsheets_of_exports(tmp_path):
     assert (found.format, found.votes, found.skipped) == ("mturk", votes, {"rejected": 1})
 
 
+def test_tables_packed_with_zstandard(tmp_path):
+    rows, votes = rows_of("mturk")
+    path = tmp_path / "batch.csv.zst"
+    pl.DataFrame(rows).write_csv(path, compression="zstd")
+    for label in (None, "Answer.sentiment.label"):
+        found = qr.read(path, label=label).understood
+        assert (found.format, found.votes, found.skipped) == ("mturk", votes, {"rejected": 1})
+    path.write_bytes(path.read_bytes()[:-20])
+    refused(path, "cannot read .*batch.csv.zst")
+
+
 def test_typed_files_are_known_by_their_content(tmp_path):
     path = exports.argilla_parquet(tmp_path)
     with path.open("rb") as file:
@@ -92,6 +103,13 @@ def test_argilla_whose_first_record_nobody_has_seen(tmp_path, empty):
     records[0]["responses"] = empty
     found = qr.read(dump(tmp_path / "a.json", records)).understood
     assert (found.format, found.votes) == ("argilla", len(VOTES) - 5)
+
+
+@pytest.mark.parametrize("odd", [-1, "x", {"value": "a"}])
+def test_argilla_responses_that_are_no_list(tmp_path, odd):
+    records = exports.argilla_records()
+    records[1]["responses"]["sentiment"] = odd
+    refused(dump(tmp_path / "a.json", records), "responses to 'sentiment' are .*: a list of objects is expected")
 
 
 def test_argilla_statuses_of_another_number(tmp_path):

@@ -9,12 +9,13 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from quorate.errors import InputError, shown
+from quorate.io.files import GZIP, ZSTD
 
 if TYPE_CHECKING:
     import zipfile
 
 ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")  # an archive with members, and one without
-ARCHIVES: Final = (*ZIP, b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf", b"Rar!", b"BZh", b"\xfd7zXZ")
+ARCHIVES: Final = (*ZIP, GZIP, ZSTD, b"7z\xbc\xaf", b"Rar!", b"BZh", b"\xfd7zXZ")
 NESTED: Final = (".zip", ".gz", ".zst", ".tar", ".tgz", ".7z", ".rar", ".bz2", ".xz")
 FREE: Final = 256 << 20  # bytes that anything may expand into
 DENSE: Final = 100  # how many times its packed size it may have beyond that
@@ -62,8 +63,11 @@ def unpacked(path: Path, name: str) -> bytes:
     """Return the content of a file, without its gzip compression if it has one."""
     try:
         with path.open("rb") as file:
-            if file.read(2) != b"\x1f\x8b":
-                return path.read_bytes()
+            start = file.read(len(ZSTD))
+        if start == ZSTD:
+            raise InputError(f"{name} is JSON packed with Zstandard, which is not read: unpack it, or pack it with gzip")
+        if not start.startswith(GZIP):
+            return path.read_bytes()
         with gzip.open(path) as stream:
             return limited(stream, path.stat().st_size, name)
     except (OSError, EOFError, zlib.error) as error:

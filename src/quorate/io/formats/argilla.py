@@ -34,7 +34,12 @@ def _nested(content: Content, ask: Ask) -> Extract:
     question = choose((name for one in sources for name in one), ask, content.name)
     ballots = Ballots(ask, content.name)
     for record, given, suggested in zip(records, responses, suggestions, strict=True):
-        for response in given.get(question) or ():
+        answered = given.get(question) or []
+        if not isinstance(answered, list):
+            raise InputError(
+                f"{content.name}: responses to {shown(question)} are {shown(answered)}: a list of objects is expected"
+            )
+        for response in answered:
             if not isinstance(response, dict):
                 raise InputError(f"{content.name}: a response to {shown(question)} is {shown(response)}: an object is expected")
             _take(ballots, record.get("id"), response.get("user_id"), response.get("value"), response.get("status"))

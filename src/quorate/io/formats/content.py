@@ -164,9 +164,9 @@ def look(path: Path, name: str, held: object = None) -> Content:
     try:
         if path.is_dir():
             return Content(name, "folder", path, tuple(sorted(p.name for p in path.iterdir() if not p.name.startswith("."))))
-        start = files.start_of(path)
+        start = files.start_of(path) or (files.zstandard_lines(path, LINES) if files.is_zstandard(path) else b"")
         if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")):
-            start = files.start_of(path, LOOK)
+            start = files.start_of(path, LOOK) or start
     except (OSError, EOFError, ValueError, zlib.error):
         return Content(name, "other", path, held=held)
     if start.startswith(archive.ZIP):
