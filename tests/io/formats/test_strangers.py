@@ -153,6 +153,16 @@ def test_label_studio_in_memory_with_drafts_and_a_task_that_nobody_has_seen():
     assert (found.format, found.votes, found.skipped) == ("label-studio", len(VOTES), {"drafts": 1})
 
 
+def test_an_empty_worker_is_missing(tmp_path):
+    refused(studio(tmp_path, [annotation("", [result("a")])]), "has no completed_by: every vote needs a worker")
+    rows = exports.min_rows()
+    rows[3]["annotator"] = ""
+    refused(rows, "worker is missing in answer 4")
+    records = exports.choice_records()
+    records[3]["_annotator_id"] = ""
+    refused(records, "worker is missing in answer 4")
+
+
 @pytest.mark.parametrize(
     ("answer", "label"),
     [

@@ -155,11 +155,11 @@ class Ballots:
         return chosen[0] if chosen else None
 
     def _id(self, value: object, role: str) -> str:
-        if type(value) is str:
+        if type(value) is str and value:
             return value
         if type(value) is int:
             return str(value)
-        if value is None:
+        if value is None or value == "":
             raise InputError(f"{self.where}: {role} is missing in answer {len(self.tasks) + 1}: every vote needs a {role}")
         raise InputError(f"{self.where}: {role} is {shown(value)} in answer {len(self.tasks) + 1}: text or a number is expected")
 

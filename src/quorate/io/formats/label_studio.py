@@ -156,7 +156,7 @@ def _person(by: object, task: Task, number: int, ballots: Ballots) -> object:
     """Return who made an annotation: a number, or an object with an address."""
     if isinstance(by, Person):
         by = next((one for one in (by.email, by.username, by.id) if one not in (None, "")), None)
-    if by is None:
+    if by is None or by == "":
         raise InputError(
             f"{ballots.where}: annotation {number + 1} of task {task.id!r} has no completed_by: every vote needs a worker"
         )
