@@ -111,7 +111,13 @@ def test_raising_at_every_line_of(name, model, tmp_path):
         if ended or len(checked) % 5 == 0:
             is_alive(online, tmp_path / "alive")
 
-    at_every_step(lambda: qr.Online.load(first), lambda online: act(online, target), check, every=73, near=changes_state)
+    at_every_step(
+        lambda: qr.Online.load(first),
+        lambda online: act(online, target),
+        check,
+        every=211 if name == "refit" else 73,
+        near=changes_state,
+    )
     assert len(checked) > 3
 
 
