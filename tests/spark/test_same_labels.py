@@ -12,6 +12,7 @@ from same_fit import assert_same, fit
 MOST = 4  # iterations: enough to see every phase, and soon over
 
 
+@pytest.mark.parametrize("real_votes", ["bm", "labelme", "adult2", "trec2010"], indirect=True)  # few labels, many, most votes
 def test_real_votes(spark, engine, real_votes):
     near, far = qr.read(pl.read_csv(real_votes, infer_schema=False)), read(spark.read.csv(str(real_votes), header=True))
     for model in ("fds", "ds"):
@@ -20,8 +21,10 @@ def test_real_votes(spark, engine, real_votes):
         result.release()
 
 
-@pytest.mark.parametrize("model", ["mv", "hybrid", "iwmv", "one-coin"])
-@pytest.mark.parametrize("name", ["anesthesia", "labelme"])
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [("anesthesia", "mv"), ("labelme", "hybrid"), ("anesthesia", "iwmv"), ("labelme", "one-coin"), ("anesthesia", "hybrid")],
+)
 def test_every_model(spark, engine, data_dir, name, model):
     limit = {} if model == "mv" else {"max_iter": MOST}
     path = data_dir / name / "votes.csv"
