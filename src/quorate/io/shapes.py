@@ -226,7 +226,7 @@ def _wide(columns: Sequence[str], wanted: Wanted, layout: Layout, where: str) ->
     if not layout.header and wanted.get("task") is None:
         raise InputError(
             f"{where}: a wide table without header does not say which column is the task: say which with task='1' (--task 1), "
-            "or, where every column is a worker's, give the matrix itself: qr.aggregate(numpy.loadtxt(…), wide=True)"
+            "or, where every column is a worker's and lines have no names, task='' (--task '') calls them by their numbers"
         )
     named = wanted.get("worker")
     if named is not None:
