@@ -153,7 +153,7 @@ REFUSED = [
     (
         "matrix-alone.csv",
         {"wide": True, "header": False},
-        r"say which with task='1' .*, where every column is a worker's, give the",
+        r"say which with task='1' .*, where every column is a worker's and lines have no names, task=''",
     ),
     ("wide-scores.csv", {"task": "id"}, r"one column per worker \(gpt4_score, claude-3_score, gemini_score\)"),
     ("european.csv", {"separator": ","}, r"leave separator out, or give another"),
