@@ -15,7 +15,7 @@ apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update 
 quietly = 2>&1 | grep -v '^WARNING: Location' || true
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup test lint docs bench trust reproduce sanitize fuzz wheel clean
+.PHONY: help demo setup test coverage lint docs bench trust reproduce sanitize fuzz wheel clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,7 +43,10 @@ $(READY): $(BASE)
 	@$(BIN)/python -c 'import mypy, pyspark, pytest, sklearn'
 	@touch $(READY)
 
-test: lint  ## lint, types, layers, tests, doctests, coverage
+test: lint  ## lint, types, layers, tests, doctests
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+coverage: $(READY)  ## the tests again, with the lines that none of them runs; slower, as every line is watched
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term
 
 lint: $(READY)  ## style, types and layers
