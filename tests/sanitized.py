@@ -19,6 +19,7 @@ TESTS = [
     "io/test_sources.py",
     "io/test_container.py",
     "test_online.py",
+    "test_online_changes.py",
     "test_threads.py",
 ]
 

@@ -15,6 +15,7 @@ import pytest
 import quorate as qr
 from interrupting import at_every_step, by_signal
 from quorate import online as online_module
+from streams import during_fit
 
 VOTES = [(f"t{n % 4}", f"w{n % 3}", "ab"[n * n % 5 % 2]) for n in range(12)]
 MORE = [("t1", "w0", "b"), ("new", "w9", "a"), ("t0", "w9", "b"), ("newer", "w1", "a")]
@@ -168,21 +169,12 @@ def test_votes_that_come_during_a_refit_are_kept(model, tmp_path):
     quiet.refit(engine="reference")
     for task, worker, label in (("t1", "late", "a"), ("fresh", "late", "b")):
         quiet.learn(task, worker, label)
-    real = online_module.make
 
-    def slow(*given):
-        model = real(*given)
+    def meanwhile():
+        online.learn("t1", "late", "a")
+        online.learn("fresh", "late", "b")
 
-        class Slow:
-            def fit(self, *votes, **options):
-                result = model.fit(*votes, **options)
-                online.learn("t1", "late", "a")
-                online.learn("fresh", "late", "b")
-                return result
-
-        return Slow()
-
-    with mock.patch.object(online_module, "make", slow):
+    with during_fit(meanwhile):
         online.refit(engine="reference")
     assert online.labels()["votes"].to_list() == quiet.labels()["votes"].to_list() == [3, 4, 3, 3, 1]
     assert online.labels()["label"].to_list() == quiet.labels()["label"].to_list()

@@ -147,10 +147,16 @@ def say(sentence: str) -> None:
 
 
 def figure(value: object) -> str:
-    """Return a cell as people read it: four digits, a dash for what is not known."""
+    """Return a cell as people read it: four digits or a whole number, a dash for what is not known.
+
+    >>> figure(261400.2), figure(0.12345), figure(None)
+    ('261400', '0.1235', '–')
+    """
     if value is None or (isinstance(value, float) and value != value):
         return "–"
-    return f"{value:.4g}" if isinstance(value, float) else visible(str(value))
+    if isinstance(value, float):
+        return f"{value:.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"  # no exponent where counts have none
+    return visible(str(value))
 
 
 def document(content: object) -> None:

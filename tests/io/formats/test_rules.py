@@ -94,11 +94,14 @@ def test_predictions_vote_only_when_asked(tmp_path):
     votes = qr.read(path)
     assert ballots(votes) == [(1, 1, "a")]
     assert votes.understood.skipped == {PREDICTED: 1}
-    assert ballots(qr.read(path, predictions=True)) == [(1, "1", "a"), (1, "bert", "b")]
+    both = qr.read(path, predictions=True)
+    assert ballots(both) == [(1, "1", "a"), (1, "bert", "b")]
+    assert both.understood.columns["worker"] == "annotations[].completed_by, predictions[].model_version"
     for write in (exports.argilla, exports.argilla_flat):
         votes = qr.read(write(tmp_path), predictions=True)
         assert len(votes) == len(VOTES) + len(TASKS)
         assert "gpt" in votes.workers.ids()
+        assert votes.understood.columns["worker"].endswith(".agent")
 
 
 def test_other_kinds_of_label_studio_results(tmp_path):

@@ -46,7 +46,8 @@ def _nested(content: Content, ask: Ask) -> Extract:
         one = suggested.get(question)
         if isinstance(one, dict):
             _suggest(ballots, record.get("id"), one.get("agent"), one.get("value"), ask)
-    columns = {"task": "id", "worker": f"responses.{question}[].user_id", "label": f"responses.{question}[].value"}
+    worker = f"responses.{question}[].user_id" + (f", suggestions.{question}.agent" if ask.predictions else "")
+    columns = {"task": "id", "worker": worker, "label": f"responses.{question}[].value"}
     return ballots.extract(NESTED, columns, question)
 
 
@@ -78,7 +79,8 @@ def _flat(content: Content, ask: Ask) -> Extract:
             _take(ballots, task, person, answer, one)
         if value is not None:
             _suggest(ballots, task, agent, value, ask)
-    return ballots.extract(FLAT, {"task": "id", "worker": users, "label": answers}, question)
+    worker = f"{users}, {question}.suggestion.agent" if ask.predictions else users
+    return ballots.extract(FLAT, {"task": "id", "worker": worker, "label": answers}, question)
 
 
 def _take(ballots: Ballots, task: object, user: object, value: object, status: object) -> None:

@@ -91,7 +91,8 @@ def read(content: Content, ask: Ask) -> Extract:
     ballots = Ballots(ask, content.name)
     for task in tasks:
         _take(task, question, ballots, ask)
-    return ballots.extract(NAME, {"task": "id", "worker": "annotations[].completed_by", "label": question}, question)
+    worker = "annotations[].completed_by" + (", predictions[].model_version" if ask.predictions else "")
+    return ballots.extract(NAME, {"task": "id", "worker": worker, "label": question}, question)
 
 
 def _take(task: Task, question: str, ballots: Ballots, ask: Ask) -> None:

@@ -1,0 +1,73 @@
+"""Streams under test: their counts and bytes, a stream on the reference state, and what happens while one is fitted anew."""
+
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+
+import quorate as qr
+from quorate import online as online_module
+from quorate.kernels.online_units import ONE
+
+LABELS = ["a", "b", "c"]
+
+
+def counts(online):
+    """(counts by (worker, label), class counts) in units, straight from the state."""
+    flat, classes = online._state.counts()
+    now = online._state.snapshot()
+    lines = np.reshape(flat, (-1, len(classes))).tolist()
+    return {(int(w), int(c)): line for w, c, line in zip(now["row_worker"], now["row_label"], lines, strict=True)}, list(classes)
+
+
+def recount(online):
+    """The same from scratch, out of the votes and the shares of the tasks."""
+    now = online._state.snapshot()
+    row_worker, row_label, task_ptr, row, shares = (now[n] for n in ("row_worker", "row_label", "task_ptr", "row", "shares"))
+    k = now["n_labels"]
+    if shares.ndim == 1:
+        shares = np.where(np.arange(k) == shares[:, None], ONE, 0)
+    by_row, classes = np.zeros((len(row_worker), k), np.int64), np.zeros(k, np.int64)
+    for task in range(len(task_ptr) - 1):
+        for r in row[task_ptr[task] : task_ptr[task + 1]]:
+            by_row[r] += shares[task]
+        if task_ptr[task] < task_ptr[task + 1]:
+            classes += shares[task]
+            assert shares[task].sum() == ONE
+        else:
+            assert not shares[task].any()
+    return {(int(w), int(c)): line for w, c, line in zip(row_worker, row_label, by_row.tolist(), strict=True)}, classes.tolist()
+
+
+def with_reference(**options):
+    """A stream on the reference state."""
+    with mock.patch.object(online_module, "compiled", return_value=None):
+        return qr.Online(**options)
+
+
+def saved(online):
+    with tempfile.TemporaryDirectory() as folder:
+        online.save(Path(folder) / "stream")
+        return (Path(folder) / "stream").read_bytes()
+
+
+@contextmanager
+def during_fit(act):
+    """Within this, a refit is over only after `act()`, as if it had taken that long."""
+    real = online_module.make
+
+    def slow(*given):
+        model = real(*given)
+
+        class Slow:
+            def fit(self, *votes, **options):
+                result = model.fit(*votes, **options)
+                act()
+                return result
+
+        return Slow()
+
+    with mock.patch.object(online_module, "make", slow):
+        yield
