@@ -77,7 +77,7 @@ def members_frame(result: Result, *, trust: bool) -> pl.DataFrame:
 
     `votes` are all that a worker cast; the other figures are of those on tasks that have a label.
     """
-    from quorate.results.result import abstained_column  # results show these frames
+    from quorate.results.workers import abstained_column  # results show these frames
 
     grouping = cast(Grouping, result.grouping)
     votes = grouping.members.by_worker(grouping.members.votes_per_row())
@@ -152,7 +152,7 @@ class MemberSession:
     @cached_property
     def own(self) -> Session:
         """A session over the votes of members: what their answers say of each other."""
-        from quorate.results.result import gold_frame  # results make these sessions
+        from quorate.results.workers import gold_frame  # results make these sessions
 
         fitted = self.result
         seed, ties = (cast(Any, fitted.settings.get(name, getattr(DEFAULTS, name))) for name in ("seed", "ties"))
@@ -182,8 +182,8 @@ class MemberSession:
 def _right(result: Result, members: Votes) -> Floats:
     """Return the expected number of right votes in the rows of members, [rows], as the model of the fit counts them."""
     voters = replace(result, grouping=None)
-    agreeing = replace(voters, votes=members)._agreeing()
-    if np.array_equal(result.fit.outcome.right, voters._agreeing()):  # a vote is right where it equals the label
+    agreeing = replace(voters, votes=members).judged.agreeing()
+    if np.array_equal(result.fit.outcome.right, voters.judged.agreeing()):  # a vote is right where it equals the label
         return agreeing.astype(np.float64)
     out = np.zeros(members.n_rows)
     for cut, posterior in posterior_pieces(result.fit, result.session):

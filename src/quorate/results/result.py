@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, Unpack, cast
+from typing import Any, Self, Unpack
 
 import numpy as np
 import polars as pl
@@ -18,26 +18,22 @@ from quorate.data.fit import Fit, TraceRow
 from quorate.data.options import DEFAULTS, Confidence, Duplicates, EngineName
 from quorate.data.understood import Understood
 from quorate.data.vocabulary import text_of
-from quorate.data.votes import Votes, abstention_rates, piece
-from quorate.data.weights import pairs_of, unweighted, weight_sums
+from quorate.data.votes import Votes, piece
+from quorate.data.weights import pairs_of, weight_sums
 from quorate.engines.base import Engine, Session
 from quorate.engines.memory import require_probabilities
-from quorate.engines.registry import resolve
 from quorate.errors import NOT_PICKLED, InputError, QuorateError, shown
 from quorate.io import frames
 from quorate.io.frames import Frame
 from quorate.io.groups import Grouping
-from quorate.io.ids import column, label_columns, matched, numbers
+from quorate.io.ids import column, label_columns, numbers
 from quorate.io.read import Shaping
 from quorate.io.sources import Source
 from quorate.io.write import check_files
 from quorate.results import model_file
-from quorate.results.honest import HonestProbabilities, accuracy_columns, has_room, judged_later
 from quorate.results.knowledge import Learned, learned_from
 from quorate.results.temperature import posterior_pieces, probability_pieces
-
-if TYPE_CHECKING:
-    from quorate.results.trust.verdicts import Assessment
+from quorate.results.workers import JudgedWorkers
 
 Refit = Callable[..., "Result"]  # from votes, gold= and history=
 CHUNK = 1 << 20  # tasks looked at at once, so that copies stay small
@@ -154,7 +150,7 @@ class Result:
     def priors(self) -> Frame:
         """Label, prior, p_c: the share of tasks expected to have it; low and high, its 90% interval, whatever the model."""
         known = {"label": column(self.votes.labels), "prior": self.fit.params.priors}
-        return self._native(pl.DataFrame({**known, **(self._assessment.priors._asdict() if self._is_here else {})}))
+        return self._native(pl.DataFrame({**known, **(self.judged.assessment.priors._asdict() if self.is_here else {})}))
 
     @cached_property
     def trace(self) -> Frame:
@@ -416,32 +412,12 @@ class Result:
 
     def workers_frame(self, *, trust: bool = True) -> pl.DataFrame:
         """Return `workers` as a polars frame, whatever the caller's kind; without `trust` what costs no pass alone."""
-        if self.grouping is not None:
-            from quorate.results.groups import members_frame
+        return self.judged.frame(trust=trust)
 
-            return members_frame(self, trust=trust)
-        cast, agreeing = self.votes.votes_per_row(), self._agreeing()
-        votes, counted = self._by_worker(cast), self._weighed(cast)
-        return pl.DataFrame(
-            {
-                "worker": column(self.votes.workers),
-                "votes": votes,
-                "accuracy": self._weighed(self.fit.outcome.right) / counted,
-                "agreement": self._weighed(agreeing) / counted,
-                "abstained": abstained_column(self.votes, votes),
-                **(self._trust_columns(votes, self._by_worker(agreeing) / votes) if trust and self._is_here else {}),
-                **(self._honest_columns(votes) if trust and self.fit.honest is not None else {}),
-                **self.fit.worker_columns,
-            }
-        )
-
-    def _honest_columns(self, votes: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-        """Return the accuracy of every worker, with its 90% interval, where confidence is honest: on every engine.
-
-        And how far answers follow what others say, where the session is in this process.
-        """
-        found = accuracy_columns(*self.fit.honest.worker_accuracy(self.votes, votes, self.per_set))
-        return found if self._below_chance is None else {**found, "below_chance": self._below_chance}
+    @cached_property
+    def judged(self) -> JudgedWorkers:
+        """The workers as verdicts see them: what stands behind the columns of `workers`."""
+        return JudgedWorkers(self)
 
     def _cuts(self) -> list[slice]:
         """Return the tasks as slices that are looked at at once: all of them, where they are in memory."""
@@ -449,119 +425,12 @@ class Result:
         return [slice(start, start + size) for start in range(0, n, size)]
 
     @property
-    def _is_here(self) -> bool:
+    def is_here(self) -> bool:
         """Whether votes and labels are in memory: intervals and verdicts look at all of them together."""
         return type(self.votes) is Votes and len(self.fit.outcome.labels) == self.votes.n_tasks
 
-    @cached_property
-    def _assessment(self) -> Assessment:
-        from quorate.results.trust.verdicts import assess
-
-        honest, votes, labels = self._honest, unweighted(self.votes), self.fit.outcome.labels
-        if honest is None:
-            return assess(votes, labels, self.session.gold(), per_set=self.per_set)
-        judge, z, k = self._judge_without, self._below_chance, int(honest.exists.sum())
-        return assess(votes, labels, self.session.gold(), below=z, judge_without=judge, n_labels=k, per_set=self.per_set)
-
-    @cached_property
-    def _honest(self) -> HonestProbabilities | None:
-        """The honest probabilities of the labels, whichever confidence the fit has; None where there are none."""
-        session = getattr(self.session, "own", self.session)  # members of groups are judged by their own votes
-        if self.fit.honest is not None and session is self.session:
-            return cast(HonestProbabilities, self.fit.honest)
-        if not self._is_here or not hasattr(session, "below_chance") or not has_room(self.votes):
-            return None
-        named = self.votes.given_labels() | (self.fit.params.priors > 0)
-        if self.history is not None:
-            named[matched(self.history.labels, self.votes.labels)[np.unique(self.history.row_label)]] = True
-        return judged_later(session, self.fit.outcome.labels, named)
-
-    @cached_property
-    def _below_chance(self) -> NDArray[np.float64] | None:
-        """How far each worker's answers follow what the others say, in standard errors, [workers]; None where it is unknown."""
-        known = self._honest
-        if known is None or not hasattr(known.session, "below_chance"):
-            return None
-        z: NDArray[np.float64] = known.below_chance(self.votes) / np.sqrt(self.per_set)
-        return z
-
-    def _judge_without(self, left_out: NDArray[np.bool_]) -> Callable[[NDArray[np.int64]], NDArray[np.float64]]:
-        """Return how likely labels are right, [tasks], judged by a fit of this model without some workers, [workers]."""
-        assert self._honest is not None
-        left, tasks = self.votes.without_workers(left_out)
-        honest = None if not len(left) else judged_later(*self._refitted(left, tasks), self._honest.exists)
-
-        def chance(wanted: NDArray[np.int64]) -> NDArray[np.float64]:
-            out = np.full(self.votes.n_tasks, np.nan)
-            if honest is not None:
-                out[tasks] = honest.chance(wanted[tasks].astype(np.int32))
-            return out
-
-        return chance
-
-    def _refitted(self, left: Votes, tasks: NDArray[np.int64]) -> tuple[Session, NDArray[np.int32]]:
-        """Return a session over some of the votes, on these tasks, and the labels of the same model: or of majority vote."""
-        known = self.session.gold()
-        gold = None if known is None else gold_frame(left, self.fit.outcome.labels[tasks], known[tasks])
-        if self.refit is not None:
-            again = self.refit(left, gold=gold, history=self.history)
-            return again.session, again.fit.outcome.labels
-        given = {name: self.settings.get(name, getattr(DEFAULTS, name)) for name in ("seed", "ties")}
-        session = resolve(DEFAULTS.engine).load(left, seed=cast(int, given["seed"]), ties=cast(str, given["ties"]), gold=gold)
-        return session, session.majority().labels
-
-    def _trust_columns(self, votes: NDArray[np.int64], agreement: NDArray[np.float64]) -> dict[str, Any]:
-        from quorate.results.trust.reasons import reasons
-        from quorate.results.trust.verdicts import VERDICTS
-
-        found, below = self._assessment, self._below_chance
-        return {
-            "accuracy_low": found.accuracy.low,
-            "accuracy_high": found.accuracy.high,
-            "information": found.information,
-            "evidence": found.evidence,
-            "below_chance": pl.repeat(None, len(votes), dtype=pl.Float64, eager=True) if below is None else numbers(below),
-            "verdict": pl.Series(VERDICTS).gather(found.verdict),
-            "answers_like": column(self.votes.workers, found.answers_like),
-            "why": reasons(unweighted(self.votes), found, votes, agreement, below, "vote" if self.per_set == 1 else "answer"),
-        }
-
-    def _agreeing(self) -> NDArray[np.int64]:
-        """Return the votes of each row that equal the label of their task, [rows]."""
-        v, out = self.votes, np.zeros(self.votes.n_rows, np.int64)
-        for part, whole_ptr, whole_row in v.parts():
-            labels = piece(self.fit.outcome.labels, part)
-            for start in range(0, len(labels), CHUNK):
-                ptr = whole_ptr[start : start + CHUNK + 1]
-                row = whole_row[ptr[0] : ptr[-1]]
-                chosen = np.repeat(labels[start : start + CHUNK], np.diff(ptr))
-                out += np.bincount(row[v.row_label[row] == chosen], minlength=v.n_rows)
-        return out
-
-    def _by_worker(self, by_row: NDArray[Any]) -> NDArray[Any]:
-        starts = self.votes.worker_ptr[:-1]
-        return np.add.reduceat(by_row, starts) if len(starts) else by_row
-
-    def _weighed(self, by_row: NDArray[Any]) -> NDArray[Any]:
-        """Return sums by worker, [workers], of votes by row, [rows], each times its weight."""
-        weight = self.votes.row_weight
-        return self._by_worker(by_row if weight is None else by_row * weight)
-
     def _native(self, frame: pl.DataFrame) -> Frame:
         return frames.native(frame, self.votes.frame_kind)
-
-
-def abstained_column(votes: Votes, given: NDArray[np.int64]) -> pl.Series:
-    """Return the share of abstentions of each worker, [workers], who gave so many votes; null where it was not counted."""
-    rates = abstention_rates(given, votes.abstentions, votes.abstained)
-    empty = pl.repeat(None, len(given), dtype=pl.Float64, eager=True)
-    return (empty if rates is None else numbers(rates)).alias("abstained")
-
-
-def gold_frame(votes: Votes, labels: NDArray[np.int32], known: NDArray[np.bool_]) -> pl.DataFrame | None:
-    """Return the labels of those tasks of some votes that are `known`, [tasks], as a table of gold; None where none is."""
-    at = np.flatnonzero(known)
-    return pl.DataFrame({"task": column(votes.tasks, at), "label": column(votes.labels, labels[at])}) if len(at) else None
 
 
 def _joined(frames: Iterator[pl.DataFrame]) -> pl.DataFrame:

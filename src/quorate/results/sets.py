@@ -30,8 +30,9 @@ from quorate.io.sources import Source
 from quorate.results import sets_file
 from quorate.results.honest import accuracy_columns, beta_law
 from quorate.results.predicted import predicted
-from quorate.results.result import Result, gold_frame
+from quorate.results.result import Result
 from quorate.results.sets_file import LearnedSets
+from quorate.results.workers import gold_frame
 
 YES = 1  # the code of "yes"
 

@@ -8,6 +8,7 @@ import quorate as qr
 from oracle_trust import experts_among_weak, quantile, ring_proof
 from quorate.results.trust import proof
 from quorate.results.trust.proof import RingProof, answer_alike, beta_quantile
+from quorate.results.workers import JudgedWorkers
 
 EXPERTS = {
     "as they are": {},
@@ -35,7 +36,7 @@ def test_rings_get_the_proof_of_the_naive_version(model):
     result = qr.aggregate(crowd.votes, model=model, confidence="honest")
     votes = list(zip(*(crowd.votes[c].to_list() for c in ("task", "worker", "label")), strict=True))
     names = result.votes.workers.texts()
-    proofs = result._assessment.proofs
+    proofs = result.judged.assessment.proofs
     assert len(proofs) == 2
     for one in proofs:
         ring = {names[w] for w in one.members}
@@ -98,13 +99,13 @@ def test_more_rings_than_refits_are_left_out_together(monkeypatch):
     asked = []
     monkeypatch.setattr(proof, "MAX_REFITS", 2)
     whole = qr.aggregate(crowd.votes, model="fds", confidence="posterior")
-    judge = type(whole)._judge_without
+    judge = JudgedWorkers.judge_without
 
     def counted(self, left_out):
         asked.append(int(left_out.sum()))
         return judge(self, left_out)
 
-    monkeypatch.setattr(type(whole), "_judge_without", counted)
+    monkeypatch.setattr(JudgedWorkers, "judge_without", counted)
     assert sorted(whole.workers.filter(verdict="copy")["worker"]) == sorted(crowd.workers.filter(kind="colluder")["worker"])
     assert asked == [8, 4]
 
@@ -120,7 +121,7 @@ def test_what_callers_know_is_known_without_the_ring_too():
     """Gold on every task says that the ring errs: with it the proof is stronger."""
     crowd = qr.simulate(tasks=200, workers=16, labels=3, votes_per_task=6, colluders=0.25, ring=4, seed=5)
     without, known = (
-        qr.aggregate(crowd.votes, model="fds", confidence="honest", gold=gold)._assessment.proofs[0]
+        qr.aggregate(crowd.votes, model="fds", confidence="honest", gold=gold).judged.assessment.proofs[0]
         for gold in (None, crowd.truth)
     )
     assert known.log_ratio > without.log_ratio
