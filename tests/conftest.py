@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from hypothesis import settings
 
-settings.register_profile("quorate", deadline=None, max_examples=60, derandomize=True, print_blob=True)
+settings.register_profile("quorate", deadline=None, max_examples=40, derandomize=True, print_blob=True)
 settings.load_profile("quorate")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # of a shell's background job, and inherited: tests interrupt commands

@@ -181,7 +181,7 @@ class Stream(RuleBasedStateMachine):
 
 
 TestStream = pytest.mark.filterwarnings("ignore::quorate.NotConverged")(Stream.TestCase)
-TestStream.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestStream.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
 
 VOTES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 19), st.integers(0, 4)), min_size=1, max_size=60)
 

@@ -141,7 +141,7 @@ def play(online, events):
     strength=st.sampled_from([0.0, 1.0, 2.5]),
     compiled=st.booleans(),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_right_after_a_renewal_confidence_is_that_of_the_batch_rule(events, model, duplicates, strength, compiled):
     online = stream(compiled=compiled, model=model, duplicates=duplicates, strength=strength)
     play(online, [("learn", "t0", "w0", "a"), *events])

@@ -165,7 +165,7 @@ def run(*arguments, **options):
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, **options)
 
 
-def test_one_line_where_output_is_impossible(tmp_path):
+def test_one_line_where_output_is_impossible(quorate, tmp_path):
     (tmp_path / "v.csv").write_text("task,worker,label\n1,a,x\n")
     votes = tmp_path / "v.csv"
     cases = [
@@ -177,11 +177,11 @@ def test_one_line_where_output_is_impossible(tmp_path):
         ["demo", "--seed", "-1"],
     ]
     for arguments in cases:
-        done = run(*arguments)
-        assert done.returncode == 1, arguments
-        assert done.stderr.count("\n") == 1, done.stderr
+        code, _, err = quorate(*arguments)
+        assert code == 1, arguments
+        assert err.count("\n") == 1, err
     assert not (tmp_path / "new").exists()
-    assert run("aggregate", votes, "-o", tmp_path / f"{'n' * 240}.csv", "--quiet").returncode == 0
+    assert quorate("aggregate", votes, "-o", tmp_path / f"{'n' * 240}.csv", "--quiet")[0] == 0
     with open("/dev/full", "w") as full:  # noqa: PTH123
         command = [sys.executable, "-m", "quorate", "aggregate", str(votes), "--quiet"]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=120)

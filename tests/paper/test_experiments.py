@@ -71,7 +71,7 @@ def test_a_point_that_the_paper_has_not_is_not_judged():
 
 
 def test_random_subsets_spread(crowd_data, tmp_path):
-    found = grid.run(protocol.load(crowd_data, "bm"), Plan("random", 4), Cells(tmp_path))
+    found = grid.run(protocol.load(crowd_data, "bm"), Plan("random", 2), Cells(tmp_path))
     assert len(set(found["bm", "mv", 2].accuracy)) > 1
     assert found["bm", "mv", 2].spread > 0
     assert found["bm", "mv", 2].nll == []
