@@ -1,0 +1,181 @@
+"""Advice in words: which model to take, and what speaks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from quorate.errors import listed
+from quorate.evaluation.compare.choice import Choice
+from quorate.evaluation.compare.disagreement import Overruled
+from quorate.evaluation.compare.judged import LEVEL, Known, Pairs, Scores
+
+WORTH: Final = 0.02  # a difference in accuracy that is worth finding
+POWER: Final = (1.96 + 0.84) ** 2  # of finding it in four cases of five, at the level of 5%
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What is known of the models when advice is given."""
+
+    tasks: int  # with votes
+    names: Sequence[str]  # of the models that ran
+    facts: Mapping[str, Any]
+    differing: Mapping[tuple[str, str], int]  # tasks on which every two differ
+    overruled: Overruled
+    stable_workers: Mapping[str, float]
+    stable_tasks: Mapping[str, float]
+    refused: Mapping[str, str]
+
+    def apart(self, a: str, b: str) -> int:
+        """Return on how many tasks two models give different labels."""
+        return 0 if a == b else self.differing[(a, b) if (a, b) in self.differing else (b, a)]
+
+
+def with_truth(choice: Choice, scores: Mapping[str, Scores], pairs: Pairs, known: Known, folds: int, seen: Evidence) -> list[str]:
+    """Return what known labels say, the advice first."""
+    best, own, what = choice.best, scores[choice.best], f"the {len(known)} tasks with {known.source}"
+    out = [f"Take {best}: {_why(choice, scores, pairs, what)}."]
+    if best != "mv" and "mv" in scores:
+        out.append(_against_majority(best, scores, pairs))
+    below = [name for name in scores if is_below(name, choice.highest, pairs)]
+    of = f"{choice.highest}, which is right most often" if best != choice.highest else best
+    if below:
+        out.append(f"Significantly below {of} (corrected for {len(pairs.names)} comparisons): {listed(below)}.")
+    elif len(scores) > 1:
+        out.append(f"No model is significantly below {of} (corrected for {len(pairs.names)} comparisons).")
+    wrong = own.tasks - own.right
+    if own.expected_wrong == own.expected_wrong:
+        out.append(f"On these tasks the confidence of {best} foretells {own.expected_wrong:.0f} wrong labels; {wrong} are wrong.")
+    if folds:
+        out.append(
+            f"Every judged label was found without the gold of its own part, one of {folds}; the final fits learn from all of it. "
+            "For other tasks this holds as far as the gold was drawn from them at random."
+        )
+    return out + _refusals(seen)
+
+
+def without_truth(best: str, seen: Evidence) -> list[str]:
+    """Return what the votes alone say, the advice first."""
+    why = seen.facts.get("why")
+    reason = f" ({why})" if best == "auto" and why else ""
+    out = [
+        f"Take {best}{reason}: it is the cautious choice. Nothing that votes alone tell says which model is most accurate; "
+        "truth or gold of some tasks does."
+    ]
+    if {"shared_error", "effective_votes"} <= seen.facts.keys():
+        rho, spread, effective = (float(seen.facts[name]) for name in ("shared_error", "skill_spread", "effective_votes"))
+        out.append(
+            f"Measured: errors that workers share {rho:.2f}, spread of skill {spread:.2f}; the {_per_task(seen.facts)} votes per "
+            f"task are worth {effective:.1f} independent ones."
+        )
+    disputed = seen.overruled.tasks
+    out.append(
+        f"The models differ from majority vote on {disputed} of {seen.tasks} tasks ({_share(disputed, seen.tasks)}): "
+        "on no others does the choice between it and them matter."
+        if disputed
+        else f"Every model gives the labels of majority vote on all {seen.tasks} tasks: the choice does not matter here."
+    )
+    overruling = _overruling(best, seen)
+    if overruling:
+        out.append(overruling)
+    stable = seen.stable_workers
+    if stable.get(best, np.nan) == stable.get(best):
+        least = min(stable, key=lambda name: stable[name])
+        beside = f" (least: {least}, {stable[least]:.1%})" if least != best else ""
+        out.append(
+            f"Without a fifth of the workers {best} keeps {stable[best]:.1%} of its labels{beside}, without a fifth of the tasks "
+            f"{seen.stable_tasks[best]:.1%}."
+        )
+    return out + _needed(best, seen) + _refusals(seen)
+
+
+def _why(choice: Choice, scores: Mapping[str, Scores], pairs: Pairs, what: str) -> str:
+    """Return why known labels speak for a model."""
+    best, cautious, highest = choice.best, choice.cautious, choice.highest
+    own = scores[best]
+    span = _interval(own.accuracy_low, own.accuracy_high, "%")
+    figure = f"it is right on {own.accuracy:.1%} of {what}{span}"
+    if best != cautious:
+        found, _ = pairs.between(best, cautious)
+        sure = "" if found.p_value < LEVEL else f", though that may be chance (p = {found.p_value:.2f})"
+        return f"{figure}, {_points(found.difference)} more than {cautious}{sure}"
+    if highest != best:
+        found, _ = pairs.between(highest, best)
+        return f"{figure}; {highest} is right on {_points(found.difference)} more, too little on so few tasks to leave {best} for it"
+    return f"{figure}, and no other model on more" if len(scores) > 1 else figure
+
+
+def _against_majority(best: str, scores: Mapping[str, Scores], pairs: Pairs) -> str:
+    found, adjusted = pairs.between(best, "mv")
+    value = found.difference.value
+    told = "significantly" if adjusted < LEVEL else "not significantly"
+    if value == 0:
+        return f"Majority vote is right as often ({scores['mv'].accuracy:.1%})."
+    side = "less" if value > 0 else "more"
+    apart = found.difference if value > 0 else pairs.between("mv", best)[0].difference
+    return f"Majority vote is right on {scores['mv'].accuracy:.1%}: {_points(apart)} {side}, {told}."
+
+
+def is_below(name: str, highest: str, pairs: Pairs) -> bool:
+    """Return whether a model is significantly less accurate than the one with the highest accuracy."""
+    if name == highest:
+        return False
+    found, adjusted = pairs.between(highest, name)
+    return found.difference.value > 0 and adjusted < LEVEL
+
+
+def _overruling(best: str, seen: Evidence) -> str | None:
+    """Return on what evidence a model overrules majority vote; None where it does not."""
+    lines = seen.overruled.said.get(best)
+    if lines is None or not lines.any():
+        return f"{best} gives the label of majority vote everywhere." if best != "mv" and seen.overruled.tasks else None
+    own, other = seen.overruled.for_label.accuracy[lines], seen.overruled.for_majority.accuracy[lines]
+    voted = float(seen.overruled.for_label.votes[lines].mean()), float(seen.overruled.for_majority.votes[lines].mean())
+    if np.isnan(own).all():
+        return f"{best} overrules majority vote on {int(lines.sum())} tasks, for labels that nobody gave there."
+    return (
+        f"{best} overrules majority vote on {int(lines.sum())} tasks, by {voted[0]:.1f} votes of workers whose accuracy it puts at "
+        f"{np.nanmean(own):.0%} against {voted[1]:.1f} of workers at {np.nanmean(other):.0%}."
+    )
+
+
+def _needed(best: str, seen: Evidence) -> list[str]:
+    """Return how many tasks with truth would show a difference that is worth finding."""
+    others = [name for name in seen.names if name != best]
+    if not others:
+        return []
+    other = max(others, key=lambda name: seen.apart(best, name))
+    share = seen.apart(best, other) / max(seen.tasks, 1)
+    if share <= WORTH:
+        return [f"No model differs from {best} on more than {share:.1%} of the tasks, so none can be far better."]
+    needed = int(np.ceil(POWER * (share - WORTH**2) / WORTH**2))
+    rounded = int(round(needed, 1 - len(str(needed))))
+    return [
+        f"To see a difference of {WORTH * 100:.0f} points between {best} and {other}, which differ most, it takes the truth of "
+        f"about {rounded} tasks drawn at random."
+    ]
+
+
+def _refusals(seen: Evidence) -> list[str]:
+    return [f"{name} could not run: {why}" for name, why in seen.refused.items()]
+
+
+def _points(apart: Any) -> str:
+    """Return a difference of accuracies in points, with its interval."""
+    return f"{apart.value * 100:.1f} points{_interval(apart.low, apart.high)}"
+
+
+def _interval(low: float, high: float, unit: str = "") -> str:
+    return "" if low != low else f" ({low * 100:.1f}{unit} to {high * 100:.1f}{unit})"
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / max(whole, 1):.1%}"
+
+
+def _per_task(facts: Mapping[str, Any]) -> str:
+    return f"{float(facts['votes_per_task']):.1f}" if "votes_per_task" in facts else ""
