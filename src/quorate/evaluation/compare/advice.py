@@ -52,7 +52,7 @@ def with_truth(choice: Choice, scores: Mapping[str, Scores], pairs: Pairs, known
         out.append(f"On these tasks the confidence of {best} foretells {own.expected_wrong:.0f} wrong labels; {wrong} are wrong.")
     if folds:
         out.append(
-            f"Every judged label was found without the gold of its own part, one of {folds}; the final fits learn from all of it. "
+            f"Every judged label was found without the gold of its own part, one of {folds}; the final fits learn from all gold. "
             "For other tasks this holds as far as the gold was drawn from them at random."
         )
     return out + _refusals(seen)
@@ -74,8 +74,8 @@ def without_truth(best: str, seen: Evidence) -> list[str]:
         )
     disputed = seen.overruled.tasks
     out.append(
-        f"The models differ from majority vote on {disputed} of {seen.tasks} tasks ({_share(disputed, seen.tasks)}): "
-        "on no others does the choice between it and them matter."
+        f"Some model differs from majority vote on {disputed} of {seen.tasks} tasks ({_share(disputed, seen.tasks)}); "
+        "on the others all agree."
         if disputed
         else f"Every model gives the labels of majority vote on all {seen.tasks} tasks: the choice does not matter here."
     )
@@ -83,7 +83,7 @@ def without_truth(best: str, seen: Evidence) -> list[str]:
     if overruling:
         out.append(overruling)
     stable = seen.stable_workers
-    if stable.get(best, np.nan) == stable.get(best):
+    if not np.isnan(stable[best]):
         least = min(stable, key=lambda name: stable[name])
         beside = f" (least: {least}, {stable[least]:.1%})" if least != best else ""
         out.append(
@@ -105,7 +105,7 @@ def _why(choice: Choice, scores: Mapping[str, Scores], pairs: Pairs, what: str) 
         return f"{figure}, {_points(found.difference)} more than {cautious}{sure}"
     if highest != best:
         found, _ = pairs.between(highest, best)
-        return f"{figure}; {highest} is right on {_points(found.difference)} more, too little on so few tasks to leave {best} for it"
+        return f"{figure}; {highest} is right on {_points(found.difference)} more, too little on so few tasks to prefer it"
     return f"{figure}, and no other model on more" if len(scores) > 1 else figure
 
 
@@ -138,8 +138,8 @@ def _overruling(best: str, seen: Evidence) -> str | None:
     if np.isnan(own).all():
         return f"{best} overrules majority vote on {int(lines.sum())} tasks, for labels that nobody gave there."
     return (
-        f"{best} overrules majority vote on {int(lines.sum())} tasks, by {voted[0]:.1f} votes of workers whose accuracy it puts at "
-        f"{np.nanmean(own):.0%} against {voted[1]:.1f} of workers at {np.nanmean(other):.0%}."
+        f"{best} overrules majority vote on {int(lines.sum())} tasks: in the mean {voted[0]:.1f} votes of workers whose accuracy "
+        f"it estimates at {np.nanmean(own):.0%} against {voted[1]:.1f} votes of workers at {np.nanmean(other):.0%}."
     )
 
 
@@ -156,7 +156,7 @@ def _needed(best: str, seen: Evidence) -> list[str]:
     rounded = int(round(needed, 1 - len(str(needed))))
     return [
         f"To see a difference of {WORTH * 100:.0f} points between {best} and {other}, which differ most, it takes the truth of "
-        f"about {rounded} tasks drawn at random."
+        f"about {rounded} tasks drawn at random{', more than there are' if rounded > seen.tasks else ''}."
     ]
 
 

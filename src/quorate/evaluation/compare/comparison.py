@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -47,7 +47,6 @@ PAIR_COLUMNS: Final = {
     "p_adjusted": pl.Float64,
     "significant": pl.Boolean,
 }
-WIDTH: Final = 100  # characters of a line of advice
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -60,7 +59,7 @@ class Comparison:
     >>> c
     Comparison(advises fds, 3 models, judged by the truth of 300 tasks)
     >>> c.models.select("model", "accuracy").rows()
-    [('fds', 0.93), ('auto', 0.92), ('mv', 0.8866666666666667)]
+    [('fds', 0.94), ('auto', 0.93), ('mv', 0.9133333333333333)]
     """
 
     best: str  # the name of the model that is advised
@@ -157,9 +156,10 @@ class Comparison:
         interval = f"{self.confidence:.0%} interval"
         columns, rows = ["model"], [[row["model"]] for row in frame.iter_rows(named=True)]
         spans = [_span(row["accuracy_low"], row["accuracy_high"]) for row in frame.iter_rows(named=True)]
-        shown = [("accuracy", "accuracy", ".3f"), (interval, spans, ""), ("F1", "f1", ".3f")]
+        shown: list[tuple[str, Any, str]] = [("accuracy", "accuracy", ".1%"), (interval, spans, ""), ("F1", "f1", ".3f")]
         shown += [("calibration error", "calibration_error", ".3f"), ("log loss", "log_loss", ".3f")]
-        shown += [("expected wrong", "expected_wrong", ".0f"), ("as mv", "agrees_with_mv", ".1%")]
+        shown += [("expected wrong", "expected_wrong", ".0f")]
+        shown += [("as mv", "agrees_with_mv", ".1%")] if self.judged_by is None else []
         shown += [("without 1/5 workers", "stable_workers", ".1%"), ("without 1/5 tasks", "stable_tasks", ".1%")]
         shown += [("seconds", "seconds", ".2f")]
         for title, where, form in shown:
@@ -195,8 +195,7 @@ class Comparison:
 
 def table(rows: Iterable[Mapping[str, object]], schema: Mapping[str, type[pl.DataType]]) -> pl.DataFrame:
     """Return rows as a frame of these columns; what a row lacks, and NaN, is null."""
-    frame = pl.DataFrame([{name: _plain(row.get(name)) for name in schema} for row in rows], schema=dict(schema))
-    return frame
+    return pl.DataFrame([{name: _plain(row.get(name)) for name in schema} for row in rows], schema=dict(schema))
 
 
 def _plain(value: object) -> object:
@@ -209,11 +208,11 @@ def _cell(value: object, form: str) -> str:
 
 
 def _span(low: float | None, high: float | None) -> str | None:
-    return None if low is None or high is None else f"{low:.3f} to {high:.3f}"
+    return None if low is None or high is None else f"{low * 100:.1f} to {high * 100:.1f}"
 
 
 def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
     """Return lines of cells as lines of text: the first column to the left, the others to the right."""
     widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
-    sides = [str.ljust, *[str.rjust] * (len(widths) - 1)]
-    return ["  ".join(side(cell, width) for side, cell, width in zip(sides, line, widths, strict=True)).rstrip() for line in lines]
+    first, *others = widths
+    return ["  ".join([line[0].ljust(first), *map(str.rjust, line[1:], others)]).rstrip() for line in lines]

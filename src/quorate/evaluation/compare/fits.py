@@ -48,7 +48,7 @@ class Fitted:
     probabilities: Floats | None  # of the judged tasks, [n, K]; None where none were wanted, or memory is too small for them
     expected_wrong: float
     facts: dict[str, object]
-    accuracy: Floats | None  # [workers] expected share of right votes; None where labels were enough
+    accuracy: Floats  # [workers] expected share of right votes; of nobody where labels were enough
     seconds: float
 
 
@@ -130,7 +130,7 @@ def _fitted(job: Job, engine: Engine) -> Fitted:
         probabilities=None if judged is None else _probabilities(result, judged),
         expected_wrong=result.expected_errors,
         facts=dict(result.facts),
-        accuracy=None if judged is None else result.workers_frame(trust=False)["accuracy"].to_numpy(),
+        accuracy=np.zeros(0) if judged is None else result.workers_frame(trust=False)["accuracy"].to_numpy(),
         seconds=seconds,
     )
 
@@ -144,4 +144,3 @@ def _probabilities(result: Result, tasks: Ints) -> Floats | None:
         here = (tasks >= cut.start) & (tasks < cut.stop)
         out[here] = part[tasks[here] - cut.start]
     return out
-
