@@ -44,6 +44,16 @@ def split(truth, labels, seed):
     return gold.filter(pl.col("label").is_in(labels)), rest
 
 
+def behind(best, other):
+    """The p-value of how far a model is behind the best one, from where each is right, [tasks]."""
+    return mid_p(int((best & ~other).sum()), int((other & ~best).sum()))
+
+
+def is_good(best, other):
+    """Whether a model is near the best one, or not significantly behind it."""
+    return bool(best.mean() - other.mean() <= NEAR + 1e-12 or behind(best, other) >= LEVEL)
+
+
 def judged(votes, truth, name, seed):
     """One line: what was advised with a fifth of the truth as gold, and what the other tasks say of that."""
     gold, rest = split(truth, votes["label"].unique().to_list(), seed)
@@ -51,8 +61,6 @@ def judged(votes, truth, name, seed):
     both = rest.rename({"label": "true"}).join(found.labels, on="task", how="inner")
     right = {model: (both[model] == both["true"]).to_numpy() for model in found.labels.columns[1:]}
     top = max(right, key=lambda model: right[model].mean())
-    gap = right[top].mean() - right[found.best].mean()
-    p_value = mid_p(int((right[top] & ~right[found.best]).sum()), int((right[found.best] & ~right[top]).sum()))
     promised = dict(found.models.select("model", "accuracy").iter_rows())
     return {
         "set": name,
@@ -64,8 +72,9 @@ def judged(votes, truth, name, seed):
         "accuracy": right[found.best].mean(),
         "best": top,
         "best_accuracy": right[top].mean(),
-        "p_value": p_value,
-        "good": bool(gap <= NEAR + 1e-12 or p_value >= LEVEL),
+        "p_value": behind(right[top], right[found.best]),
+        "good": is_good(right[top], right[found.best]),
+        "auto_good": is_good(right[top], right["auto"]),
         "auto": right["auto"].mean(),
         "mv": right["mv"].mean(),
         "off": float(np.mean([promised[model] - right[model].mean() for model in right])),

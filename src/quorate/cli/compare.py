@@ -147,7 +147,7 @@ def axis(found: Comparison) -> list[tuple[str, str]]:
         line = [" "] * AXIS
         line[place(low) : place(high) + 1] = "─" * (place(high) + 1 - place(low))
         line[place(low)], line[place(high)] = "├", "┤"
-        line[place(majority)] = "│"
+        line[place(majority)] = {" ": "│", "─": "┼"}.get(line[place(majority)], line[place(majority)])
         line[place(value)] = "●"
         out.append((name, "".join(line)))
     return out

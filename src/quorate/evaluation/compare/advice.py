@@ -28,7 +28,7 @@ class Evidence:
     overruled: Overruled
     stable_workers: Mapping[str, float]
     stable_tasks: Mapping[str, float]
-    refused: Mapping[str, str]
+    notes: Sequence[str]  # what went wrong, a sentence each
 
     def apart(self, a: str, b: str) -> int:
         """Return on how many tasks two models give different labels."""
@@ -55,7 +55,7 @@ def with_truth(choice: Choice, scores: Mapping[str, Scores], pairs: Pairs, known
             f"Every judged label was found without the gold of its own part, one of {folds}; the final fits learn from all gold. "
             "For other tasks this holds as far as the gold was drawn from them at random."
         )
-    return out + _refusals(seen)
+    return [*out, *seen.notes]
 
 
 def without_truth(best: str, seen: Evidence) -> list[str]:
@@ -90,7 +90,7 @@ def without_truth(best: str, seen: Evidence) -> list[str]:
             f"Without a fifth of the workers {best} keeps {stable[best]:.1%} of its labels{beside}, without a fifth of the tasks "
             f"{seen.stable_tasks[best]:.1%}."
         )
-    return out + _needed(best, seen) + _refusals(seen)
+    return [*out, *_needed(best, seen), *seen.notes]
 
 
 def _why(choice: Choice, scores: Mapping[str, Scores], pairs: Pairs, what: str) -> str:
@@ -101,7 +101,7 @@ def _why(choice: Choice, scores: Mapping[str, Scores], pairs: Pairs, what: str) 
     figure = f"it is right on {own.accuracy:.1%} of {what}{span}"
     if best != cautious:
         found, _ = pairs.between(best, cautious)
-        sure = "" if found.p_value < LEVEL else f", though that may be chance (p = {found.p_value:.2f})"
+        sure = "" if found.p_value < LEVEL else f", though that may be chance ({_chance(found.p_value)})"
         return f"{figure}, {_points(found.difference)} more than {cautious}{sure}"
     if highest != best:
         found, _ = pairs.between(highest, best)
@@ -110,14 +110,15 @@ def _why(choice: Choice, scores: Mapping[str, Scores], pairs: Pairs, what: str) 
 
 
 def _against_majority(best: str, scores: Mapping[str, Scores], pairs: Pairs) -> str:
-    found, adjusted = pairs.between(best, "mv")
-    value = found.difference.value
-    told = "significantly" if adjusted < LEVEL else "not significantly"
+    """Return how majority vote does beside a model: one comparison, which is not corrected for the others."""
+    found, _ = pairs.between("mv", best)
+    value, accuracy = found.difference.value, scores["mv"].accuracy
     if value == 0:
-        return f"Majority vote is right as often ({scores['mv'].accuracy:.1%})."
-    side = "less" if value > 0 else "more"
-    apart = found.difference if value > 0 else pairs.between("mv", best)[0].difference
-    return f"Majority vote is right on {scores['mv'].accuracy:.1%}: {_points(apart)} {side}, {told}."
+        return f"Majority vote is right as often ({accuracy:.1%})."
+    apart = found.difference if value > 0 else pairs.between(best, "mv")[0].difference
+    return (
+        f"Majority vote is right on {accuracy:.1%}: {_points(apart)} {'more' if value > 0 else 'less'}, {_chance(found.p_value)}."
+    )
 
 
 def is_below(name: str, highest: str, pairs: Pairs) -> bool:
@@ -160,8 +161,13 @@ def _needed(best: str, seen: Evidence) -> list[str]:
     ]
 
 
-def _refusals(seen: Evidence) -> list[str]:
-    return [f"{name} could not run: {why}" for name, why in seen.refused.items()]
+def _chance(p_value: float) -> str:
+    """Return a p-value as people read it.
+
+    >>> _chance(0.62), _chance(0.0123), _chance(1e-9)
+    ('p = 0.62', 'p = 0.012', 'p < 0.001')
+    """
+    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.2f}" if p_value >= 0.1 else f"p = {p_value:.3f}"
 
 
 def _points(apart: Any) -> str:
@@ -170,7 +176,8 @@ def _points(apart: Any) -> str:
 
 
 def _interval(low: float, high: float, unit: str = "") -> str:
-    return "" if low != low else f" ({low * 100:.1f}{unit} to {high * 100:.1f}{unit})"
+    low, high = (round(bound * 100, 1) + 0.0 for bound in (low, high))  # no "-0.0"
+    return "" if low != low else f" ({low:.1f}{unit} to {high:.1f}{unit})"
 
 
 def _share(part: int, whole: int) -> str:

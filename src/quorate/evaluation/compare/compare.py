@@ -224,7 +224,7 @@ def _compared(plan: Plan, done: Fits, resamples: int, confidence: float) -> Comp
     against = overruled(votes, labels, trusted.accuracy)
     stable = {what: {name: stable_share(done.whole[name], done.parts[name], what) for name in names} for what in WHAT}
     apart = differing(labels)
-    seen = advice.Evidence(votes.n_tasks, names, trusted.facts, apart, against, stable["workers"], stable["tasks"], done.refused)
+    seen = advice.Evidence(votes.n_tasks, names, trusted.facts, apart, against, stable["workers"], stable["tasks"], _notes(done))
     best, said = cautious, []
     folds = min(plan.folds, len(plan.judged)) if plan.hides else 0
     if choice is not None and between is not None and known is not None:
@@ -240,6 +240,7 @@ def _compared(plan: Plan, done: Fits, resamples: int, confidence: float) -> Comp
             "agrees_with_mv": 1 - seen.apart(name, "mv") / votes.n_tasks,
             "stable_workers": stable["workers"][name],
             "stable_tasks": stable["tasks"][name],
+            "converged": done.whole[name].converged,
             "seconds": done.whole[name].seconds,
         }
         for name in names
@@ -264,6 +265,12 @@ def _compared(plan: Plan, done: Fits, resamples: int, confidence: float) -> Comp
         dispute_table=against.frame(votes, labels["mv"], trusted.confidence, _known_codes(plan)),
         frame_kind=votes.frame_kind,
     )
+
+
+def _notes(done: Fits) -> list[str]:
+    """Return what went wrong in the fits, a sentence each."""
+    notes = [f"{name} did not converge in its iterations." for name, one in done.whole.items() if not one.converged]
+    return notes + [f"{name} could not run: {why}." for name, why in done.refused.items()]
 
 
 def _judged(plan: Plan, done: Fits, name: str) -> Judged:

@@ -30,6 +30,7 @@ MODEL_COLUMNS: Final = {
     "agrees_with_mv": pl.Float64,
     "stable_workers": pl.Float64,
     "stable_tasks": pl.Float64,
+    "converged": pl.Boolean,
     "seconds": pl.Float64,
     "refused": pl.String,
 }
@@ -100,7 +101,7 @@ class Comparison:
         - `expected_wrong`: wrong labels among all tasks, as honest confidence foretells them.
         - `agrees_with_mv`: share of all tasks with the label of majority vote.
         - `stable_workers`, `stable_tasks`: share of labels that stay without a fifth of the workers, or of the tasks.
-        - `seconds`: of one fit, beside others.
+        - `converged`: whether its stopping rule was met; `seconds`: of one fit, beside others.
         - `refused`: why it could not run.
         """
         return self._native(self.models_frame())

@@ -47,6 +47,7 @@ class Fitted:
     confidence: Floats  # [tasks] honest where probabilities were wanted
     probabilities: Floats | None  # of the judged tasks, [n, K]; None where none were wanted, or memory is too small for them
     expected_wrong: float
+    converged: bool
     facts: dict[str, object]
     accuracy: Floats  # [workers] expected share of right votes; of nobody where labels were enough
     seconds: float
@@ -129,6 +130,7 @@ def _fitted(job: Job, engine: Engine) -> Fitted:
         confidence=outcome.confidence,
         probabilities=None if judged is None else _probabilities(result, judged),
         expected_wrong=result.expected_errors,
+        converged=result.converged,
         facts=dict(result.facts),
         accuracy=np.zeros(0) if judged is None else result.workers_frame(trust=False)["accuracy"].to_numpy(),
         seconds=seconds,
