@@ -74,17 +74,19 @@ def command(
     """
     import quorate as qr
     from quorate.cli import console, output
+    from quorate.evaluation.compare.compare import model_names
     from quorate.io.write import write_frame
 
     targets = {"--output": output_models, "--differences": differences, "--disagreements": disagreements}
     output.check(targets, {"the votes": votes, "the truth": truth, "the gold": gold}, to_stdout=True)
+    chosen = None if models is None else model_names(output.label_list(models))  # before anything is read
     known = qr.read(reading.source(votes), **reading.given(locals()))
     with _progress(quiet or as_json) as progress:
         found = qr.compare(
             known,
             truth=truth,
             gold=gold,
-            models=None if models is None else cast(Any, output.label_list(models)),
+            models=cast(Any, chosen),
             folds=folds,
             refits=refits,
             resamples=resamples,

@@ -42,9 +42,17 @@ def test_the_evidence_of_overruling_is_that_of_the_frame(crowd):
 
 def test_where_all_agree_the_choice_does_not_matter():
     found = qr.compare([(t, w, "ab"[t % 2]) for t in range(30) for w in range(3)])
-    assert "Every model gives the labels of majority vote on all 30 tasks: the choice does not matter here." in found.advice
+    assert "Every model gives the labels of majority vote (30 tasks): the choice does not matter here." in found.advice
     assert len(found.disagreements) == 0
-    assert "none can be far better" in " ".join(found.advice)
+    assert "drawn at random" not in " ".join(found.advice), "there is nothing to find"
+
+
+def test_models_that_hardly_differ_cannot_be_far_better():
+    crowd = qr.simulate(tasks=300, workers=10, votes_per_task=5, skill=0.85, skill_spread=0.05, seed=2)
+    found = qr.compare(crowd.votes)
+    most = found.differences.filter((pl.col("model_a") == "auto") | (pl.col("model_b") == "auto"))["differing"].max()
+    assert 0 < most <= 6
+    assert f"No model differs from auto on more than {most / 300:.1%} of the tasks, so none can be far better." in found.advice
 
 
 def test_with_truth_the_first_sentence_has_the_figures(crowd):
@@ -69,6 +77,14 @@ def test_significantly_below_is_that_of_the_differences(crowd):
     top = found.models["model"][0]
     wins = found.differences.filter(pl.col("significant") & (pl.col("model_a") == top))["model_b"].to_list()
     assert found.models.filter(pl.col("below_highest"))["model"].to_list() == wins
+
+
+def test_few_workers_and_tasks_are_called_by_their_number():
+    few = qr.compare([("t", w, "xy"[w % 2]) for w in range(3)])
+    assert any(one.startswith("Without one of the workers auto keeps ") for one in few.advice)
+    assert not any("nan" in one or "Without a fifth" in one for one in few.advice)
+    assert "(1 task)" in few.advice[2]
+    assert "of the 1 task with truth" in qr.compare([("t", "a", "x"), ("t", "b", "x")], truth={"t": "x"}).advice[0]
 
 
 def first_sentence(tasks, **right):

@@ -12,6 +12,7 @@ from quorate.errors import listed
 from quorate.evaluation.compare.choice import Choice
 from quorate.evaluation.compare.disagreement import Overruled
 from quorate.evaluation.compare.judged import LEVEL, Known, Pairs, Scores
+from quorate.evaluation.compare.stability import PARTS
 
 WORTH: Final = 0.02  # a difference in accuracy that is worth finding
 POWER: Final = (1.96 + 0.84) ** 2  # of finding it in four cases of five, at the level of 5%
@@ -22,6 +23,7 @@ class Evidence:
     """What is known of the models when advice is given."""
 
     tasks: int  # with votes
+    workers: int
     names: Sequence[str]  # of the models that ran
     facts: Mapping[str, Any]
     differing: Mapping[tuple[str, str], int]  # tasks on which every two differ
@@ -37,16 +39,17 @@ class Evidence:
 
 def with_truth(choice: Choice, scores: Mapping[str, Scores], pairs: Pairs, known: Known, folds: int, seen: Evidence) -> list[str]:
     """Return what known labels say, the advice first."""
-    best, own, what = choice.best, scores[choice.best], f"the {len(known)} tasks with {known.source}"
+    best, own, what = choice.best, scores[choice.best], f"the {number(len(known), 'task')} with {known.source}"
     out = [f"Take {best}: {_why(choice, scores, pairs, what)}."]
     if best != "mv" and "mv" in scores:
         out.append(_against_majority(best, scores, pairs))
     below = [name for name in scores if is_below(name, choice.highest, pairs)]
     of = f"{choice.highest}, which is right most often" if best != choice.highest else best
+    corrected = f" (corrected for {len(pairs.names)} comparisons)" if len(pairs.names) > 1 else ""
     if below:
-        out.append(f"Significantly below {of} (corrected for {len(pairs.names)} comparisons): {listed(below)}.")
+        out.append(f"Significantly below {of}{corrected}: {listed(below)}.")
     elif len(scores) > 1:
-        out.append(f"No model is significantly below {of} (corrected for {len(pairs.names)} comparisons).")
+        out.append(f"No model is significantly below {of}{corrected}.")
     wrong = own.tasks - own.right
     if own.expected_wrong == own.expected_wrong:
         out.append(f"On these tasks the confidence of {best} foretells {own.expected_wrong:.0f} wrong labels; {wrong} are wrong.")
@@ -74,23 +77,30 @@ def without_truth(best: str, seen: Evidence) -> list[str]:
         )
     disputed = seen.overruled.tasks
     out.append(
-        f"Some model differs from majority vote on {disputed} of {seen.tasks} tasks ({_share(disputed, seen.tasks)}); "
-        "on the others all agree."
+        f"Some model differs from majority vote on {disputed} of {number(seen.tasks, 'task')} "
+        f"({disputed / max(seen.tasks, 1):.1%}); on the others all agree."
         if disputed
-        else f"Every model gives the labels of majority vote on all {seen.tasks} tasks: the choice does not matter here."
+        else f"Every model gives the labels of majority vote ({number(seen.tasks, 'task')}): the choice does not matter here."
     )
     overruling = _overruling(best, seen)
     if overruling:
         out.append(overruling)
-    stable = seen.stable_workers
+    return [*out, *_stable(best, seen), *_needed(best, seen), *seen.notes]
+
+
+def _stable(best: str, seen: Evidence) -> list[str]:
+    """Return how far the labels of a model hold without some workers, and without some tasks."""
+    out, stable = [], seen.stable_workers
     if not np.isnan(stable[best]):
         least = min(stable, key=lambda name: stable[name])
         beside = f" (least: {least}, {stable[least]:.1%})" if least != best else ""
-        out.append(
-            f"Without a fifth of the workers {best} keeps {stable[best]:.1%} of its labels{beside}, without a fifth of the tasks "
-            f"{seen.stable_tasks[best]:.1%}."
-        )
-    return [*out, *_needed(best, seen), *seen.notes]
+        some = "a fifth of the workers" if seen.workers >= PARTS else "one of the workers"
+        out.append(f"Without {some} {best} keeps {stable[best]:.1%} of its labels{beside}.")
+    if not np.isnan(seen.stable_tasks[best]):
+        some = "a fifth of the tasks" if seen.tasks >= PARTS else "one of the tasks"
+        who = "it" if out else best
+        out.append(f"Without {some} {who} keeps {seen.stable_tasks[best]:.1%} of the others' labels.")
+    return [" ".join(out)] if out else []
 
 
 def _why(choice: Choice, scores: Mapping[str, Scores], pairs: Pairs, what: str) -> str:
@@ -134,12 +144,13 @@ def _overruling(best: str, seen: Evidence) -> str | None:
     lines = seen.overruled.said.get(best)
     if lines is None or not lines.any():
         return f"{best} gives the label of majority vote everywhere." if best != "mv" and seen.overruled.tasks else None
+    tasks = number(int(lines.sum()), "task")
     own, other = seen.overruled.for_label.accuracy[lines], seen.overruled.for_majority.accuracy[lines]
     voted = float(seen.overruled.for_label.votes[lines].mean()), float(seen.overruled.for_majority.votes[lines].mean())
     if np.isnan(own).all():
-        return f"{best} overrules majority vote on {int(lines.sum())} tasks, for labels that nobody gave there."
+        return f"{best} overrules majority vote on {tasks}, for labels that nobody gave there."
     return (
-        f"{best} overrules majority vote on {int(lines.sum())} tasks: in the mean {voted[0]:.1f} votes of workers whose accuracy "
+        f"{best} overrules majority vote on {tasks}: in the mean {voted[0]:.1f} votes of workers whose accuracy "
         f"it estimates at {np.nanmean(own):.0%} against {voted[1]:.1f} votes of workers at {np.nanmean(other):.0%}."
     )
 
@@ -151,6 +162,8 @@ def _needed(best: str, seen: Evidence) -> list[str]:
         return []
     other = max(others, key=lambda name: seen.apart(best, name))
     share = seen.apart(best, other) / max(seen.tasks, 1)
+    if not share:  # which was said
+        return []
     if share <= WORTH:
         return [f"No model differs from {best} on more than {share:.1%} of the tasks, so none can be far better."]
     needed = int(np.ceil(POWER * (share - WORTH**2) / WORTH**2))
@@ -180,8 +193,13 @@ def _interval(low: float, high: float, unit: str = "") -> str:
     return "" if low != low else f" ({low:.1f}{unit} to {high:.1f}{unit})"
 
 
-def _share(part: int, whole: int) -> str:
-    return f"{part / max(whole, 1):.1%}"
+def number(n: int, thing: str) -> str:
+    """Return how many things there are.
+
+    >>> number(1, "task"), number(3, "task")
+    ('1 task', '3 tasks')
+    """
+    return f"{n} {thing}{'s' * (n != 1)}"
 
 
 def _per_task(facts: Mapping[str, Any]) -> str:

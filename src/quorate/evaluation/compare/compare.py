@@ -224,27 +224,17 @@ def _compared(plan: Plan, done: Fits, resamples: int, confidence: float) -> Comp
     against = overruled(votes, labels, trusted.accuracy)
     stable = {what: {name: stable_share(done.whole[name], done.parts[name], what) for name in names} for what in WHAT}
     apart = differing(labels)
-    seen = advice.Evidence(votes.n_tasks, names, trusted.facts, apart, against, stable["workers"], stable["tasks"], _notes(done))
+    seen = advice.Evidence(
+        votes.n_tasks, votes.n_workers, names, trusted.facts, apart, against, stable["workers"], stable["tasks"], _notes(done)
+    )
     best, said = cautious, []
     folds = min(plan.folds, len(plan.judged)) if plan.hides else 0
     if choice is not None and between is not None and known is not None:
         best, said = choice.best, advice.with_truth(choice, found, between, known, folds, seen)
     else:
         said = advice.without_truth(best, seen)
-    rows = [
-        {
-            "model": name,
-            **(asdict(found[name]) if name in found else {}),
-            "below_highest": None if between is None or choice is None else advice.is_below(name, choice.highest, between),
-            "expected_wrong": done.whole[name].expected_wrong,
-            "agrees_with_mv": 1 - seen.apart(name, "mv") / votes.n_tasks,
-            "stable_workers": stable["workers"][name],
-            "stable_tasks": stable["tasks"][name],
-            "converged": done.whole[name].converged,
-            "seconds": done.whole[name].seconds,
-        }
-        for name in names
-    ]
+    below = {} if between is None or choice is None else {n: advice.is_below(n, choice.highest, between) for n in names}
+    rows = [_model_row(name, done, seen, found.get(name), below.get(name)) for name in names]
     rows += [{"model": name, "refused": why} for name, why in done.refused.items()]
     return Comparison(
         best=best,
@@ -265,6 +255,21 @@ def _compared(plan: Plan, done: Fits, resamples: int, confidence: float) -> Comp
         dispute_table=against.frame(votes, labels["mv"], trusted.confidence, _known_codes(plan)),
         frame_kind=votes.frame_kind,
     )
+
+
+def _model_row(name: str, done: Fits, seen: advice.Evidence, figures: Scores | None, below: bool | None) -> dict[str, Any]:
+    whole = done.whole[name]
+    return {
+        "model": name,
+        **({} if figures is None else asdict(figures)),
+        "below_highest": below,
+        "expected_wrong": whole.expected_wrong,  # of all tasks, not of those judged
+        "agrees_with_mv": 1 - seen.apart(name, "mv") / seen.tasks,
+        "stable_workers": seen.stable_workers[name],
+        "stable_tasks": seen.stable_tasks[name],
+        "converged": whole.converged,
+        "seconds": whole.seconds,
+    }
 
 
 def _notes(done: Fits) -> list[str]:
