@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     )
     from quorate.evaluation.agreement.agreement import agreement
     from quorate.evaluation.agreement.figures import Agreement
+    from quorate.evaluation.compare.compare import compare
+    from quorate.evaluation.compare.comparison import Comparison
     from quorate.evaluation.sets import SetEvaluation
     from quorate.evaluation.simulate import Simulation, simulate
     from quorate.evaluation.truth import Evaluation, evaluate
@@ -53,6 +55,8 @@ _HOMES = {
     "aggregate": "models.aggregation",
     "Agreement": "evaluation.agreement.figures",
     "agreement": "evaluation.agreement.agreement",
+    "compare": "evaluation.compare.compare",
+    "Comparison": "evaluation.compare.comparison",
     "CopiedVotes": "errors",
     "DamagedCheckpoint": "errors",
     "InputError": "errors",
@@ -99,6 +103,7 @@ __all__ = [
     "IWMV",
     "Agreement",
     "AutoModel",
+    "Comparison",
     "CopiedVotes",
     "DamagedCheckpoint",
     "DawidSkene",
@@ -131,6 +136,7 @@ __all__ = [
     "Votes",
     "aggregate",
     "agreement",
+    "compare",
     "encode",
     "evaluate",
     "load",

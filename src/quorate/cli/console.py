@@ -108,6 +108,15 @@ def counter(console: Console, total: float) -> Iterator[Callable[[str, int], Non
 
 
 @contextmanager
+def steps(console: Console) -> Iterator[Callable[[str, int, int], None]]:
+    """Yield a callback (what, steps done, of how many): a bar with the time left, on a terminal only."""
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal or console.quiet) as bar:
+        running = bar.add_task("", total=None)
+        yield lambda what, done, total: bar.update(running, description=visible(what), completed=done, total=total)
+
+
+@contextmanager
 def passes(console: Console) -> Iterator[Callable[[str, int, int], None]]:
     """Yield a callback (what, votes done, of how many): a bar with the rate and the time left, on a terminal only."""
     columns = (

@@ -1,0 +1,1 @@
+"""Models compared: by truth, by gold, or by what votes alone tell."""
