@@ -257,7 +257,7 @@ class MultiResult:
 
     def workers_frame(self) -> pl.DataFrame:
         """Return `workers` as a polars frame, whatever the caller's kind."""
-        frame = self._judged.workers_frame()
+        frame = self.over_questions.workers_frame()
         if not self._is_pooled:
             frame = frame.with_columns(**self._accuracy())
         sets = frame["votes"].to_numpy() // max(len(self.votes.options), 1)
@@ -293,7 +293,7 @@ class MultiResult:
         return len(self.results) == 1
 
     @cached_property
-    def _judged(self) -> Result:
+    def over_questions(self) -> Result:
         """The result over all (task, option) questions that workers are judged by: what was fitted, or one made of the parts."""
         per_set = max(len(self.votes.options), 1)
         if self._is_pooled:

@@ -134,7 +134,7 @@ def confusions(people: Result, workers: Sequence[int] | None, *, truth: NDArray[
     keys: list[Integers] = []
     counts: list[Integers] = []
     for row, label in voted(votes, people.fit.outcome.labels if truth is None else truth):
-        kept = (number[row] >= 0) & (label >= 0)
+        kept = (number[row] >= 0) & (label >= 0) & (label < k)  # a true label that nobody gives has no row
         row, label = row[kept], label[kept]  # noqa: PLW2901
         found, times = np.unique((number[row] * k + label) * k + votes.row_label[row], return_counts=True)
         keys.append(found)

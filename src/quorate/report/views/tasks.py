@@ -84,6 +84,19 @@ class TasksView:
         return words.sentence(f"{words.count(self.doubtful)} of {of} ({share}) {have} a confidence below {words.percent(DOUBT)}")
 
 
+def binned(confidence: NDArray[np.float64]) -> TasksView:
+    """Return the view of confidences, [tasks], without tasks to look at."""
+    none = np.zeros(0, np.int64)
+    counts, doubtful, wrong = _counted(confidence)
+    return TasksView(len(confidence), counts, doubtful, wrong, none, none, none)
+
+
+def _counted(confidence: NDArray[np.float64]) -> tuple[NDArray[np.int64], int, float]:
+    """Return the tasks in each bin, those in doubt, and how many are expected to be wrong."""
+    at = np.clip(((confidence + NUDGE) * BINS).astype(np.int64), 0, BINS - 1)
+    return np.bincount(at, minlength=BINS), int((confidence < DOUBT - NUDGE).sum()), float((1.0 - confidence).sum())
+
+
 def tasks(result: Result, *, limit: int = MAX_LISTED) -> TasksView:
     """Return the view of the tasks of a result.
 
@@ -99,11 +112,8 @@ def tasks(result: Result, *, limit: int = MAX_LISTED) -> TasksView:
     votes, outcome = result.votes, result.fit.outcome
     counts, doubtful, wrong = np.zeros(BINS, np.int64), 0, 0.0
     for start in range(0, votes.n_tasks, CHUNK):
-        some = np.asarray(piece(outcome.confidence, slice(start, start + CHUNK)), np.float64)
-        at = np.clip(((some + NUDGE) * BINS).astype(np.int64), 0, BINS - 1)
-        counts += np.bincount(at, minlength=BINS)
-        doubtful += int((some < DOUBT - NUDGE).sum())
-        wrong += float((1.0 - some).sum())
+        some = _counted(np.asarray(piece(outcome.confidence, slice(start, start + CHUNK)), np.float64))
+        counts, doubtful, wrong = counts + some[0], doubtful + some[1], wrong + some[2]
     least = [code for code, _ in least_certain_codes(result, limit)]
     disputed, against = _disputed(result, limit)
     return TasksView(
