@@ -74,18 +74,19 @@
     const counts = names.map(() => new Array(k).fill(0));
     for (const [t, g, n] of worker.cells) counts[t][g] = n;
     const made = element("table", null, "heat");
+    const long = names.some((name) => name.length > 10);
     const head = made.createTHead().insertRow();
     head.append(element("td", (data.against === "true" ? "true" : "chosen") + " ↓ given →", "nodata"));
-    for (const name of [...names, "votes"]) {
-      const cell = element("th", shortened(name, 14));
+    [...names, "votes"].forEach((name, at) => {
+      const cell = element("th", long && at < k ? at + 1 : name);
       cell.scope = "col";
       cell.title = name;
       head.append(cell);
-    }
+    });
     const body = made.createTBody();
     names.forEach((name, t) => {
       const line = body.insertRow();
-      const beside = element("th", shortened(name, 26));
+      const beside = element("th", long ? t + 1 + " " + shortened(name, 60) : name);
       beside.scope = "row";
       beside.title = name;
       line.append(beside);
@@ -138,14 +139,15 @@
     const left = element("div"), right = element("div");
     left.append(table(["", ""], facts, 0));
     left.querySelector("thead").remove();
-    left.append(element("h3", "Bias: what it gives and what its tasks have"));
-    left.append(table(["label", "given", "expected"], worker.bias.map(([c, g, e]) => [data.labels[c], percent(g), percent(e)]), 2));
-    right.append(element("h3", "What it confuses"), scrolled(confusion(worker), "Confusion of " + worker.name));
     if (worker.partners.length) {
-      right.append(element("h3", "Whom it agrees with most"));
+      left.append(element("h3", "Whom it agrees with most"));
       const rows = worker.partners.map(([name, kappa, same, shared]) => [shortened(name, 40), kappa.toFixed(2), percent(same), shared]);
-      right.append(scrolled(table(["worker", "beyond chance", "same answer", "shared tasks"], rows, 3), "Agreement of " + worker.name));
+      left.append(scrolled(table(["worker", "beyond chance", "same answer", "shared tasks"], rows, 3), "Agreement of " + worker.name));
     }
+    right.append(element("h3", "What it confuses"), scrolled(confusion(worker), "Confusion of " + worker.name));
+    right.append(element("h3", "Bias: what it gives, and what its tasks have"));
+    const bias = worker.bias.map(([c, g, e]) => [shortened(data.labels[c], 60), percent(g), percent(e)]);
+    right.append(table(["label", "given", "expected"], bias, 2));
     columns.append(left, right);
     panel.append(columns);
   }

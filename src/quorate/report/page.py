@@ -144,7 +144,7 @@ def _document(
         "base-uri 'none'; form-action 'none'"
     )
     view = headline(result)
-    named = title or (f"Votes of {words.shortened(source, 80)}" if source else f"Votes on {words.counted(view.tasks, 'task')}")
+    named = title or (words.shortened(source, 80) if source else f"Votes on {words.counted(view.tasks, 'task')}")
     head = [
         tag("meta", charset="utf-8"),
         tag("meta", http_equiv="Content-Security-Policy", content=policy),

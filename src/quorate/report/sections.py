@@ -28,7 +28,7 @@ from quorate.report.views.trace import TraceView
 from quorate.report.views.workers import WorkersView
 
 MAX_DATA: Final = 200  # lines of a folded table
-RANGE: Final = "{} to {} on seven of ten public sets that expected as many"
+RANGE: Final = "such sums meant {} to {} on seven of ten public sets"
 
 
 def trust(found: Findings) -> Markup:
@@ -209,7 +209,22 @@ def doubts(found: Findings) -> Markup:
         "left against it. The bars add up to the last one. Log-odds of 0 are one to one, of 2.2 nine to one, of 4.6 ninety-nine "
         "to one."
     )
-    return section("tasks", of_tasks.QUESTION, view.sentence, *body, how=how)
+    return section("tasks", of_tasks.QUESTION, _in_doubt(found) or view.sentence, *body, how=how)
+
+
+def _in_doubt(found: Findings) -> str:
+    """Return which task is least certain, and which label most votes speak against; empty where there is none of them."""
+    view = found.tasks
+    if view.n_tasks < 2 or not len(view.uncertain):
+        return ""
+    first = found.explanations[int(view.uncertain[0])]
+    least = f"task {words.quoted(first.task)} is the least certain one ({words.percent(first.confidence)})"
+    if not len(view.disputed):
+        return words.sentence(f"{least}; no vote speaks against the label of its task")
+    most = found.explanations[int(view.disputed[0])]
+    votes = words.counted(len(most.evidence), "vote")
+    against = f"{words.count(int(view.against[0]))} of {votes} speak against the label of task {words.quoted(most.task)}"
+    return words.sentence(f"{least}; {against}")
 
 
 def alike(view: AgreementView | None, reason: str) -> Markup:

@@ -61,7 +61,8 @@ def points(difference: float) -> str:
     ('3 points', '0.04 points')
     """
     size = abs(100.0 * difference)
-    return "1 point" if f"{size:.2g}" == "1" else f"{size:.0f} points" if size >= 9.5 else f"{size:.1g} points"
+    shown = f"{size:.0f}" if size >= 9.5 else f"{size:.1g}"
+    return f"{shown} point{'' if shown == '1' else 's'}"
 
 
 def name(value: object) -> str:

@@ -108,7 +108,7 @@ def models(scores: Sequence[ModelScore]) -> Markup:
     for at, one in enumerate(scores):
         y = f"{100 * (at + 0.62) * gap:.2f}%"
         left, middle, right = (across((value - low) / size) for value in (one.low, one.accuracy, one.high))
-        kind = "v-spammer" if one.is_own else "v-informative"
+        kind = "v-informative" if one.is_own else "v-unclear"
         name = f"{one.model}{' (this report)' if one.is_own else ''} {words.percent(one.accuracy)}"
         marks.append(
             tag(

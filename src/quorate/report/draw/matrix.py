@@ -14,8 +14,8 @@ from quorate.report.views.agreement import AgreementView
 from quorate.report.views.confusion import ConfusionView
 
 MAX_PRINTED: Final = 16  # workers whose agreement is printed in cells
-HEAD: Final = 14  # characters of a name above a column
-SIDE: Final = 26  # and beside a row
+HEAD: Final = 10  # characters of a name above a column; where one is longer, columns are numbered
+SIDE: Final = 90  # and beside a row
 
 
 def confusion(view: ConfusionView) -> Markup:
@@ -23,17 +23,28 @@ def confusion(view: ConfusionView) -> Markup:
     if not view.is_matrix:
         return pairs(view)
     matrix, names = view.matrix, view.labels
-    heads = [tag("th", words.shortened(name, HEAD), scope="col", title=words.name(name)) for name in names]
+    heads, sides = _named(names)
     rows = []
-    for true, name in enumerate(names):
+    for true, beside in enumerate(sides):
         cells = [_share(float(share), is_right=true == given) for given, share in enumerate(matrix[true])]
-        beside = tag("th", words.shortened(name, SIDE), scope="row", title=words.name(name))
         rows.append(tag("tr", beside, cells, tag("td", words.count(int(view.support[true])), class_="n")))
     what = "true" if view.against == "the truth" else "chosen"
     corner = tag("td", f"{what} ↓ given →", class_="nodata")
     head = tag("thead", tag("tr", corner, heads, tag("th", "votes", scope="col", class_="n")))
     whole = tag("table", head, tag("tbody", rows), class_="heat")
     return scrolled(whole, "Confusion of labels: share of the votes on tasks of each label")
+
+
+def _named(names: Sequence[str]) -> tuple[list[Markup], list[Markup]]:
+    """Return the heads of columns and of rows; where names are long, columns have the numbers of the rows."""
+    full = [words.shortened(name, 200) for name in names]
+    long = any(len(name) > HEAD for name in full)
+    short = [str(n) for n in range(1, len(full) + 1)] if long else full
+    sides = [f"{n} {words.shortened(name, SIDE)}" if long else name for n, name in zip(short, names, strict=True)]
+    return (
+        [tag("th", head, scope="col", title=name) for head, name in zip(short, full, strict=True)],
+        [tag("th", side, scope="row", title=name) for side, name in zip(sides, full, strict=True)],
+    )
 
 
 def pairs(view: ConfusionView) -> Markup:
@@ -59,11 +70,8 @@ def agreement(view: AgreementView) -> Markup:
 
 
 def _printed(view: AgreementView) -> Markup:
-    heads = [tag("th", words.shortened(name, HEAD), scope="col", title=name) for name in view.workers]
-    rows = []
-    for row, name in enumerate(view.workers):
-        cells = [_kappa(view, row, col) for col in range(len(view.workers))]
-        rows.append(tag("tr", tag("th", words.shortened(name, SIDE), scope="row", title=name), cells))
+    heads, sides = _named(view.workers)
+    rows = [tag("tr", beside, [_kappa(view, row, col) for col in range(len(view.workers))]) for row, beside in enumerate(sides)]
     whole = tag("table", tag("thead", tag("tr", tag("td"), heads)), tag("tbody", rows), class_="heat")
     return tag("div", scrolled(whole, "Agreement of every two workers beyond chance"), ramp())
 

@@ -47,7 +47,7 @@ class LabelKeys:
         if not found:
             return None
         lines = [
-            tag("li", tag("span", self.sign(label), class_=f"vote {self.kind(label)}"), words.shortened(label, 40))
+            tag("li", tag("span", self.sign(label), class_=f"vote {self.kind(label)}"), words.shortened(label, 90))
             for label in found[:MAX_KEYS]
         ]
         rest = [tag("li", f"… and {words.count(len(found) - MAX_KEYS)} more")] if len(found) > MAX_KEYS else []
@@ -68,11 +68,12 @@ def _task(one: Explanation, keys: LabelKeys) -> Markup:
     ]
     more = len(by_skill) - len(squares)
     squares += [tag("span", f"… {words.count(more)} more", class_="small")] if more else []
-    doubt = "bar doubt" if one.confidence < DOUBT else "bar"
+    doubt, label = "bar doubt" if one.confidence < DOUBT else "bar", words.name(one.label)
+    named = [] if keys.sign(label) == label else [keys.square(label, "label"), " "]
     head = tag(
         "summary",
         tag("span", words.shortened(one.task, 60), class_="id", title=words.shortened(one.task, MAX_TEXT)),
-        tag("span", words.shortened(one.label, 60), tag("span", " tie", class_="small") if one.tie else None, class_="lab"),
+        tag("span", named, words.shortened(label, 90), tag("span", " tie", class_="small") if one.tie else None, class_="lab"),
         tag("span", bar(one.confidence, doubt), words.percent(one.confidence), class_="conf"),
         tag("span", squares, class_="votes"),
     )

@@ -11,6 +11,7 @@ from quorate.report.draw.chart import across, chart, log_place, log_ticks, perce
 from quorate.report.html import Content, Markup, tag
 from quorate.report.style import level
 from quorate.report.views.workers import QUESTION, WorkersView
+from quorate.results.overview import TO_LOOK_AT
 
 MAX_INTERVALS: Final = 400  # dots whose intervals can be told apart; of more, only those to look at have one
 MAX_TEXT: Final = 200  # characters of a name on hover: names may be of any length
@@ -29,24 +30,33 @@ def draw(view: WorkersView) -> Markup:
     votes = view.frame["votes"]
     low, high = float(votes.min() or 1), float(votes.max() or 1)  # type: ignore[arg-type]
     low, high = (low / 1.5, high * 1.5) if high < low * 1.5 else (low, high)
+    rows = frame.sort("accuracy", "code", descending=[True, False]).to_dicts()
+    place = {
+        row["code"]: (at + 0.5) / len(rows) if view.is_level else log_place(row["votes"], low, high)
+        for at, row in enumerate(rows)
+    }
     marks: list[Content] = [*_cells(view, low, high)]
     if not math.isnan(view.chance):
         marks.append(rule_across(view.chance, f"guessing: {words.percent(view.chance)}"))
-    rows = frame.to_dicts()
-    marks += [_interval(row, low, high) for row in rows if _has_interval(row, len(rows))]
-    order = sorted(rows, key=lambda row: row["verdict"] in ("copy", "adversary", "spammer"))  # those to look at on top
-    marks += [_dot(row, low, high) for row in order]
+    marks += [_interval(row, place[row["code"]]) for row in rows if _has_interval(row, view, len(rows))]
+    order = sorted(rows, key=lambda row: row["verdict"] in TO_LOOK_AT)  # those to look at on top
+    marks += [_dot(row, place[row["code"]]) for row in order]
     drawn = chart(
         marks,
         label=f"{QUESTION} {view.sentence}",
-        x_ticks=log_ticks(low, high),
+        x_ticks=() if view.is_level else log_ticks(low, high),
         y_ticks=percent_ticks(),
-        x_title="votes (each step to the right is a multiple)",
+        x_title=_level_title(low * 1.5, high / 1.5) if view.is_level else "votes (each step to the right is a multiple)",
         y_title="accuracy: expected share of right votes; thin lines are 90% intervals",
         height=400,
         identity="workers-plot",
     )
     return tag("div", drawn, _key(view))
+
+
+def _level_title(fewest: float, most: float) -> str:
+    votes = words.count(most) if round(most) == round(fewest) else f"{words.count(fewest)} to {words.count(most)}"
+    return f"workers, the most accurate first; each has {votes} votes"
 
 
 def described(row: Mapping[str, Any]) -> str:
@@ -69,24 +79,24 @@ def badge(verdict: str | None) -> Markup | None:
     return tag("span", symbol(palette.VERDICTS[verdict].shape, f"v-{verdict}"), verdict, class_="badge")
 
 
-def _has_interval(row: Mapping[str, Any], drawn: int) -> bool:
+def _has_interval(row: Mapping[str, Any], view: WorkersView, drawn: int) -> bool:
     known = row["accuracy_low"] is not None and row["accuracy_high"] is not None
-    return known and (drawn <= MAX_INTERVALS or row["verdict"] in ("copy", "adversary", "spammer"))
+    return known and (row["verdict"] in TO_LOOK_AT or (drawn <= MAX_INTERVALS and not view.is_binned))
 
 
-def _interval(row: Mapping[str, Any], low: float, high: float) -> Markup:
-    x = across(log_place(row["votes"], low, high))
+def _interval(row: Mapping[str, Any], place: float) -> Markup:
+    x = across(place)
     y1, y2 = up(row["accuracy_low"]), up(row["accuracy_high"])
     return tag("line", x1=x, x2=x, y1=y1, y2=y2, class_=f"iv v-{row['verdict'] or 'informative'}")
 
 
-def _dot(row: Mapping[str, Any], low: float, high: float) -> Markup:
+def _dot(row: Mapping[str, Any], place: float) -> Markup:
     sign = palette.UNJUDGED if row["verdict"] is None else palette.VERDICTS[row["verdict"]]
     return tag(
         "use",
         tag("title", described(row)),
         href=f"#m-{sign.shape}",
-        x=across(log_place(row["votes"], low, high)),
+        x=across(place),
         y=up(row["accuracy"]),
         class_=f"dot v-{row['verdict'] or 'informative'}",
         data_w=row["code"],

@@ -20,6 +20,7 @@ QUESTION: Final = "Who is good, who is not, and how sure are we?"
 MAX_DOTS: Final = 2000  # workers that are drawn one by one
 MAX_NOTABLE: Final = 300  # that are drawn, or described, where there are more
 MAX_JUDGED: Final = 5_000_000  # votes up to which workers are judged: some ten seconds
+LEVEL: Final = 1.5  # times the votes of the worker with fewest that the one with most has, where all have about as many
 VOTE_BINS: Final = 32  # of the logarithm of votes
 ACCURACY_BINS: Final = 25
 KEPT: Final = ("worker", "votes", "accuracy", "accuracy_low", "accuracy_high", "agreement", "verdict", "answers_like", "why")
@@ -44,6 +45,12 @@ class WorkersView:
     def is_binned(self) -> bool:
         """Whether there are too many workers to draw one by one."""
         return len(self.frame) > MAX_DOTS
+
+    @property
+    def is_level(self) -> bool:
+        """Whether all workers have about as many votes, as judges have: then their rank tells more than their votes."""
+        votes = self.frame["votes"]
+        return not self.is_binned and len(votes) > 1 and float(votes.max()) < LEVEL * float(votes.min())  # type: ignore[arg-type]
 
     @cached_property
     def notable(self) -> pl.DataFrame:
@@ -94,13 +101,14 @@ class WorkersView:
             return "There are no workers."
         if not self.verdicts:
             return f"{self._range()}{'' if not self.left_out else f' {self.left_out}'}"
-        found = [
-            f"{words.count(number)} {MEANING[word][number > 1]}" for word, number in self.verdicts.items() if word in MEANING
-        ]
+        flagged = [(number, MEANING[word][number > 1]) for word, number in self.verdicts.items() if word in MEANING]
         unclear = self.verdicts.get(UNKNOWN, 0)
         few = f"; {words.count(unclear)} cannot be told from guessing yet" if 0 < unclear < n else ""
-        if found:
-            return words.sentence(f"of {words.counted(n, 'worker')} {words.listed(found)}{few}")
+        if len(flagged) == 1:
+            return words.sentence(f"{words.count(flagged[0][0])} of {words.counted(n, 'worker')} {flagged[0][1]}{few}")
+        if flagged:
+            found = words.listed([f"{words.count(number)} {what}" for number, what in flagged])
+            return words.sentence(f"of {words.counted(n, 'worker')}, {found}{few}")
         if unclear == n:
             return "No worker can be told from guessing yet: more votes, or votes on the same tasks, would show who knows."
         if n == 1:
