@@ -22,6 +22,7 @@ from quorate.errors import QuorateError, visible
 
 COMMANDS: Final = (
     "aggregate",
+    "report",
     "predict",
     "encode",
     "evaluate",

@@ -64,6 +64,10 @@
     return box;
   }
 
+  const longest = Math.max(0, ...data.labels.map((name) => name.length));
+  function labelled(c, width) {
+    return (longest > 24 && data.labels.length <= 20 ? c + 1 + " " : "") + shortened(data.labels[c], width);
+  }
   function confusion(worker) {
     const names = data.labels, k = names.length;
     const title = data.against === "true" ? "true label" : "chosen label";
@@ -74,7 +78,7 @@
     const counts = names.map(() => new Array(k).fill(0));
     for (const [t, g, n] of worker.cells) counts[t][g] = n;
     const made = element("table", null, "heat");
-    const long = names.some((name) => name.length > 10);
+    const long = longest > 10;
     const head = made.createTHead().insertRow();
     head.append(element("td", (data.against === "true" ? "true" : "chosen") + " ↓ given →", "nodata"));
     [...names, "votes"].forEach((name, at) => {
@@ -86,7 +90,7 @@
     const body = made.createTBody();
     names.forEach((name, t) => {
       const line = body.insertRow();
-      const beside = element("th", long ? t + 1 + " " + shortened(name, 60) : name);
+      const beside = element("th", longest > 24 ? t + 1 : long ? t + 1 + " " + name : name);
       beside.scope = "row";
       beside.title = name;
       line.append(beside);
@@ -146,7 +150,7 @@
     }
     right.append(element("h3", "What it confuses"), scrolled(confusion(worker), "Confusion of " + worker.name));
     right.append(element("h3", "Bias: what it gives, and what its tasks have"));
-    const bias = worker.bias.map(([c, g, e]) => [shortened(data.labels[c], 60), percent(g), percent(e)]);
+    const bias = worker.bias.map(([c, g, e]) => [labelled(c, 80), percent(g), percent(e)]);
     right.append(table(["label", "given", "expected"], bias, 2));
     columns.append(left, right);
     panel.append(columns);

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from quorate import __version__
+from quorate.data.options import SET_SEPARATOR
 from quorate.data.understood import Understood
 from quorate.errors import InputError
 from quorate.evaluation.sets import SetEvaluation, evaluate_sets
@@ -63,6 +64,7 @@ def write(
     title: str | None = None,
     source: str = "",
     scores: Sequence[ModelScore] | None = None,
+    set_separator: str = SET_SEPARATOR,
 ) -> None:
     """Write the report of a result to one HTML file; see `Result.report`.
 
@@ -72,15 +74,15 @@ def write(
     - `title`: what stands at the top.
     - `source`: what the votes were read from, as the reader knows it.
     - `scores`: the accuracy of models, where a comparison has it; else a few models are fitted, where truth is given.
+    - `set_separator`: what joins the options of true sets written as text.
     """
     target = Path(path)
     check_folder(target)
     read = {"the votes": getattr(result.votes, "folder", None), "the truth": truth if isinstance(truth, str | Path) else None}
     check_files({"the report": target}, read)
-    whole = page(
-        result, truth=truth, truth_task=truth_task, truth_label=truth_label, title=title, source=source, scores=scores
-    ).encode("utf-8", "replace")
-    write_aside(target, lambda aside: aside.write_bytes(whole))
+    columns = {"truth_task": truth_task, "truth_label": truth_label, "set_separator": set_separator}
+    whole = page(result, truth=truth, title=title, source=source, scores=scores, **columns)  # type: ignore[arg-type]
+    write_aside(target, lambda aside: aside.write_bytes(whole.encode("utf-8", "replace")))
 
 
 def page(
@@ -92,6 +94,7 @@ def page(
     title: str | None = None,
     source: str = "",
     scores: Sequence[ModelScore] | None = None,
+    set_separator: str = SET_SEPARATOR,
 ) -> str:
     """Return the report of a result as one HTML document; the parameters are those of `write`.
 
@@ -100,7 +103,7 @@ def page(
     1
     """
     if not isinstance(result, Result):
-        evaluation = None if truth is None else _evaluated(result, truth, truth_task, truth_label)
+        evaluation = None if truth is None else _evaluated(result, truth, truth_task, truth_label, set_separator)
         view = set_workers(result)
         known = details(view, None, None, {})
         body = set_sections(result, view, evaluation)
@@ -115,8 +118,8 @@ def page(
     return _document(result, sections(found), known | _page_data(found.workers, found.agreement, "vote"), title, source)
 
 
-def _evaluated(result: MultiResult, truth: Any, task: str | None, label: str | None) -> SetEvaluation:
-    return evaluate_sets(result, truth, truth_task=task, truth_label=label)
+def _evaluated(result: MultiResult, truth: Any, task: str | None, label: str | None, separator: str) -> SetEvaluation:
+    return evaluate_sets(result, truth, truth_task=task, truth_label=label, set_separator=separator)
 
 
 def _page_data(view: WorkersView, agreement: AgreementView | None, noun: str) -> dict[str, Any]:

@@ -382,6 +382,37 @@ class Result:
 
         write_back(Consensus(self.labels_frame(), self.model, self.understood), source, path, format)
 
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        truth: Result | Source | None = None,
+        truth_task: str | None = None,
+        truth_label: str | None = None,
+        title: str | None = None,
+    ) -> None:
+        """Write one page that shows this result: labels in doubt, workers, what they confuse, who answers alike; docs/report.md.
+
+        The page is a single HTML file. It needs no network, and opens in any browser.
+
+        - `path`: the new file; it is written completely or not at all.
+        - `truth`: known labels, as for `qr.evaluate`, which are never learned from. The page then has accuracy, too.
+        - `truth_task`, `truth_label`: the columns of the truth, where their usual names do not tell.
+        - `title`: what stands at the top of the page.
+
+        >>> import quorate as qr
+        >>> import tempfile, pathlib
+        >>> crowd = qr.simulate(tasks=100, workers=8, seed=1)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     page = pathlib.Path(folder, "report.html")
+        ...     qr.aggregate(crowd.votes).report(page, truth=crowd.truth)
+        ...     print("Can I trust these labels?" in page.read_text())
+        True
+        """
+        from quorate.results.higher import load  # a report is asked for seldom
+
+        load("quorate.report.page:write")(self, path, truth=truth, truth_task=truth_task, truth_label=truth_label, title=title)
+
     def labels_frame(self) -> pl.DataFrame:
         """Return `labels` as a polars frame, whatever the caller's kind."""
         return _joined(self.label_batches())

@@ -230,6 +230,20 @@ class MultiResult:
         scores = [dict(zip(options, line, strict=True)) for line in table.iter_rows()]
         write_back(Consensus(self.labels_frame(), self.model, self.understood, scores), source, path, format)
 
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        truth: Source | None = None,
+        truth_task: str | None = None,
+        truth_label: str | None = None,
+        title: str | None = None,
+    ) -> None:
+        """Write one page that shows this result, to a single HTML file; the parameters are those of `Result.report`."""
+        from quorate.results.higher import load  # a report is asked for seldom
+
+        load("quorate.report.page:write")(self, path, truth=truth, truth_task=truth_task, truth_label=truth_label, title=title)
+
     def labels_frame(self) -> pl.DataFrame:
         """Return `labels` as a polars frame, whatever the caller's kind."""
         names = self.votes.options.texts()

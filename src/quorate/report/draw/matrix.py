@@ -15,7 +15,7 @@ from quorate.report.views.confusion import ConfusionView
 
 MAX_PRINTED: Final = 16  # workers whose agreement is printed in cells
 HEAD: Final = 10  # characters of a name above a column; where one is longer, columns are numbered
-SIDE: Final = 90  # and beside a row
+SIDE: Final = 24  # and beside a row; where one is longer, a legend names the numbers
 
 
 def confusion(view: ConfusionView) -> Markup:
@@ -32,19 +32,28 @@ def confusion(view: ConfusionView) -> Markup:
     corner = tag("td", f"{what} ↓ given →", class_="nodata")
     head = tag("thead", tag("tr", corner, heads, tag("th", "votes", scope="col", class_="n")))
     whole = tag("table", head, tag("tbody", rows), class_="heat")
-    return scrolled(whole, "Confusion of labels: share of the votes on tasks of each label")
+    label = "Confusion of labels: share of the votes on tasks of each label"
+    return tag("div", scrolled(whole, label), _legend(names))
 
 
 def _named(names: Sequence[str]) -> tuple[list[Markup], list[Markup]]:
-    """Return the heads of columns and of rows; where names are long, columns have the numbers of the rows."""
+    """Return the heads of columns and of rows; where names are long columns are numbered, and rows too where they are longer."""
     full = [words.shortened(name, 200) for name in names]
-    long = any(len(name) > HEAD for name in full)
-    short = [str(n) for n in range(1, len(full) + 1)] if long else full
-    sides = [f"{n} {words.shortened(name, SIDE)}" if long else name for n, name in zip(short, names, strict=True)]
+    longest = max((len(name) for name in full), default=0)
+    short = [str(n) for n in range(1, len(full) + 1)] if longest > HEAD else full
+    sides = short if longest > SIDE or longest <= HEAD else [f"{n} {name}" for n, name in zip(short, full, strict=True)]
     return (
         [tag("th", head, scope="col", title=name) for head, name in zip(short, full, strict=True)],
         [tag("th", side, scope="row", title=name) for side, name in zip(sides, full, strict=True)],
     )
+
+
+def _legend(names: Sequence[str]) -> Markup | None:
+    """Return what the numbers of rows and columns stand for, where rows have nothing else."""
+    full = [words.shortened(name, 120) for name in names]
+    if max((len(name) for name in full), default=0) <= SIDE:
+        return None
+    return tag("ol", [tag("li", name) for name in full], class_="legend")
 
 
 def pairs(view: ConfusionView) -> Markup:
@@ -73,7 +82,7 @@ def _printed(view: AgreementView) -> Markup:
     heads, sides = _named(view.workers)
     rows = [tag("tr", beside, [_kappa(view, row, col) for col in range(len(view.workers))]) for row, beside in enumerate(sides)]
     whole = tag("table", tag("thead", tag("tr", tag("td"), heads)), tag("tbody", rows), class_="heat")
-    return tag("div", scrolled(whole, "Agreement of every two workers beyond chance"), ramp())
+    return tag("div", scrolled(whole, "Agreement of every two workers beyond chance"), _legend(view.workers), ramp())
 
 
 def _kappa(view: AgreementView, row: int, col: int) -> Markup:
