@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -66,11 +66,8 @@ class Findings:
 
     @cached_property
     def evaluation(self) -> Evaluation | None:
-        """What truth says of the labels; None where there is none, or it has none of these tasks."""
-        if self.truth is None:
-            return None
-        found: Any = evaluate(self.result, self.truth)
-        return found if found.tasks else None
+        """What truth says of the labels; None where there is none."""
+        return None if self.truth is None else evaluate(self.result, self.truth)
 
     @cached_property
     def true_codes(self) -> NDArray[np.int64] | None:

@@ -258,8 +258,7 @@ def against_truth(found: Findings) -> list[Markup | None]:
     """Return the sections that need truth, or one that says how to see them."""
     evaluation = found.evaluation
     if evaluation is None:
-        what = "No truth was given" if found.truth is None else "The truth has none of these tasks"
-        remedy = [f"{what}: pass ", code("--truth truth.csv"), " or ", code("result.report(path, truth=…)")]
+        remedy = ["No truth was given: pass ", code("--truth truth.csv"), " or ", code("result.report(path, truth=…)")]
         text = tag("p", *remedy, " to see accuracy, whether confidence is true, and how often each worker is really right.")
         return [
             tag(

@@ -60,7 +60,7 @@ def _trust(result: MultiResult, evaluation: SetEvaluation | None) -> Markup:
     asked = view.tasks * view.labels
     wrong = result.expected_wrong_options
     cards.append(("expected wrong answers", words.figure(wrong), f"of {words.count(asked)} questions, one per task and option"))
-    if evaluation is not None and evaluation.tasks:
+    if evaluation is not None:
         behind = (
             f"{words.percent(evaluation.option_accuracy)} of the answers; {words.counted(evaluation.tasks, 'task')} with truth"
         )
