@@ -9,6 +9,7 @@ from typing import Final
 from quorate.report import palette
 from quorate.report.palette import Colour, Mode, contrast, mixed
 
+MODES: Final[tuple[Mode, ...]] = ("light", "dark")
 LEVELS: Final = 10  # steps of a heat map beyond none
 TINT: Final = 0.2  # of a category behind text
 NAMED: Final = {
@@ -26,7 +27,7 @@ NAMED: Final = {
 
 def style() -> str:
     """Return the whole style sheet."""
-    light, dark = ("".join(f"{name}:{value};" for name, value in _variables(mode)) for mode in ("light", "dark"))
+    light, dark = ("".join(f"{name}:{value};" for name, value in variables(mode)) for mode in MODES)
     # Print is for paper: always the light colours.
     return (
         f":root{{color-scheme:light dark;{light}}}\n"
@@ -49,7 +50,7 @@ def level(share: float) -> int:
     return 0 if share <= 0.0 else min(max(round(share * LEVELS), 1), LEVELS)
 
 
-def _variables(mode: Mode) -> Iterator[tuple[str, str]]:
+def variables(mode: Mode) -> Iterator[tuple[str, str]]:
     """Yield name and colour of every variable."""
 
     def of(colour: Colour) -> str:
@@ -66,15 +67,15 @@ def _variables(mode: Mode) -> Iterator[tuple[str, str]]:
     below, middle, above = palette.AROUND
     for step in range(LEVELS + 1):
         share = step / LEVELS
-        yield from _heat(f"h{step}", mixed(of(low), of(high), share), of(palette.TEXT), of(palette.PAGE))
-        yield from _heat(f"p{step}", mixed(of(middle), of(above), share), of(palette.TEXT), of(palette.PAGE))
-        yield from _heat(f"m{step}", mixed(of(middle), of(below), share), of(palette.TEXT), of(palette.PAGE))
+        yield from _heat(f"h{step}", mixed(of(low), of(high), share))
+        yield from _heat(f"p{step}", mixed(of(middle), of(above), share))
+        yield from _heat(f"m{step}", mixed(of(middle), of(below), share))
 
 
-def _heat(name: str, ground: str, *inks: str) -> Iterator[tuple[str, str]]:
-    """Yield the ground of a cell, and the ink that is read best on it."""
+def _heat(name: str, ground: str) -> Iterator[tuple[str, str]]:
+    """Yield the ground of a cell, and the ink that is read best on it: black or white, as one of them always suffices."""
     yield f"--{name}", ground
-    yield f"--{name}i", max(inks, key=lambda ink: contrast(ink, ground))
+    yield f"--{name}i", max(("#000000", "#ffffff"), key=lambda ink: contrast(ink, ground))
 
 
 def _rules() -> Iterator[str]:
