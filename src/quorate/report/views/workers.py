@@ -20,6 +20,7 @@ QUESTION: Final = "Who is good, who is not, and how sure are we?"
 MAX_DOTS: Final = 2000  # workers that are drawn one by one
 MAX_NOTABLE: Final = 300  # that are drawn, or described, where there are more
 MAX_JUDGED: Final = 5_000_000  # votes up to which workers are judged: some ten seconds
+MAX_CELLS: Final = 100_000_000  # votes x labels up to which they are
 LEVEL: Final = 1.5  # times the votes of the worker with fewest that the one with most has, where all have about as many
 VOTE_BINS: Final = 32  # of the logarithm of votes
 ACCURACY_BINS: Final = 25
@@ -130,18 +131,20 @@ def workers(result: Result, *, judged: bool | None = None) -> WorkersView:
 
     - `result`: of any model, in memory or on disk.
     - `judged`: whether to look for verdicts, which costs about as much as the fit; by default where votes are in memory and
-      at most `MAX_JUDGED`.
+      not too many.
 
     >>> import quorate as qr
     >>> workers(qr.aggregate(qr.simulate(tasks=300, workers=8, seed=1).votes)).sentence
     'None of 8 workers guesses, copies or works against the others.'
     """
     people = result if result.grouping is None else as_members(result)
-    asked = (result.is_here and len(people.votes) <= MAX_JUDGED) if judged is None else judged
+    few = len(people.votes) <= MAX_JUDGED and len(people.votes) * people.votes.n_labels <= MAX_CELLS
+    asked = (result.is_here and few) if judged is None else judged
     why = ""
     if not asked:
-        small = f"among more than {words.count(MAX_JUDGED)} votes" if result.is_here else "where votes are on disk"
-        why = f"Verdicts are not looked for {small}: result.workers, or --workers, has what is known."
+        reason = "among so many votes" if result.is_here else "where votes are on disk"
+        remedy = "result.workers, or --workers, has them" if result.is_here else "aggregate in memory for them, where it suffices"
+        why = f"Verdicts are not looked for {reason}: {remedy}."
     known = people.workers_frame(trust=asked or not result.is_here)
     frame = known.select(
         pl.Series("code", np.arange(len(known))),
