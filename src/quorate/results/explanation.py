@@ -182,7 +182,9 @@ class Explanation:
             yield f"task {shown_id(self.task)}: {shown_id(self.label)} is known (gold); its {votes} did not decide it"
             return
         against = "" if self.runner_up is None else f", {shown_id(self.runner_up)} {percent(self.probabilities[self.runner_up])}"
-        yield f"task {shown_id(self.task)}: {shown_id(self.label)} {percent(self.confidence)}{against}"
+        short = self.confidence < self.settled <= round(self.confidence, 2)  # rounding must not settle it
+        sure = f"{self.confidence - 0.005:.0%}" if short else percent(self.confidence)
+        yield f"task {shown_id(self.task)}: {shown_id(self.label)} {sure}{against}"
         tied = "; a tie, so the label was picked" if self.tie else ""
         yield f"decided by {self.model} from {votes}{tied}"
         if self.runner_up is None:
