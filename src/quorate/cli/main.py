@@ -27,6 +27,7 @@ COMMANDS: Final = (
     "evaluate",
     "agreement",
     "explain",
+    "relabel",
     "stream",
     "simulate",
     "demo",
