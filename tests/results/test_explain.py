@@ -3,6 +3,7 @@
 import json
 import math
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -333,3 +334,10 @@ def test_sets_are_explained_by_option(per_option):
     assert str(why).startswith("task t1: joy")
     with pytest.raises(qr.InputError, match="did you mean"):
         result.explain("t")
+
+
+def test_votes_elsewhere_are_said():
+    result = replace(qr.aggregate(CROWD.votes), session=object())
+    for ask in (lambda: result.explain("t1"), lambda: result.ask_next(1)):
+        with pytest.raises(qr.OptionError, match="stay on executors"):
+            ask()

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from quorate.results.explanation import Explanation, SetExplanation
 
 EXAMPLES = (
-    ("Why a task has its label, vote by vote:", "quorate explain votes.csv --task-id 17"),
-    ("Two tasks, as data:", "quorate explain votes.csv --task-id 17 --task-id 23 --json"),
-    ("A new task, by a model that was saved:", "quorate explain new.csv --using crowd.quorate --task-id 17"),
+    ("Why a task has its label, vote by vote:", "quorate explain votes.csv --task-id t17"),
+    ("Two tasks, as data:", "quorate explain votes.csv --task-id t17 --task-id t23 --json"),
+    ("What decided the label, in place of how sure it is:", "quorate explain votes.csv --task-id t17 --by model"),
 )
 
 
@@ -68,7 +68,10 @@ def command(
     as_json: Annotated[bool, for_output("--json", help="Print one JSON document instead of text.")] = False,
     quiet: Annotated[bool, for_output("--quiet", help="Print only explanations.")] = False,
 ) -> None:
-    """Say why tasks have their labels: what every vote adds, who could change it, how many more votes would settle it."""
+    """Say why tasks have their labels.
+
+    What every vote adds, whose change would flip the label, how many more votes would settle it.
+    """
     from quorate.cli import output
     from quorate.cli.fitted import Fitting, fitted
 

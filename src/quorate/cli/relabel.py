@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     ("The hundred tasks where one more vote is worth most:", "quorate relabel votes.csv -n 100 -o next.csv"),
-    ("As many as 20 pays, from whom it is best spent:", "quorate relabel votes.csv --ask any --cost prices.csv --budget 20"),
-    ("As tasks that Label Studio imports:", "quorate relabel export.json -n 100 --to label-studio -o next.json"),
+    ("As many as 2.00 pays for, and whom to ask:", "quorate relabel votes.csv --ask any --cost 0.05 --budget 2"),
+    ("In the form that the votes came in, to label again:", "quorate relabel judges.csv --wide -n 20 --to auto -o again.csv"),
 )
 NUMBER = 100  # of tasks where neither a number nor a budget is given
 PREVIEW = 20  # rows on a terminal
@@ -81,9 +81,9 @@ def command(
     as_json: Annotated[bool, for_output("--json", help="Print one JSON document instead of a table.")] = False,
     quiet: Annotated[bool, for_output("--quiet", help="Print only data.")] = False,
 ) -> None:
-    """Find the tasks where one more vote is worth most, and whom to ask.
+    """Find the tasks to ask about next, and whom to ask.
 
-    The gain is expected in right labels, and divided by the cost where there is one.
+    First come those where one more vote is worth most: the expected gain in right labels, per cost where there is one.
     """
     from quorate.cli.fitted import Fitting, fitted
     from quorate.cli.questions import labels_file

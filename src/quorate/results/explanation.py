@@ -254,7 +254,7 @@ class Explanation:
         if vote.flips_if_removed and len(self.evidence) > 1:
             notes.append("decisive")
         elif vote.flips_if_changed and len(self.evidence) > 1:
-            notes.append("decisive, had it been the other way")
+            notes.append(f"decisive, had it been {shown_id(self.runner_up)}")
         return shown_id(vote.worker), shown_id(vote.label), vote.contribution, "; ".join(notes)
 
 
