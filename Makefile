@@ -15,7 +15,7 @@ apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update 
 quietly = 2>&1 | grep -v '^WARNING: Location' || true
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup test coverage lint docs bench trust reproduce sanitize fuzz wheel clean
+.PHONY: help demo setup test coverage lint docs bench trust asking reproduce sanitize fuzz wheel clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ bench: $(READY)  ## speed, as ratios in one run
 
 trust: $(READY)  ## every model judged by truth, from the sets in QUORATE_DATA: labels, confidence, workers (3 minutes)
 	$(BIN)/python benchmarks/trust.py
+
+asking: $(READY)  ## accuracy by votes asked, at random and by ask_next, from the sets in QUORATE_DATA, into docs/asking-next.md (2 minutes)
+	$(BIN)/python benchmarks/asking.py
 
 reproduce: $(READY)  ## the paper's tables and figures beside ours, from the sets in QUORATE_DATA (else ./data)
 	$(BIN)/quorate reproduce -o docs/reproduction

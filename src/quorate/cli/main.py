@@ -27,6 +27,8 @@ COMMANDS: Final = (
     "encode",
     "evaluate",
     "agreement",
+    "explain",
+    "relabel",
     "stream",
     "simulate",
     "demo",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.data.votes import piece
+from quorate.data.votes import Votes, piece
 from quorate.engines.base import OffersScoring
 from quorate.kernels import reference
 from quorate.kernels.reference import HonestRule
@@ -43,10 +43,13 @@ class TaskVotes:
     @classmethod
     def of(cls, result: Result, codes: Codes) -> TaskVotes:
         """Return the votes of the tasks with these codes, [tasks]."""
-        rows = [result.votes.rows_on(code) for code in codes.tolist()]
-        ptr = np.concatenate([[0], np.cumsum([len(some) for some in rows])]).astype(np.int64)
-        labels = [int(piece(result.fit.outcome.labels, slice(code, code + 1))[0]) for code in codes.tolist()]
-        return cls(result, codes, ptr, np.concatenate([np.zeros(0, np.uint32), *rows]), np.array(labels, np.int64))
+        if type(result.votes) is Votes:
+            ptr, row = reference.select(result.votes.task_ptr, result.votes.row, codes)
+        else:  # on disk: only these are read
+            rows = [result.votes.votes_in(slice(code, code + 1))[1] for code in codes.tolist()]
+            ptr = np.concatenate([[0], np.cumsum([len(some) for some in rows])]).astype(np.int64)
+            row = np.concatenate([np.zeros(0, np.uint32), *rows])
+        return cls(result, codes, ptr, row, figures_at(result.fit.outcome.labels, codes).astype(np.int64))
 
     @property
     def n_tasks(self) -> int:
@@ -76,8 +79,7 @@ class TaskVotes:
 
     def figures(self, by_task: NDArray[Any]) -> NDArray[Any]:
         """Return figures of these tasks, [tasks], from those of all, which may be on disk."""
-        found = [piece(by_task, slice(code, code + 1)) for code in self.codes.tolist()]
-        return np.concatenate([np.zeros(0, by_task.dtype), *found])
+        return figures_at(by_task, self.codes)
 
     def sums(self, by_vote: NDArray[Any]) -> Floats:
         """Return the sum over the votes of each task, [tasks] or [tasks, K], of figures by vote."""
@@ -94,6 +96,13 @@ class TaskVotes:
         k = self.result.votes.n_labels
         cells = np.bincount(self.task * k + self.given, by_vote, minlength=self.n_tasks * k)
         return cells.reshape(self.n_tasks, k).astype(np.float64)
+
+
+def figures_at(by_task: NDArray[Any], codes: Codes) -> NDArray[Any]:
+    """Return the figures of some tasks, [codes], from those of all; of an array on disk only these are read."""
+    if not isinstance(by_task, np.memmap):
+        return by_task[codes]
+    return np.concatenate([np.zeros(0, by_task.dtype), *(piece(by_task, slice(code, code + 1)) for code in codes.tolist())])
 
 
 @dataclass(frozen=True, eq=False)

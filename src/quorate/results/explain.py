@@ -265,7 +265,7 @@ class Prepared:
         code = int(matched(Vocabulary.of_texts([text_of(task)]), grouping.members.tasks)[0])
         if code < 0:
             return {}
-        rows = grouping.members.rows_on(code)
+        _, rows = grouping.members.votes_in(slice(code, code + 1))
         worker = np.searchsorted(grouping.members.worker_ptr, rows, side="right") - 1
         for w, given in zip(worker.tolist(), grouping.members.row_label[rows].tolist(), strict=True):
             group = int(grouping.group[w])

@@ -182,7 +182,9 @@ class Explanation:
             yield f"task {shown_id(self.task)}: {shown_id(self.label)} is known (gold); its {votes} did not decide it"
             return
         against = "" if self.runner_up is None else f", {shown_id(self.runner_up)} {percent(self.probabilities[self.runner_up])}"
-        yield f"task {shown_id(self.task)}: {shown_id(self.label)} {percent(self.confidence)}{against}"
+        short = self.confidence < self.settled <= round(self.confidence, 2)  # rounding must not settle it
+        sure = f"{self.confidence - 0.005:.0%}" if short else percent(self.confidence)
+        yield f"task {shown_id(self.task)}: {shown_id(self.label)} {sure}{against}"
         tied = "; a tie, so the label was picked" if self.tie else ""
         yield f"decided by {self.model} from {votes}{tied}"
         if self.runner_up is None:
@@ -252,7 +254,7 @@ class Explanation:
         if vote.flips_if_removed and len(self.evidence) > 1:
             notes.append("decisive")
         elif vote.flips_if_changed and len(self.evidence) > 1:
-            notes.append("decisive, had it been the other way")
+            notes.append(f"decisive, had it been {shown_id(self.runner_up)}")
         return shown_id(vote.worker), shown_id(vote.label), vote.contribution, "; ".join(notes)
 
 

@@ -36,6 +36,7 @@ from quorate.results.temperature import posterior_pieces, probability_pieces
 from quorate.results.workers import JudgedWorkers
 
 if TYPE_CHECKING:
+    from quorate.io.costs import Cost
     from quorate.results.explanation import Explanation
 
 Refit = Callable[..., "Result"]  # from votes, gold= and history=
@@ -356,6 +357,36 @@ class Result:
         from quorate.results.explain import explain
 
         return explain(self, task, settled=settled, by=by)
+
+    def ask_next(
+        self,
+        n: int | None = None,
+        *,
+        worker: object = None,
+        cost: Cost | None = None,
+        budget: float | None = None,
+    ) -> Frame:
+        """Return the tasks where one more vote is worth most, and among candidates the worker to ask: most gain per cost first.
+
+        A frame of task, worker (where candidates were given), expected_gain (in right labels), label, confidence, votes, and
+        cost (where given). Each task comes once: ask again when its vote is in. Gold is not asked about. A task with nothing but
+        abstentions comes first, without label. See docs/asking-next.md.
+
+        - `n`: how many tasks at most; all with a gain by default.
+        - `worker`: who can be asked: "any" of those who have voted, one worker, or a list. Nobody is asked twice about a task;
+          one who never voted is taken for the mean worker. By default a vote is that of the mean worker, and none is named.
+        - `cost`: what a vote costs: a number, a dict worker -> cost, or a table with the columns worker and cost, which is then
+          over the workers who can be asked.
+        - `budget`: what the votes may cost in all.
+
+        >>> import quorate as qr
+        >>> votes = [(1, "ann", "cat"), (1, "bob", "dog"), (2, "ann", "dog"), (2, "bob", "dog"), (2, "eve", "dog")]
+        >>> qr.aggregate(votes, model="mv").ask_next(1, worker=["ann", "eve"]).select("task", "worker").rows()
+        [(1, 'eve')]
+        """
+        from quorate.results.ask_next import ask_next
+
+        return self._native(ask_next(self, n, worker=worker, cost=cost, budget=budget))
 
     def write(self, path: str | os.PathLike[str], source: Source, *, format: str = "auto") -> None:  # noqa: A002
         """Write the labels to `path` in the form of the file that the votes came from; see docs/formats.md.

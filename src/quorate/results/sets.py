@@ -221,6 +221,23 @@ class MultiResult:
 
         return explain_set(self, task, settled=settled, by=by)
 
+    def ask_next(self, n: int | None = None, *, cost: float | None = None, budget: float | None = None) -> Frame:
+        """Return the tasks where one more vote is worth most, as `Result.ask_next` does.
+
+        A vote answers the questions of all options, so that its gain is their sum: expected_gain is in right options.
+
+        - `n`: how many tasks at most; all with a gain by default.
+        - `cost`, `budget`: what a vote costs, and what votes may cost in all.
+
+        >>> import quorate as qr
+        >>> votes = [("t1", "ann", ["fear"]), ("t1", "bob", ["joy"]), ("t2", "ann", ["fear"]), ("t2", "bob", ["fear"])]
+        >>> qr.aggregate(votes, multi=True).ask_next(1)["task"].to_list()
+        ['t1']
+        """
+        from quorate.results.ask_next import ask_next_sets
+
+        return self._native(ask_next_sets(self, n, cost=cost, budget=budget))
+
     def write(self, path: str | os.PathLike[str], source: Source, *, format: str = "auto") -> None:  # noqa: A002
         """Write the sets to `path` in the form of the `source` that the votes came from; `format` is as for `Result.write`."""
         from quorate.io.back import write_back
