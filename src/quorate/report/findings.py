@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import polars as pl
@@ -19,6 +19,7 @@ from quorate.report.views.agreement import AgreementView, agreement
 from quorate.report.views.confusion import ConfusionView, confusions
 from quorate.report.views.tasks import TasksView, tasks
 from quorate.report.views.workers import WorkersView, workers
+from quorate.results.ask_next import Asked
 from quorate.results.explain import explain_many
 from quorate.results.explanation import Explanation
 from quorate.results.result import Result
@@ -27,7 +28,16 @@ MAX_UNCERTAIN: Final = 30  # tasks that are listed, with every vote
 MAX_DISPUTED: Final = 20
 COMPARED: Final = ("mv", "fds", "auto")  # models whose accuracy stands beside that of the report's own
 MAX_COMPARED: Final = 300_000  # votes up to which these are fitted for a report: a second or two
+MAX_CELLS: Final = 30_000_000  # tasks x labels up to which the gain of one more vote is computed for all tasks
 NORMAL: Final = 1.96  # standard errors of a 95% interval
+
+
+class Compared(Protocol):
+    """What a comparison of models tells a report: `qr.compare` returns one."""
+
+    def models_frame(self) -> pl.DataFrame:
+        """Return model, accuracy, accuracy_low and accuracy_high, as a polars frame."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +46,7 @@ class Findings:
 
     result: Result
     truth: pl.DataFrame | None = None  # task and label as text
-    given_scores: tuple[ModelScore, ...] | None = field(default=None)  # where a comparison has them already
+    comparison: Compared | None = None  # of models on these votes, where there is one
 
     @cached_property
     def workers(self) -> WorkersView:
@@ -59,9 +69,26 @@ class Findings:
         return confusions(self.workers.people, None, truth=self.true_codes)[0]
 
     @cached_property
+    def doubtful(self) -> dict[int, float]:
+        """The tasks where one more vote is worth most, with the expected gain in right labels; the least certain ones of many.
+
+        Where a table of tasks x labels would be too large, gains are NaN.
+        """
+        votes = self.result.votes
+        if votes.n_tasks * votes.n_labels > MAX_CELLS:
+            return dict.fromkeys(self.tasks.uncertain[:MAX_UNCERTAIN].tolist(), math.nan)
+        found = Asked(self.result, None, None).ranked(MAX_UNCERTAIN, only_gains=True)
+        order = np.lexsort((found.code, -found.gain))
+        gains = {
+            code: gain for code, gain in zip(found.code[order].tolist(), found.gain[order].tolist(), strict=True) if code >= 0
+        }
+        rest = [code for code in self.tasks.uncertain.tolist() if code not in gains]
+        return dict(list((gains | dict.fromkeys(rest, 0.0)).items())[:MAX_UNCERTAIN])
+
+    @cached_property
     def explanations(self) -> dict[int, Explanation]:
         """Why the listed tasks have their labels, by code."""
-        codes = np.unique(np.append(self.tasks.uncertain[:MAX_UNCERTAIN], self.tasks.disputed[:MAX_DISPUTED]))
+        codes = np.unique(np.append(np.array(list(self.doubtful), np.int64), self.tasks.disputed[:MAX_DISPUTED]))
         return dict(zip(codes.tolist(), explain_many(self.result, codes), strict=True))
 
     @cached_property
@@ -93,8 +120,8 @@ class Findings:
         """The accuracy of some models, best first; none without truth, and the report's own alone where votes are many."""
         if self.evaluation is None:
             return ()
-        if self.given_scores is not None:
-            return self.given_scores
+        if self.comparison is not None:
+            return _compared(self.comparison, self.result.model)
         own = _score(self.result.model, self.evaluation, is_own=True)
         fitted = [own]
         if self.truth is not None and self.result.is_here and len(self.result.votes) <= MAX_COMPARED:
@@ -113,6 +140,13 @@ class Findings:
 def _score(model: str, found: Evaluation, *, is_own: bool = False) -> ModelScore:
     low, high = wilson(found.correct, found.tasks)
     return ModelScore(model, found.accuracy, low, high, is_own)
+
+
+def _compared(comparison: Compared, own: str) -> tuple[ModelScore, ...]:
+    """Return the accuracy of the models that a comparison knows it of, best first."""
+    frame = comparison.models_frame().select("model", "accuracy", "accuracy_low", "accuracy_high").drop_nulls()
+    rows = frame.sort("accuracy", descending=True, maintain_order=True).iter_rows()
+    return tuple(ModelScore(name, accuracy, low, high, name == own) for name, accuracy, low, high in rows)
 
 
 def wilson(right: int, tasks: int) -> tuple[float, float]:

@@ -24,8 +24,7 @@ from quorate.io.write import check_files, check_folder, write_aside
 from quorate.report import palette, words
 from quorate.report.details import details
 from quorate.report.draw.chart import shapes
-from quorate.report.draw.curves import ModelScore
-from quorate.report.findings import Findings
+from quorate.report.findings import Compared, Findings
 from quorate.report.html import Content, Markup, data, folded, join, table, tag
 from quorate.report.sections import sections
 from quorate.report.set_sections import set_sections, set_workers
@@ -63,7 +62,7 @@ def write(
     truth_label: str | None = None,
     title: str | None = None,
     source: str = "",
-    scores: Sequence[ModelScore] | None = None,
+    comparison: Compared | None = None,
     set_separator: str = SET_SEPARATOR,
 ) -> None:
     """Write the report of a result to one HTML file; see `Result.report`.
@@ -73,7 +72,7 @@ def write(
     - `truth`, `truth_task`, `truth_label`: known labels, as for `qr.evaluate`.
     - `title`: what stands at the top.
     - `source`: what the votes were read from, as the reader knows it.
-    - `scores`: the accuracy of models, where a comparison has it; else a few models are fitted, where truth is given.
+    - `comparison`: what `qr.compare` returned for these votes; without it a few models are fitted, where truth is given.
     - `set_separator`: what joins the options of true sets written as text.
     """
     target = Path(path)
@@ -81,7 +80,7 @@ def write(
     read = {"the votes": getattr(result.votes, "folder", None), "the truth": truth if isinstance(truth, str | Path) else None}
     check_files({"the report": target}, read)
     columns = {"truth_task": truth_task, "truth_label": truth_label, "set_separator": set_separator}
-    whole = page(result, truth=truth, title=title, source=source, scores=scores, **columns)  # type: ignore[arg-type]
+    whole = page(result, truth=truth, title=title, source=source, comparison=comparison, **columns)  # type: ignore[arg-type]
     write_aside(target, lambda aside: aside.write_bytes(whole.encode("utf-8", "replace")))
 
 
@@ -93,7 +92,7 @@ def page(
     truth_label: str | None = None,
     title: str | None = None,
     source: str = "",
-    scores: Sequence[ModelScore] | None = None,
+    comparison: Compared | None = None,
     set_separator: str = SET_SEPARATOR,
 ) -> str:
     """Return the report of a result as one HTML document; the parameters are those of `write`.
@@ -113,7 +112,7 @@ def page(
     if not result.votes.n_tasks:
         return _document(result, [tag("p", "There are no votes, so there is nothing to show.")], None, title, source)
     known_truth = None if truth is None else read_truth(truth, truth_task, truth_label)
-    found = Findings(result, known_truth, None if scores is None else tuple(scores))
+    found = Findings(result, known_truth, comparison)
     known = details(found.workers, found.agreement, found.true_codes, found.real)
     return _document(result, sections(found), known | _page_data(found.workers, found.agreement, "vote"), title, source)
 

@@ -11,7 +11,7 @@ from quorate.report.draw import curves, matrix
 from quorate.report.draw import tasks as draw_tasks
 from quorate.report.draw import workers as draw_workers
 from quorate.report.draw.tasks import LabelKeys
-from quorate.report.findings import MAX_DISPUTED, MAX_UNCERTAIN, Findings, wilson
+from quorate.report.findings import MAX_DISPUTED, Findings, wilson
 from quorate.report.html import Content, Markup, scrolled, table, tag
 from quorate.report.section import code, figures, section, small
 from quorate.report.views import agreement as of_agreement
@@ -179,9 +179,12 @@ def doubts(found: Findings) -> Markup:
     shares = of_shares.shares(found.result).frame["label"].to_list()
     keys = LabelKeys({label: rank for rank, label in enumerate(shares or names)})
     body: list[Content] = []
-    listed = [found.explanations[code] for code in view.uncertain[:MAX_UNCERTAIN].tolist()]
+    listed = [found.explanations[code] for code in found.doubtful]
     if listed:
-        body += [tag("h3", "Least certain"), draw_tasks.tasks(listed, keys)]
+        body += [
+            tag("h3", "Least certain, those first where one more vote is worth most"),
+            draw_tasks.tasks(listed, keys, list(found.doubtful.values())),
+        ]
     again = [found.explanations[code] for code in view.disputed[:MAX_DISPUTED].tolist()]
     if again and view.n_tasks > len(listed):
         body += [
@@ -200,7 +203,9 @@ def doubts(found: Findings) -> Markup:
                 code("result.labels"),
                 " has all of them with their confidence, ",
                 code("result.explain(task)"),
-                " says why of any.",
+                " says why of any, ",
+                code("result.ask_next(100)"),
+                " where to ask again.",
             )
         )
     how = (
@@ -217,7 +222,7 @@ def _in_doubt(found: Findings) -> str:
     view = found.tasks
     if view.n_tasks < 2 or not len(view.uncertain):
         return ""
-    first = found.explanations[int(view.uncertain[0])]
+    first = min((found.explanations[code] for code in found.doubtful), key=lambda one: one.confidence)
     least = f"task {words.quoted(first.task)} is the least certain one ({words.percent(first.confidence)})"
     if not len(view.disputed):
         return words.sentence(f"{least}; no vote speaks against the label of its task")

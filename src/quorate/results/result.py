@@ -421,6 +421,7 @@ class Result:
         truth_task: str | None = None,
         truth_label: str | None = None,
         title: str | None = None,
+        comparison: object = None,
     ) -> None:
         """Write one page that shows this result: labels in doubt, workers, what they confuse, who answers alike; docs/report.md.
 
@@ -430,6 +431,7 @@ class Result:
         - `truth`: known labels, as for `qr.evaluate`, which are never learned from. The page then has accuracy, too.
         - `truth_task`, `truth_label`: the columns of the truth, where their usual names do not tell.
         - `title`: what stands at the top of the page.
+        - `comparison`: what `qr.compare` returned for the same votes and truth; else a few models are fitted for the page.
 
         >>> import quorate as qr
         >>> import tempfile, pathlib
@@ -442,7 +444,8 @@ class Result:
         """
         from quorate.results.higher import load  # a report is asked for seldom
 
-        load("quorate.report.page:write")(self, path, truth=truth, truth_task=truth_task, truth_label=truth_label, title=title)
+        columns = {"truth_task": truth_task, "truth_label": truth_label}
+        load("quorate.report.page:write")(self, path, truth=truth, title=title, comparison=comparison, **columns)
 
     def labels_frame(self) -> pl.DataFrame:
         """Return `labels` as a polars frame, whatever the caller's kind."""

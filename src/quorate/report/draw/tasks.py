@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -54,13 +55,14 @@ class LabelKeys:
         return tag("ul", lines, rest, class_="key")
 
 
-def tasks(found: Sequence[Explanation], keys: LabelKeys) -> Markup:
-    """Return the lines of tasks, with the key of their labels."""
+def tasks(found: Sequence[Explanation], keys: LabelKeys, gains: Sequence[float] | None = None) -> Markup:
+    """Return the lines of tasks, with the key of their labels; `gains` are right labels that one more vote may bring."""
     seen = {words.name(vote.label) for one in found for vote in one.evidence[:MAX_SQUARES]}
-    return join([keys.key(seen), [_task(one, keys) for one in found]])
+    worth = [math.nan] * len(found) if gains is None else gains
+    return join([keys.key(seen), [_task(one, keys, gain) for one, gain in zip(found, worth, strict=True)]])
 
 
-def _task(one: Explanation, keys: LabelKeys) -> Markup:
+def _task(one: Explanation, keys: LabelKeys, gain: float) -> Markup:
     by_skill = sorted(one.evidence, key=lambda vote: -vote.accuracy if vote.accuracy == vote.accuracy else 0.0)
     squares = [
         keys.square(words.name(vote.label), f"{words.shortened(vote.worker, MAX_TEXT)} ({words.percent(vote.accuracy)} right)")
@@ -77,10 +79,10 @@ def _task(one: Explanation, keys: LabelKeys) -> Markup:
         tag("span", bar(one.confidence, doubt), words.percent(one.confidence), class_="conf"),
         tag("span", squares, class_="votes"),
     )
-    return tag("details", head, tag("div", _inside(one), class_="inside"), class_="task")
+    return tag("details", head, tag("div", _inside(one, gain), class_="inside"), class_="task")
 
 
-def _inside(one: Explanation) -> Markup:
+def _inside(one: Explanation, gain: float) -> Markup:
     """Return why the task has its label: sentences, then the waterfall of log-odds."""
     if one.known:
         return tag("p", "This label is known (gold): its votes did not decide it.")
@@ -88,7 +90,8 @@ def _inside(one: Explanation) -> Markup:
         return tag("p", "There is no other label that it could have.")
     runner = f"runner-up {words.quoted(one.runner_up)} at {words.percent(one.probabilities[one.runner_up])}"
     label = words.quoted(one.label)
-    head = f"{label} at {words.percent(one.confidence)}, {runner}. {settling(one)}"
+    worth = f" One more vote is expected to bring {words.figure(gain)} right labels." if gain > 0 else ""
+    head = f"{label} at {words.percent(one.confidence)}, {runner}. {settling(one)}{worth}"
     return join([tag("p", head), scrolled(_waterfall(one), f"What every vote on task {words.shortened(one.task)} contributed")])
 
 
