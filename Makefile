@@ -41,6 +41,7 @@ $(READY): $(BASE)
 	@echo "installing what development needs into $(VENV) (once)"
 	@$(BIN)/pip install --quiet -c constraints.txt 'quorate[dev]' $(quietly) # quorate is there: only what the extra names is added
 	@$(BIN)/python -c 'import mypy, pyspark, pytest, sklearn'
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || { $(call apt,chromium); } || echo "no chromium: the tests of the report in a browser will be skipped"
 	@touch $(READY)
 
 test: lint  ## lint, types, layers, tests, doctests

@@ -199,3 +199,27 @@ def test_a_page_is_written_completely_or_not_at_all(result, tmp_path, monkeypatc
 
 def test_the_same_result_gives_the_same_page(crowd):
     assert page(qr.aggregate(crowd[0])) == page(qr.aggregate(crowd[0]))
+
+
+def test_a_comparison_gives_the_accuracy_of_models(result, crowd):
+    class Compared:
+        def models_frame(self):
+            rows = [("mv", 0.5, 0.4, 0.6), ("auto", 0.8, 0.7, 0.9), ("glad", None, None, None)]
+            return pl.DataFrame(rows, ["model", "accuracy", "accuracy_low", "accuracy_high"], orient="row")
+
+    text = page(result, truth=crowd[1], comparison=Compared())
+    assert "Accuracy by model: auto 80%; mv 50%" in text
+    assert "auto (this report) 80%" in text
+
+
+def test_without_a_comparison_a_few_models_are_fitted(result, crowd):
+    text = page(result, truth=crowd[1])
+    for model in ("mv", "fds", "auto"):
+        accuracy = qr.evaluate(qr.aggregate(crowd[0], model=model), crowd[1]).accuracy
+        assert f"{model} {100 * accuracy:.0f}%" in re.search("Accuracy by model: ([^<>\"]*)", text)[1]
+
+
+def test_tasks_in_doubt_come_in_the_order_of_what_one_more_vote_is_worth(result):
+    found = re.findall(r'class="id" title="([^"]*)"', page(result))
+    wanted = result.ask_next(10)["task"].to_list()
+    assert found[:10] == wanted
