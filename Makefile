@@ -15,7 +15,7 @@ apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update 
 quietly = 2>&1 | grep -v '^WARNING: Location' || true
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup test coverage lint docs bench trust compare reproduce sanitize fuzz wheel clean
+.PHONY: help demo setup test coverage lint docs bench trust compare asking reproduce sanitize fuzz wheel clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,7 @@ $(READY): $(BASE)
 	@echo "installing what development needs into $(VENV) (once)"
 	@$(BIN)/pip install --quiet -c constraints.txt 'quorate[dev]' $(quietly) # quorate is there: only what the extra names is added
 	@$(BIN)/python -c 'import mypy, pyspark, pytest, sklearn'
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || { $(call apt,chromium); } || echo "no chromium: the tests of the report in a browser will be skipped"
 	@touch $(READY)
 
 test: lint  ## lint, types, layers, tests, doctests
@@ -66,6 +67,9 @@ trust: $(READY)  ## every model judged by truth, from the sets in QUORATE_DATA: 
 
 compare: $(READY)  ## whether compare names a good model, from the sets in QUORATE_DATA with a fifth of the truth as gold (6 minutes)
 	$(BIN)/python benchmarks/compare.py
+
+asking: $(READY)  ## accuracy by votes asked, at random and by ask_next, from the sets in QUORATE_DATA, into docs/asking-next.md (2 minutes)
+	$(BIN)/python benchmarks/asking.py
 
 reproduce: $(READY)  ## the paper's tables and figures beside ours, from the sets in QUORATE_DATA (else ./data)
 	$(BIN)/quorate reproduce -o docs/reproduction

@@ -354,3 +354,14 @@ def test_agreement_of_encoded_votes_is_that_of_memory(tmp_path):
     here, there = qr.agreement(tmp_path / "v"), qr.agreement(votes)
     assert here.alpha == pytest.approx(there.alpha)
     assert here.votes == there.votes
+
+
+def test_the_votes_of_some_tasks_are_those_of_all(tmp_path):
+    crowd = qr.simulate(tasks=50, workers=6, votes_per_task=(1, 4), seed=2)
+    stored = open_encoded(qr.encode(crowd.votes, tmp_path / "votes").folder)
+    plain = stored.with_fields(task_ptr=stored.files["task_ptr"].all(), row=stored.files["row"].all())
+    assert stored.is_stored
+    assert not plain.is_stored
+    for cut in (slice(0, 50), slice(7, 8), slice(20, 31), slice(4, 4)):
+        for one, other in zip(stored.votes_in(cut), plain.votes_in(cut), strict=True):
+            assert one.tolist() == other.tolist()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -36,6 +38,7 @@ EXAMPLES = (
         "Learn from labels that you know, and let confidence fit them:",
         "quorate aggregate votes.csv --gold gold.csv --calibrate -o labels.csv",
     ),
+    ("A page that shows labels in doubt, workers and who answers alike:", "quorate aggregate votes.csv --report report.html"),
     ("Measure against truth, which is never learned from:", "quorate aggregate votes.csv -m fds --truth truth.csv -o labels.csv"),
 )
 
@@ -95,6 +98,7 @@ def command(
     exclude: Annotated[
         str | None, for_knowledge(help="Workers left out: a file (a table with a worker column, or an id per line), or w1,w2.")
     ] = None,
+    report: Annotated[Path | None, for_output(help="Write a page that shows it all here, like report.html.")] = None,
     save: Annotated[Path | None, for_output(help="Save the fitted model here, for predict, history and warm start.")] = None,
     seed: Annotated[int | None, for_model(help="Decides ties.", show_default=own("seed"))] = None,
     engine: Annotated[
@@ -150,14 +154,13 @@ def command(
     quiet: Annotated[bool, for_output("--quiet", help="Print only data.")] = False,
 ) -> None:
     """Find the label of every task, and how reliable every worker is."""
+    typed = SimpleNamespace(**locals())
     if question == "all":
-        each(command, dict(locals()))
+        each(command, vars(typed))
         return
     import quorate as qr
     from quorate.cli import summary
-    from quorate.engines.registry import resolve
     from quorate.errors import OptionError
-    from quorate.io.groups import ANSWERS_LIKE
 
     on_spark = engine == "spark"
     if master is not None and not on_spark:
@@ -167,57 +170,16 @@ def command(
         "--workers": workers,
         "--probabilities": probabilities,
     }
-    inputs = {"the votes": votes, "the truth": truth, "the gold": gold, "the history": history, "the warm start": warm_start}
-    left_out = None if exclude is None else _excluded(exclude)
-    inputs |= {
-        "the groups": None if groups == ANSWERS_LIKE else groups,
-        "the excluded workers": left_out if isinstance(left_out, Path) else None,
-    }
+    on_cluster = None
     if on_spark:
         from quorate.cli import on_spark as far
 
-        far.check(frames, save, inputs, {"--multi": multi, "--truth": truth, "--weight": weight})
+        far.check(frames, save, read_files(typed), {"--multi": multi, "--truth": truth, "--weight": weight, "--report": report})
+        on_cluster = partial(far.prepared, votes=votes, master=master, frames=frames)
     else:
-        out.check(frames, inputs, others={"--save": save, "-o": output}, to_stdout=output is None)
-    source, how_read = reading.source(votes), reading.given(locals())
-    chosen = _chosen(
-        model,
-        seed=seed,
-        smoothing=smoothing,
-        strength=None if strength is None else _strength(strength),
-        tol=tol,
-        max_iter=max_iter,
-        switch=switch,
-        stop=stop,
-        ties=ties,
-    )
-    place = resolve(engine, threads, source=None if multi else source, memory=memory, room=chosen.room)
-    if on_spark:
-        place = far.prepared(place, votes, master, frames)
-    beside = None if output is None else Path(output)
-    with at_work(place, beside, resume=resume, model=model, quiet=quiet) as (where, progress):
-        result: Any = qr.aggregate(
-            source,
-            engine=where,
-            set_separator=set_separator,
-            trace="light",  # nobody sees it here
-            multi=multi,
-            per_option=per_option,
-            gold=gold,
-            history=history,
-            priors_weight=priors_weight,
-            warm_start=warm_start,
-            calibrate=calibrate,
-            confidence=cast(Any, confidence),
-            groups=groups,
-            exclude=left_out,
-            progress=progress,
-            **how_read,
-            **_typed(
-                model=chosen,
-                priors=None if priors is None else _prior_map(priors),
-            ),
-        )
+        others = {"--save": save, "-o": output, "--report": report}
+        out.check(frames, read_files(typed), others=others, to_stdout=output is None)
+    with fitted(typed, on_cluster) as result:
         evaluation: Any = (
             None
             if truth is None
@@ -227,9 +189,11 @@ def command(
         if on_spark:
             far.write(result, output, workers, probabilities)
         else:
-            of_workers = _write_all(result, output, workers, probabilities, source, to)
+            of_workers = _write_all(result, output, workers, probabilities, reading.source(votes), to)
         if save is not None:
             result.save(save)
+        if report is not None:
+            write_report(result, report, typed)
         facts = summary.figures(result, evaluation)
         seen = summary.overview(result, of_workers, quiet=quiet, as_json=as_json)
     if as_json:
@@ -246,6 +210,70 @@ def command(
     labels_out = partial(far.show if on_spark else _labels, result) if output is None else None
     told = partial(summary.show, facts, seen, asked, result.understood, None if multi else evaluation)
     _print(labels_out, None if quiet else told)
+    if report is not None and not quiet:
+        out.say(f"report: {report}")
+
+
+def read_files(typed: SimpleNamespace) -> dict[str, Any]:
+    """Return what a command was told to read, by the name that users know it by."""
+    from quorate.io.groups import ANSWERS_LIKE
+
+    left_out = None if typed.exclude is None else _excluded(typed.exclude)
+    return {
+        "the votes": typed.votes,
+        "the truth": typed.truth,
+        "the gold": typed.gold,
+        "the history": typed.history,
+        "the warm start": typed.warm_start,
+        "the groups": None if typed.groups == ANSWERS_LIKE else typed.groups,
+        "the excluded workers": left_out if isinstance(left_out, Path) else None,
+    }
+
+
+@contextmanager
+def fitted(typed: SimpleNamespace, prepared: Callable[[Any], Any] | None = None) -> Iterator[Any]:
+    """Yield the result of what was typed; `prepared` makes an engine ready. Until the end, its files are there."""
+    import quorate as qr
+    from quorate.engines.registry import resolve
+
+    source, how_read = reading.source(typed.votes), reading.given(vars(typed))
+    named = ("seed", "smoothing", "tol", "max_iter", "switch", "stop", "ties")
+    strength = None if typed.strength is None else _strength(typed.strength)
+    chosen = _chosen(typed.model, strength=strength, **{name: getattr(typed, name) for name in named})
+    whole = None if typed.multi else source
+    place = resolve(typed.engine, typed.threads, source=whole, memory=typed.memory, room=chosen.room)
+    place = place if prepared is None else prepared(place)
+    beside = None if typed.output is None else Path(typed.output)
+    with at_work(place, beside, resume=typed.resume, model=typed.model, quiet=typed.quiet) as (where, progress):
+        yield qr.aggregate(
+            source,
+            engine=where,
+            set_separator=typed.set_separator,
+            trace="light",  # nobody sees it here
+            multi=typed.multi,
+            per_option=typed.per_option,
+            gold=typed.gold,
+            history=typed.history,
+            priors_weight=typed.priors_weight,
+            warm_start=typed.warm_start,
+            calibrate=typed.calibrate,
+            confidence=typed.confidence,
+            groups=typed.groups,
+            exclude=None if typed.exclude is None else _excluded(typed.exclude),
+            progress=progress,
+            **how_read,
+            **_typed(model=chosen, priors=None if typed.priors is None else _prior_map(typed.priors)),
+        )
+
+
+def write_report(result: Any, path: Path, typed: SimpleNamespace) -> None:
+    """Write the page that shows a result."""
+    from quorate.report.page import write
+
+    names = typed.votes
+    source = "standard input" if names == ["-"] else Path(names[0]).name if len(names) == 1 else f"{len(names)} files"
+    given = {name: getattr(typed, name) for name in ("truth", "truth_task", "truth_label", "set_separator")}
+    write(result, path, source=source, title=getattr(typed, "title", None), **given)
 
 
 def _print(labels: Callable[[], None] | None, told: Callable[[], None] | None) -> None:

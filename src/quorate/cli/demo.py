@@ -1,7 +1,8 @@
-"""`quorate demo`: a small crowd in a temporary folder, every model on it, and a few telling workers."""
+"""`quorate demo`: a small crowd in a temporary folder, every model on it, a few telling workers, and a page of it all."""
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -28,22 +29,24 @@ def command(
     keep: Annotated[Path | None, typer.Option("--keep", help="Keep the data in this folder.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the crowd.")] = 9,
 ) -> None:
-    """Show every model on a small crowd, and three of its workers."""
+    """Show every model on a small crowd, and a page of it all."""
     from quorate.data import options
     from quorate.errors import InputError
 
     options.check({"seed": seed}, {"seed": options.Number(least=0, whole=True)})
     if keep is None:
+        handle, page = tempfile.mkstemp(prefix="quorate-demo-", suffix=".html")  # stays, to be looked at
+        os.close(handle)
         with tempfile.TemporaryDirectory(prefix="quorate-demo-") as folder:
-            _run(Path(folder), seed)
+            _run(Path(folder), Path(page), seed)
         return
     if keep.exists() and not keep.is_dir():
         raise InputError(f"{keep} is a file: name a folder")
     keep.mkdir(parents=True, exist_ok=True)
-    _run(keep, seed)
+    _run(keep, keep / "report.html", seed)
 
 
-def _run(folder: Path, seed: int) -> None:
+def _run(folder: Path, page: Path, seed: int) -> None:
     import math
     import time
 
@@ -54,7 +57,7 @@ def _run(folder: Path, seed: int) -> None:
 
     out = console.data()
     crowd = _crowd(seed)
-    check_files({"votes": folder / "votes.csv", "truth": folder / "truth.csv"})
+    check_files({"votes": folder / "votes.csv", "truth": folder / "truth.csv", "report": page})
     write_frame(crowd.votes, folder / "votes.csv")
     write_frame(crowd.truth, folder / "truth.csv")
     out.print()
@@ -80,8 +83,10 @@ def _run(folder: Path, seed: int) -> None:
     for worker, about in TELLING.items():
         out.heading(f"{worker}: {about}")
         out.print(console.heat_map(LABELS, results["fds"].confusion_matrix(worker)))
+    results["auto"].report(page, truth=folder / "truth.csv", title="The demo: thirty moderators, 600 comments")
     out.print()
-    out.say("On your votes: quorate aggregate votes.csv -o labels.csv --workers workers.csv")
+    out.say(f"A page that shows all of it, to open in a browser: {page}")
+    out.say("On your votes: quorate aggregate votes.csv -o labels.csv --report report.html")
 
 
 def _crowd(seed: int) -> Simulation:

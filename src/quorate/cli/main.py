@@ -22,11 +22,14 @@ from quorate.errors import QuorateError, visible
 
 COMMANDS: Final = (
     "aggregate",
+    "report",
     "predict",
     "encode",
     "evaluate",
     "agreement",
     "compare",
+    "explain",
+    "relabel",
     "stream",
     "simulate",
     "demo",

@@ -16,7 +16,7 @@ TO_HELP: Final = (
     "Write -o in the form that the votes came in (auto): label-studio (predictions), argilla or argilla-flat (suggestions), "
     "table (labels beside its rows)."
 )
-OUTPUTS: Final = ("output", "workers", "probabilities", "save")
+OUTPUTS: Final = ("output", "workers", "probabilities", "save", "report")
 
 
 def formats(incomplete: str) -> list[str]:
@@ -52,7 +52,7 @@ def each(command: Callable[..., None], given: dict[str, Any]) -> None:
                 "ask for each with --question and a file of its own"
             )
     for question in questions:
-        outputs = {name: named_for(given[name], question) for name in OUTPUTS if given[name] is not None}
+        outputs = {name: named_for(given[name], question) for name in OUTPUTS if given.get(name) is not None}
         command(**{**given, **outputs, "question": question})
 
 

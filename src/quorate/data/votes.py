@@ -236,6 +236,11 @@ class Votes(Panel):
         """Return how many votes a task has, given by its code."""
         return int(self.task_ptr[task + 1] - self.task_ptr[task])
 
+    def votes_in(self, tasks: slice) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+        """Return (where the votes of each task begin, the votes' rows) of a range of tasks."""
+        ptr = self.task_ptr[tasks.start : tasks.stop + 1]
+        return ptr - ptr[0], self.row[ptr[0] : ptr[-1]]
+
     def without_workers(self, left_out: NDArray[np.bool_]) -> tuple[Votes, NDArray[np.int64]]:
         """Return the votes of the other workers, and the tasks that have some, [tasks left]; `left_out` is [workers]."""
         length, kept_row = np.diff(self.worker_ptr), ~left_out[self.row_worker()]

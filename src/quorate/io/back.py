@@ -57,7 +57,7 @@ def target_of(source: Source, path: str | os.PathLike[str], form: str = AUTO, re
 
 def write_back(consensus: Consensus, source: Source, path: str | os.PathLike[str], form: str = AUTO) -> None:
     """Write labels into a copy of the file that the votes came from; see `Result.write`."""
-    target = target_of(source, path, form, _read_as(consensus.understood))
+    target = target_of(source, path, form, read_as(consensus.understood))
     if target.form == TABLE:
         joined: Any = join(consensus.labels, table_at(source), consensus.understood, where=target.where)
         write_frame(_without_lists(joined, target.path), target.path)
@@ -66,7 +66,7 @@ def write_back(consensus: Consensus, source: Source, path: str | os.PathLike[str
     if isinstance(rows, pl.DataFrame):
         write_frame(rows, target.path)
     else:
-        write_aside(target.path, lambda aside: aside.write_bytes(_encoded(rows, target.path)))
+        write_aside(target.path, lambda aside: aside.write_bytes(encoded(rows, target.path)))
 
 
 def _contents(source: Source) -> list[Content]:
@@ -115,7 +115,7 @@ def _check_suffix(path: Path, form: str, contents: Sequence[Content]) -> None:
         raise InputError(f"cannot write {path}: labels for {form} are written to files that end in {listed(accepted)}")
 
 
-def _read_as(understood: Understood | None) -> str:
+def read_as(understood: Understood | None) -> str:
     """Return the format that votes were read as, as options name it."""
     if understood is None:
         return AUTO
@@ -130,7 +130,8 @@ def _without_lists(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
     return frame.with_columns(pl.col(name).list.join(SET_SEPARATOR) for name in sets)
 
 
-def _encoded(rows: Sequence[Any], path: Path) -> bytes:
+def encoded(rows: Sequence[Any], path: Path) -> bytes:
+    """Return records as the JSON that the suffix of a file names: an array, or a line each."""
     import msgspec
 
     if path.suffix.lower() in ("", ARRAY):

@@ -53,9 +53,9 @@ def join(
     with_index = frames.with_index(frame)
     columns = frames.columns_of(with_index)
     names = _names(columns, prefix, where)
-    column = _task_column(columns, task, understood, where)
-    ids = _texts(frames.select(with_index, {"task": column})["task"])
-    known = _texts(labels["task"])
+    column = task_column(columns, task, understood, where)
+    ids = task_texts(frames.select(with_index, {"task": column})["task"])
+    known = task_texts(labels["task"])
     index = pl.DataFrame({"task": known}).with_row_index("index")
     row = pl.DataFrame({"task": ids}).join(index, on="task", how="left", maintain_order="left")["index"]
     if len(ids) and row.null_count() == len(ids):
@@ -86,7 +86,7 @@ def _names(columns: Sequence[object], prefix: str, where: str) -> dict[str, str]
     return names
 
 
-def _task_column(columns: Sequence[Any], task: str | None, understood: Understood | None, where: str) -> Any:
+def task_column(columns: Sequence[Any], task: str | None, understood: Understood | None, where: str) -> Any:
     """Return the column of the task: as the caller says, as it was when the votes were read, or by its usual names."""
     by_name = {str(column): column for column in columns}
     if task is None and understood is not None:
@@ -97,5 +97,6 @@ def _task_column(columns: Sequence[Any], task: str | None, understood: Understoo
     return by_name[find(list(by_name), {"task": None if task is None else str(task)}, where)["task"]]
 
 
-def _texts(ids: pl.Series) -> pl.Series:
+def task_texts(ids: pl.Series) -> pl.Series:
+    """Return a column of tasks as the texts that identify them."""
     return prepared(ids, "task").cast(pl.String)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import numpy as np
 import polars as pl
@@ -34,6 +34,10 @@ from quorate.results import model_file
 from quorate.results.knowledge import Learned, learned_from
 from quorate.results.temperature import posterior_pieces, probability_pieces
 from quorate.results.workers import JudgedWorkers
+
+if TYPE_CHECKING:
+    from quorate.io.costs import Cost
+    from quorate.results.explanation import Explanation
 
 Refit = Callable[..., "Result"]  # from votes, gold= and history=
 CHUNK = 1 << 20  # tasks looked at at once, so that copies stay small
@@ -334,6 +338,56 @@ class Result:
 
         return join(self.labels_frame(), frame, self.understood, task=task, prefix=prefix)
 
+    def explain(self, task: object, *, settled: float = 0.95, by: Literal["confidence", "model"] = "confidence") -> Explanation:
+        """Return why a task has its label: what every vote adds, who could change it, how many more votes would settle it.
+
+        Print it, take its figures (`log_odds`, `evidence`, `steps`), its frame (`votes`) or its picture (`plot()`); see
+        docs/explaining-a-label.md. `quorate.results.explain.explain_many` explains many tasks at once.
+
+        - `task`: its id; 7 and "7" are one task.
+        - `settled`: the confidence from which a label counts as settled, for `more_votes`.
+        - `by`: "confidence" explains the probabilities that are reported, "model" the model's own posterior, which decides.
+
+        >>> import quorate as qr
+        >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
+        >>> why = qr.aggregate(votes, model="ds").explain("t1")
+        >>> why.label, why.runner_up, why.votes["worker"].to_list()
+        ('cat', 'dog', ['ann', 'bob', 'eve'])
+        """
+        from quorate.results.explain import explain
+
+        return explain(self, task, settled=settled, by=by)
+
+    def ask_next(
+        self,
+        n: int | None = None,
+        *,
+        worker: object = None,
+        cost: Cost | None = None,
+        budget: float | None = None,
+    ) -> Frame:
+        """Return the tasks where one more vote is worth most, and among candidates the worker to ask: most gain per cost first.
+
+        A frame of task, worker (where candidates were given), expected_gain (in right labels), label, confidence, votes, and
+        cost (where given). Each task comes once: ask again when its vote is in. Gold is not asked about. A task with nothing but
+        abstentions comes first, without label. See docs/asking-next.md.
+
+        - `n`: how many tasks at most; all with a gain by default.
+        - `worker`: who can be asked: "any" of those who have voted, one worker, or a list. Nobody is asked twice about a task;
+          one who never voted is taken for the mean worker. By default a vote is that of the mean worker, and none is named.
+        - `cost`: what a vote costs: a number, a dict worker -> cost, or a table with the columns worker and cost, which is then
+          over the workers who can be asked.
+        - `budget`: what the votes may cost in all.
+
+        >>> import quorate as qr
+        >>> votes = [(1, "ann", "cat"), (1, "bob", "dog"), (2, "ann", "dog"), (2, "bob", "dog"), (2, "eve", "dog")]
+        >>> qr.aggregate(votes, model="mv").ask_next(1, worker=["ann", "eve"]).select("task", "worker").rows()
+        [(1, 'eve')]
+        """
+        from quorate.results.ask_next import ask_next
+
+        return self._native(ask_next(self, n, worker=worker, cost=cost, budget=budget))
+
     def write(self, path: str | os.PathLike[str], source: Source, *, format: str = "auto") -> None:  # noqa: A002
         """Write the labels to `path` in the form of the file that the votes came from; see docs/formats.md.
 
@@ -358,6 +412,40 @@ class Result:
         from quorate.io.formats.consensus import Consensus
 
         write_back(Consensus(self.labels_frame(), self.model, self.understood), source, path, format)
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        truth: Result | Source | None = None,
+        truth_task: str | None = None,
+        truth_label: str | None = None,
+        title: str | None = None,
+        comparison: object = None,
+    ) -> None:
+        """Write one page that shows this result: labels in doubt, workers, what they confuse, who answers alike; docs/report.md.
+
+        The page is a single HTML file. It needs no network, and opens in any browser.
+
+        - `path`: the new file; it is written completely or not at all.
+        - `truth`: known labels, as for `qr.evaluate`, which are never learned from. The page then has accuracy, too.
+        - `truth_task`, `truth_label`: the columns of the truth, where their usual names do not tell.
+        - `title`: what stands at the top of the page.
+        - `comparison`: what `qr.compare` returned for the same votes and truth; else a few models are fitted for the page.
+
+        >>> import quorate as qr
+        >>> import tempfile, pathlib
+        >>> crowd = qr.simulate(tasks=100, workers=8, seed=1)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     page = pathlib.Path(folder, "report.html")
+        ...     qr.aggregate(crowd.votes).report(page, truth=crowd.truth)
+        ...     print("Can I trust these labels?" in page.read_text())
+        True
+        """
+        from quorate.results.higher import load  # a report is asked for seldom
+
+        columns = {"truth_task": truth_task, "truth_label": truth_label}
+        load("quorate.report.page:write")(self, path, truth=truth, title=title, comparison=comparison, **columns)
 
     def labels_frame(self) -> pl.DataFrame:
         """Return `labels` as a polars frame, whatever the caller's kind."""

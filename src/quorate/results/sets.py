@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 import numpy as np
 import polars as pl
@@ -33,6 +33,9 @@ from quorate.results.predicted import predicted
 from quorate.results.result import Result
 from quorate.results.sets_file import LearnedSets
 from quorate.results.workers import gold_frame
+
+if TYPE_CHECKING:
+    from quorate.results.explanation import SetExplanation
 
 YES = 1  # the code of "yes"
 
@@ -204,6 +207,37 @@ class MultiResult:
 
         return join(self.labels_frame(), frame, self.understood, task=task, prefix=prefix)
 
+    def explain(
+        self, task: object, *, settled: float = 0.95, by: Literal["confidence", "model"] = "confidence"
+    ) -> SetExplanation:
+        """Return why a `task` has its set: the yes or no of every option; `settled` and `by` are as for `Result.explain`.
+
+        >>> import quorate as qr
+        >>> votes = [("t1", "ann", ["fear", "joy"]), ("t1", "bob", ["joy"]), ("t2", "ann", ["fear"]), ("t2", "bob", ["fear"])]
+        >>> qr.aggregate(votes, multi=True).explain("t1").options["joy"].label
+        'yes'
+        """
+        from quorate.results.explain import explain_set
+
+        return explain_set(self, task, settled=settled, by=by)
+
+    def ask_next(self, n: int | None = None, *, cost: float | None = None, budget: float | None = None) -> Frame:
+        """Return the tasks where one more vote is worth most, as `Result.ask_next` does.
+
+        A vote answers the questions of all options, so that its gain is their sum: expected_gain is in right options.
+
+        - `n`: how many tasks at most; all with a gain by default.
+        - `cost`, `budget`: what a vote costs, and what votes may cost in all.
+
+        >>> import quorate as qr
+        >>> votes = [("t1", "ann", ["fear"]), ("t1", "bob", ["joy"]), ("t2", "ann", ["fear"]), ("t2", "bob", ["fear"])]
+        >>> qr.aggregate(votes, multi=True).ask_next(1)["task"].to_list()
+        ['t1']
+        """
+        from quorate.results.ask_next import ask_next_sets
+
+        return self._native(ask_next_sets(self, n, cost=cost, budget=budget))
+
     def write(self, path: str | os.PathLike[str], source: Source, *, format: str = "auto") -> None:  # noqa: A002
         """Write the sets to `path` in the form of the `source` that the votes came from; `format` is as for `Result.write`."""
         from quorate.io.back import write_back
@@ -212,6 +246,20 @@ class MultiResult:
         options, table = self.votes.options.texts(), self.probabilities_frame().drop("task")
         scores = [dict(zip(options, line, strict=True)) for line in table.iter_rows()]
         write_back(Consensus(self.labels_frame(), self.model, self.understood, scores), source, path, format)
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        truth: Source | None = None,
+        truth_task: str | None = None,
+        truth_label: str | None = None,
+        title: str | None = None,
+    ) -> None:
+        """Write one page that shows this result, to a single HTML file; the parameters are those of `Result.report`."""
+        from quorate.results.higher import load  # a report is asked for seldom
+
+        load("quorate.report.page:write")(self, path, truth=truth, truth_task=truth_task, truth_label=truth_label, title=title)
 
     def labels_frame(self) -> pl.DataFrame:
         """Return `labels` as a polars frame, whatever the caller's kind."""
@@ -240,7 +288,7 @@ class MultiResult:
 
     def workers_frame(self) -> pl.DataFrame:
         """Return `workers` as a polars frame, whatever the caller's kind."""
-        frame = self._judged.workers_frame()
+        frame = self.over_questions.workers_frame()
         if not self._is_pooled:
             frame = frame.with_columns(**self._accuracy())
         sets = frame["votes"].to_numpy() // max(len(self.votes.options), 1)
@@ -276,7 +324,7 @@ class MultiResult:
         return len(self.results) == 1
 
     @cached_property
-    def _judged(self) -> Result:
+    def over_questions(self) -> Result:
         """The result over all (task, option) questions that workers are judged by: what was fitted, or one made of the parts."""
         per_set = max(len(self.votes.options), 1)
         if self._is_pooled:

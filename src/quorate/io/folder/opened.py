@@ -200,6 +200,13 @@ class EncodedVotes(Votes):
         """Return how many votes a task has, given by its code; no other task is read."""
         return int(np.diff(self.files["task_ptr"][task : task + 2])[0]) if self.is_stored else super().votes_on(task)
 
+    def votes_in(self, tasks: slice) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+        """Return (where the votes of each task begin, the votes' rows) of a range of tasks; no other task is read."""
+        if not self.is_stored:
+            return super().votes_in(tasks)
+        ptr = self.files["task_ptr"][tasks.start : tasks.stop + 1]
+        return ptr - ptr[0], self.files["row"][int(ptr[0]) : int(ptr[-1])]
+
     def cuts(self) -> Iterator[tuple[slice, slice]]:
         """Yield (tasks, votes) of each shard, as slices."""
         task = vote = 0

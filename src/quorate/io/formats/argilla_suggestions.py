@@ -32,6 +32,26 @@ def rows(contents: Sequence[Content], consensus: Consensus, where: str) -> list[
     return (_nested if "responses" in contents[0].fields else _flat)(records, consensus, where)
 
 
+def without_votes(contents: Sequence[Content]) -> list[dict[str, Any]] | pl.DataFrame:
+    """Return every record without responses and suggestions, as one that is pending."""
+    if any(content.kind not in JSON for content in contents):
+        frame = pl.concat([content.table(content.fields) for content in contents], how="diagonal_relaxed")
+        return frame.drop(name for name in frame.columns if _is_of_votes(name))
+    records = [record for content in contents for record in content.records]
+    return [{name: value for name, value in record.items() if not _is_of_votes(name)} for record in records]
+
+
+def id_of(record: dict[str, Any]) -> object:
+    """Return the id of a record."""
+    return record.get("id")
+
+
+def _is_of_votes(name: str) -> bool:
+    """Return whether a field has responses, suggestions, or says that there are enough of them."""
+    ends = (RESPONSES, USERS, f"{RESPONSES}.status", *FIELDS.values())
+    return name in ("responses", "suggestions", "status") or name.endswith(ends)
+
+
 def _nested(records: list[dict[str, Any]], consensus: Consensus, where: str) -> list[dict[str, Any]]:
     tasks = [str(record.get("id")) for record in records]
     consensus.require_some(tasks, where)

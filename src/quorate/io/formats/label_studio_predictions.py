@@ -63,6 +63,25 @@ class Predicted(msgspec.Struct, omit_defaults=True):
     meta: msgspec.Raw | None = None
 
 
+class Unlabelled(msgspec.Struct, omit_defaults=True):
+    """A task to be labelled as Label Studio imports it."""
+
+    id: int | str
+    data: msgspec.Raw
+    meta: msgspec.Raw | None = None
+
+
+def without_votes(contents: Sequence[Content]) -> list[Unlabelled]:
+    """Return every task of an export without annotations and predictions."""
+    tasks = [task for content in contents for task in _tasks(content)]
+    return [Unlabelled(task.id, task.data, None if bytes(task.meta) in EMPTY else task.meta) for task in tasks]
+
+
+def id_of(task: Unlabelled) -> object:
+    """Return the id of a task."""
+    return task.id
+
+
 def rows(contents: Sequence[Content], consensus: Consensus, where: str) -> list[Predicted]:
     """Return every task of an export with its label as a prediction; without one where the task has no label."""
     tasks = [task for content in contents for task in _tasks(content)]

@@ -1,0 +1,169 @@
+"""Tasks in doubt: a line each, with its votes as small squares, which opens to what every vote contributed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from quorate.report import words
+from quorate.report.draw.curves import bar
+from quorate.report.html import Markup, join, scrolled, tag
+from quorate.report.palette import CATEGORIES
+from quorate.report.views.tasks import DOUBT
+from quorate.results.explanation import Explanation, VoteEvidence
+
+MAX_SQUARES: Final = 40  # votes that a line shows
+MAX_FALL: Final = 24  # votes whose contribution is shown: the most telling ones
+MAX_KEYS: Final = 12  # labels that the key names
+SIDE: Final = 90.0  # pixels of the longest bar, to each side of zero
+MAX_TEXT: Final = 200  # characters of a name on hover
+
+
+@dataclass(frozen=True)
+class LabelKeys:
+    """A colour and a short sign for every label, so that squares can be told apart without colours."""
+
+    order: Mapping[str, int]  # label to its rank: the most frequent one first
+
+    def sign(self, label: str) -> str:
+        """Return one or two characters that stand for a label: the label itself where it is short, else its rank."""
+        return label if len(label) <= 2 else str(self.order.get(label, len(self.order)) + 1)
+
+    def kind(self, label: str) -> str:
+        """Return the class that colours a label; labels beyond the eight most frequent ones share one."""
+        rank = self.order.get(label, len(CATEGORIES))
+        return f"c{rank}" if rank < len(CATEGORIES) else "other"
+
+    def square(self, label: str, who: str) -> Markup:
+        """Return a vote as a small square; `who` stands on hover."""
+        return tag(
+            "span", self.sign(label), class_=f"vote {self.kind(label)}", title=f"{who}: {words.shortened(label, MAX_TEXT)}"
+        )
+
+    def key(self, labels: Iterable[str]) -> Markup | None:
+        """Return what the squares mean, for labels whose sign is not the label itself."""
+        found = sorted({label for label in labels if self.sign(label) != label}, key=lambda label: self.order.get(label, 0))
+        if not found:
+            return None
+        lines = [
+            tag("li", tag("span", self.sign(label), class_=f"vote {self.kind(label)}"), words.shortened(label, 90))
+            for label in found[:MAX_KEYS]
+        ]
+        rest = [tag("li", f"… and {words.count(len(found) - MAX_KEYS)} more")] if len(found) > MAX_KEYS else []
+        return tag("ul", lines, rest, class_="key")
+
+
+def tasks(found: Sequence[Explanation], keys: LabelKeys, gains: Sequence[float] | None = None) -> Markup:
+    """Return the lines of tasks, with the key of their labels; `gains` are right labels that one more vote may bring."""
+    seen = {words.name(vote.label) for one in found for vote in one.evidence[:MAX_SQUARES]}
+    worth = [math.nan] * len(found) if gains is None else gains
+    return join([keys.key(seen), [_task(one, keys, gain) for one, gain in zip(found, worth, strict=True)]])
+
+
+def _task(one: Explanation, keys: LabelKeys, gain: float) -> Markup:
+    by_skill = sorted(one.evidence, key=lambda vote: -vote.accuracy if vote.accuracy == vote.accuracy else 0.0)
+    squares = [
+        keys.square(words.name(vote.label), f"{words.shortened(vote.worker, MAX_TEXT)} ({words.percent(vote.accuracy)} right)")
+        for vote in by_skill[:MAX_SQUARES]
+    ]
+    more = len(by_skill) - len(squares)
+    squares += [tag("span", f"… {words.count(more)} more", class_="small")] if more else []
+    doubt, label = "bar doubt" if one.confidence < DOUBT else "bar", words.name(one.label)
+    named = [] if keys.sign(label) == label else [keys.square(label, "label"), " "]
+    head = tag(
+        "summary",
+        tag("span", words.shortened(one.task, 60), class_="id", title=words.shortened(one.task, MAX_TEXT)),
+        tag("span", named, words.shortened(label, 90), tag("span", " tie", class_="small") if one.tie else None, class_="lab"),
+        tag("span", bar(one.confidence, doubt), words.percent(one.confidence), class_="conf"),
+        tag("span", squares, class_="votes"),
+    )
+    return tag("details", head, tag("div", _inside(one, gain), class_="inside"), class_="task")
+
+
+def _inside(one: Explanation, gain: float) -> Markup:
+    """Return why the task has its label: sentences, then the waterfall of log-odds."""
+    if one.known:
+        return tag("p", "This label is known (gold): its votes did not decide it.")
+    if one.runner_up is None:
+        return tag("p", "There is no other label that it could have.")
+    runner = f"runner-up {words.quoted(one.runner_up)} at {words.percent(one.probabilities[one.runner_up])}"
+    label = words.quoted(one.label)
+    worth = f" One more vote is expected to bring {words.figure(gain)} right labels." if gain > 0 else ""
+    head = f"{label} at {words.percent(one.confidence)}, {runner}. {settling(one)}{worth}"
+    return join([tag("p", head), scrolled(_waterfall(one), f"What every vote on task {words.shortened(one.task)} contributed")])
+
+
+def settling(one: Explanation) -> str:
+    """Return on whom the label hangs, and what would settle it, in sentences."""
+    flips = [vote for vote in one.evidence if vote.flips_if_removed]
+    if len(one.evidence) == 1:
+        hangs = "Nobody else has voted on it."
+    elif len(flips) == 1:
+        hangs = f"Without the vote of {words.shortened(flips[0].worker)} it would have another label."
+    elif flips:
+        hangs = f"Without any one of {words.count(len(flips))} votes it would have another label."
+    else:
+        hangs = "No single vote could be missing and change the label."
+    if one.more_votes is None:
+        return f"{hangs} More votes of average workers would not bring it to {words.percent(one.settled)}."
+    if not one.more_votes:
+        return hangs
+    votes = words.counted(one.more_votes, "more vote")
+    return f"{hangs} If the label is right, about {votes} of average workers would bring it to {words.percent(one.settled)}."
+
+
+def _waterfall(one: Explanation) -> Markup:
+    """Return a table of what adds up to the log-odds of the label against the runner-up, the most telling votes of many."""
+    shown = sorted(one.evidence, key=lambda vote: -abs(vote.contribution))[:MAX_FALL]
+    shown.sort(key=lambda vote: -vote.contribution)
+    rest = len(one.evidence) - len(shown)
+    left = sum(vote.contribution for vote in one.evidence) - sum(vote.contribution for vote in shown)
+    changes = [one.prior, one.log_odds, left, *(vote.contribution for vote in shown), *(step.change for step in one.steps)]
+    most = max(abs(change) for change in changes) or 1.0
+    lines = [_line("prior", "how frequent both labels are", None, one.prior, most)]
+    lines += [_vote(vote, most) for vote in shown]
+    lines += [_line(f"{words.count(rest)} more votes", "", None, left, most)] if rest else []
+    lines += [_line(step.name, step.why, None, step.change, most) for step in one.steps]
+    total = "in all" if not one.certain else "in all (certain: cut at a bound)"
+    lines.append(_line(total, "", None, one.log_odds, most, kind="sum"))
+    heads = [tag("th", what, scope="col") for what in ("who", "says")]
+    heads += [tag("th", "right", scope="col", class_="n acc"), tag("th", "log-odds", scope="col", class_="n"), tag("td")]
+    return tag("table", tag("thead", tag("tr", heads)), tag("tbody", lines), class_="fall")
+
+
+def _vote(vote: VoteEvidence, most: float) -> Markup:
+    says = words.shortened(vote.label, 40)
+    if vote.weight != 1.0:
+        says += f" (weight {vote.weight:g})"
+    if vote.members:
+        named = ", ".join(f"{words.shortened(one.worker, 20)} {words.shortened(one.label, 20)}" for one in vote.members[:6])
+        says += f" (group: {named}{'…' if len(vote.members) > 6 else ''})"
+    return _line(words.shortened(vote.worker, 40), says, vote.accuracy, vote.contribution, most)
+
+
+def _line(name: str, says: str, accuracy: float | None, change: float, most: float, kind: str | None = None) -> Markup:
+    size = SIDE * abs(change) / most
+    start = SIDE + 5 if change >= 0 else SIDE + 5 - size
+    drawn = tag(
+        "svg",
+        tag(
+            "rect", x=f"{start:.1f}", width=f"{max(size, 0.5):.1f}", y="2", height="10", class_="for" if change >= 0 else "contra"
+        ),
+        tag("line", x1=SIDE + 5, x2=SIDE + 5, y1="0", y2="14", class_="zero"),
+        viewBox=f"0 0 {2 * SIDE + 10:g} 14",
+        width="100%",
+        height="14",
+        preserveAspectRatio="none",
+        aria_hidden="true",
+    )
+    return tag(
+        "tr",
+        tag("th", name, scope="row"),
+        tag("td", says),
+        tag("td", "" if accuracy is None else words.percent(accuracy), class_="n acc"),
+        tag("td", f"{change:+.2f}".replace("-", "−"), class_="n"),
+        tag("td", drawn, class_="bars"),
+        class_=kind,
+    )
