@@ -125,7 +125,7 @@ def test_many_workers_are_compared_by_their_best():
     result = qr.aggregate(crowd.votes)
     every = result.ask_next(20, worker="any")
     assert len(every) == 20
-    asked = module.Asked(result, result.votes.workers, None)
+    asked = module.TaskGains(result, result.votes.workers, None)
     assert len(asked._ablest(40)) == 40
     best = result.ask_next(20, worker=[result.votes.workers[code] for code in asked._ablest(40).tolist()])
     assert every["expected_gain"].to_list() == pytest.approx(best["expected_gain"].to_list())

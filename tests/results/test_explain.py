@@ -246,7 +246,7 @@ def test_an_unknown_task_is_an_error_that_names_others():
 
 
 def test_many_tasks_are_searched_by_their_beginning(monkeypatch):
-    monkeypatch.setattr("quorate.results.explain.SOUGHT", 10)
+    monkeypatch.setattr("quorate.results.explain.MAX_COMPARED", 10)
     with pytest.raises(qr.InputError, match="did you mean .*t5"):
         qr.aggregate(CROWD.votes).explain("t5x")
 

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from quorate.results.vote_gain import COUNTS, LEAST_ALIKE, LOOK_AHEAD, first_vote_right, gain_rate
+from quorate.results.vote_gain import GAIN_SHARE, LEAST_ALIKE, LOOK_AHEAD, first_vote_right, gain_rate
 
 
 def spelled_out(belief, said, votes, channel, shared_error):
@@ -23,7 +23,7 @@ def spelled_out(belief, said, votes, channel, shared_error):
                 joint.append(belief[true] * np.prod([chance[given] for given in cast]))
             right += max(joint)
         best = max(best, (right - belief[0]) / ahead)
-    return COUNTS * best
+    return GAIN_SHARE * best
 
 
 @pytest.mark.parametrize("labels", [2, 4])

@@ -33,9 +33,9 @@ Codes = NDArray[np.int64]
 ANY: Final = "any"  # as worker: all who have votes
 CHUNK: Final = 1 << 16  # tasks looked at at once
 PAIRS: Final = 1 << 18  # tasks x workers looked at at once
-MORE: Final = 4  # times as many tasks as asked for are compared over workers
-ABLEST: Final = 32  # workers compared on each task, beside as many as could have voted on it
-NO_COST: Final = 1e-12  # in ratios
+OVERSAMPLED: Final = 4  # times as many tasks as asked for are compared over workers
+MIN_CANDIDATES: Final = 32  # workers compared on each task, beside as many as could have voted on it
+LEAST_COST: Final = 1e-12  # in ratios
 
 
 class Ranked(NamedTuple):
@@ -58,13 +58,13 @@ def ask_next(
     """Return the tasks to ask about next, as a polars frame; see `Result.ask_next`."""
     _check(n, cost, budget)
     require_here(result, "ask_next")
-    asked = Asked(result, _candidates(result, worker, cost), cost)
-    limit, cheapest = n, float(asked.prices.min(initial=np.inf))
+    gains = TaskGains(result, _candidates(result, worker, cost), cost)
+    limit, cheapest = n, float(gains.prices.min(initial=np.inf))
     if budget is not None and 0 < cheapest < np.inf:
         pays = int(budget / cheapest) + 1
         limit = pays if n is None else min(n, pays)
-    ranked = asked.ranked(limit, only_gains=n is None)
-    return asked.frame(ranked, _affordable(ranked, n, budget))
+    ranked = gains.ranked(limit, only_gains=n is None)
+    return gains.frame(ranked, _affordable(ranked, n, budget))
 
 
 def ask_next_sets(
@@ -75,7 +75,7 @@ def ask_next_sets(
         Number(least=0).check("cost", cost)
     _check(n, cost, budget)
     k = max(len(result.votes.options), 1)
-    parts = [Asked(one, None, cost) for one in result.results]
+    parts = [TaskGains(one, None, cost) for one in result.results]
     gain = np.zeros(len(result.votes.tasks))
     for part in parts:
         every = np.concatenate([np.zeros(0), *(gains for _, gains in part.gains())])
@@ -125,7 +125,7 @@ def _listed(workers: Any) -> list[object]:
 
 def _affordable(ranked: Ranked, n: int | None, budget: float | None) -> Codes:
     """Return which of the tasks to ask about, highest gain per cost first: at most n, and as many as the budget pays."""
-    worth = ranked.gain / np.maximum(ranked.cost, NO_COST) if ranked.cost.any() else ranked.gain
+    worth = ranked.gain / np.maximum(ranked.cost, LEAST_COST) if ranked.cost.any() else ranked.gain
     order = np.lexsort((np.abs(ranked.code), -worth))
     if budget is not None:
         left, taken = float(budget), []
@@ -140,7 +140,7 @@ def _affordable(ranked: Ranked, n: int | None, budget: float | None) -> Codes:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class TaskGains:
     """The tasks of a result as they could be asked about."""
 
     result: Result
@@ -173,7 +173,7 @@ class Asked:
 
     def ranked(self, limit: int | None, *, only_gains: bool) -> Ranked:
         """Return the tasks that are worth most, those without votes too: `limit` at least, where there are as many."""
-        keep = None if limit is None else limit * (1 if self.candidates is None else MORE)
+        keep = None if limit is None else limit * (1 if self.candidates is None else OVERSAMPLED)
         codes, gains = [np.zeros(0, np.int64)], [np.zeros(0)]
         for first, gain in self.gains():
             here = np.flatnonzero(gain > 0 if only_gains else gain >= 0)
@@ -235,7 +235,7 @@ class Asked:
         some = TaskVotes.of(self.result, found.code)
         k, n = self.result.votes.n_labels, some.n_tasks
         most = int(np.diff(some.task_ptr).max(initial=0))
-        able = self._ablest(most + ABLEST)
+        able = self._ablest(most + MIN_CANDIDATES)
         gain, chosen = np.full(n, -1.0), np.zeros(n, np.int64)
         place = np.full(self.result.votes.n_workers, -1)
         known = matched(self.candidates, self.result.votes.workers)[able]
@@ -243,7 +243,7 @@ class Asked:
         probabilities = self._probabilities(found.code)
         pair, belief = self._best_two(probabilities, some.labels.astype(np.int32))
         said, votes = self._said(pair, some.task_ptr, some.row)
-        price = np.maximum(self.prices[able], NO_COST) if self.prices.any() else np.ones(len(able))
+        price = np.maximum(self.prices[able], LEAST_COST) if self.prices.any() else np.ones(len(able))
         step = max(PAIRS // max(len(able), 1), 1)
         for start in range(0, n, step):
             cut = slice(start, min(start + step, n))
@@ -279,7 +279,7 @@ class Asked:
             worth[start : start + CHUNK] = gain_rate(
                 doubt, np.zeros((len(who), 2)), np.zeros(len(who)), channel, 0.0, two_labels=k == 2
             )
-        price = np.maximum(self.prices, NO_COST) if self.prices.any() else np.ones(len(every))
+        price = np.maximum(self.prices, LEAST_COST) if self.prices.any() else np.ones(len(every))
         return np.argsort(-worth / price, kind="stable")[:number]
 
     def _channel(self, worker: Codes, pair: Codes) -> Floats:

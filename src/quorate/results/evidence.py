@@ -56,6 +56,10 @@ class TaskVotes:
         """The number of tasks."""
         return len(self.codes)
 
+    def cut(self, at: int) -> slice:
+        """Return the votes of one of the tasks."""
+        return slice(int(self.task_ptr[at]), int(self.task_ptr[at + 1]))
+
     @cached_property
     def task(self) -> Codes:
         """The task of each vote, [votes], counted from 0."""

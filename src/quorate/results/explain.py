@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 import polars as pl
@@ -33,9 +33,10 @@ By = Literal["confidence", "model"]
 SETTLED: Final = 0.95  # confidence from which a label counts as settled
 RULES: Rules = {"settled": Number(least=0.5, most=0.999999), "by": Choice(get_args(By))}
 CELLS: Final = 1 << 22  # votes x labels explained at once, so that tables stay small
-NEAR: Final = 3  # tasks named where one is unknown
-SOUGHT: Final = 10_000  # tasks compared with an unknown one
+MAX_NEAR: Final = 3  # tasks named where one is unknown
+MAX_COMPARED: Final = 10_000  # tasks compared with an unknown one
 Codes = NDArray[np.int64]
+Members = dict[str, tuple[MemberVote, ...]]  # votes of members by the text of their group
 REMOTE: Final = "the tasks of this result stay on executors: aggregate the votes of the tasks in question with engine='cpu'"
 
 
@@ -110,7 +111,7 @@ def unknown_task(task: object, known: Vocabulary, unvoted: Any) -> InputError:
     ids = unvoted if isinstance(unvoted, pl.Series) else column(unvoted)
     if len(ids) and (ids.cast(pl.String) == text_of(task)).any():
         return InputError(f"task {shown(task)} has nothing but abstentions: there is no label to explain")
-    near = get_close_matches(text_of(task), _alike(text_of(task), known), n=NEAR, cutoff=0.5)
+    near = get_close_matches(text_of(task), _alike(text_of(task), known), n=MAX_NEAR, cutoff=0.5)
     hint = (
         f"did you mean {listed(near)}?" if near else f"there are {len(known)} tasks, {known[0]} among them" if len(known) else ""
     )
@@ -120,9 +121,9 @@ def unknown_task(task: object, known: Vocabulary, unvoted: Any) -> InputError:
 def _alike(text: str, known: Vocabulary) -> list[str]:
     """Return the ids that an unknown one is compared with: of many tasks those of about its length that share a beginning."""
     every = column(known).cast(pl.String)
-    if len(every) > SOUGHT:
+    if len(every) > MAX_COMPARED:
         start = text[: max(len(text) // 2, 1)].lower()
-        every = every.filter(every.str.to_lowercase().str.starts_with(start)).head(SOUGHT)
+        every = every.filter(every.str.to_lowercase().str.starts_with(start)).head(MAX_COMPARED)
     return every.to_list()
 
 
@@ -136,6 +137,18 @@ def _batches(result: Result, codes: Codes) -> Iterator[TaskVotes]:
             first, cells = at + 1, 0
     if first < len(codes):
         yield TaskVotes.of(result, codes[first:])
+
+
+class Findings(NamedTuple):
+    """What is known of some tasks, before it is put into words."""
+
+    evidence: Evidence
+    flips: Flips
+    more: list[int | None]  # [tasks] votes that would settle each
+    known: NDArray[np.bool_]  # [tasks] gold
+    tie: NDArray[np.bool_]  # [tasks]
+    confidence: NDArray[np.float64]  # [tasks] as reported
+    members: list[Members]  # [tasks]
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,9 +193,17 @@ class Prepared:
         found = model_evidence(some) if honest is None else honest_evidence(some, honest.honest.rule, self.lines)
         if self.by == "confidence":
             found = calibrated(some, found)
-        flips = flips_of(some, found.runner_up, self.learned)
-        more = self._more_votes(some, found)
-        return [self._explained(some, at, found, flips, more[at]) for at in range(some.n_tasks)]
+        fit = self.result.fit
+        findings = Findings(
+            found,
+            flips_of(some, found.runner_up, self.learned),
+            self._more_votes(some, found),
+            some.figures(fit.task_columns["gold"]) if "gold" in fit.task_columns else np.zeros(some.n_tasks, np.bool_),
+            some.figures(fit.outcome.tie),
+            some.figures(fit.outcome.confidence),
+            self._members(some),
+        )
+        return [self._explained(some, at, findings) for at in range(some.n_tasks)]
 
     @property
     def is_honest(self) -> bool:
@@ -201,46 +222,45 @@ class Prepared:
         weight = 1.0 if skill is None or not len(skill) else float(skill.mean())
         return settling.more_counted_votes(some, found.sums, weight, self.mean_worker, self.settled)
 
-    def _explained(self, some: TaskVotes, at: int, found: Evidence, flips: Flips, more: int | None) -> Explanation:
-        result, votes = self.result, self.result.votes
-        code, label, other = int(some.codes[at]), int(some.labels[at]), int(found.runner_up[at])
-        known = "gold" in result.fit.task_columns and bool(some.figures(result.fit.task_columns["gold"])[at])
+    def _explained(self, some: TaskVotes, at: int, findings: Findings) -> Explanation:
+        votes, found, known = self.result.votes, findings.evidence, bool(findings.known[at])
+        label, other = int(some.labels[at]), int(found.runner_up[at])
         probabilities, log_odds, prior = found.probabilities[at], float(found.log_odds[at]), float(found.prior[at])
         confidence, steps, certain = float(probabilities[label]), found.steps[at], bool(found.certain[at])
-        if known or other < 0:
+        more, decided = findings.more[at], not (known or other < 0)
+        if not decided:
             word, why = ("gold", "the label was given") if known else ("only label", "there is no other label")
             probabilities, confidence = np.eye(len(probabilities))[label], 1.0
             steps, log_odds, prior, certain, more = (Step(word, CERTAIN, why),), CERTAIN, 0.0, True, 0
         elif self.by == "confidence":
-            confidence = float(some.figures(result.fit.outcome.confidence)[at])
+            confidence = float(findings.confidence[at])
             more = 0 if confidence >= self.settled else None if more == 0 else more
-        evidence = self._evidence(some, at, found, flips, counts=not (known or other < 0))
+        voted = {text_of(votes.workers[w]) for w in some.worker[some.cut(at)].tolist()}
         return Explanation(
-            task=votes.tasks[code],
+            task=votes.tasks[int(some.codes[at])],
             label=votes.labels[label],
             confidence=confidence,
             probabilities=dict(zip(votes.labels.ids(), probabilities.tolist(), strict=True)),
             runner_up=None if other < 0 else votes.labels[other],
             log_odds=log_odds,
             prior=prior,
-            evidence=evidence,
+            evidence=self._evidence(some, at, findings, decided=decided),
             steps=steps,
             more_votes=more,
             settled=self.settled,
-            tie=bool(some.figures(result.fit.outcome.tie)[at]),
+            tie=bool(findings.tie[at]),
             known=known,
             certain=certain,
-            model=result.model,
+            model=self.result.model,
             confidence_by="honest" if self.is_honest else "posterior",
             frame_kind=votes.frame_kind,
-            not_cast=self._not_cast(some, at),
+            not_cast=tuple(one for group, members in findings.members[at].items() if group not in voted for one in members),
         )
 
-    def _evidence(self, some: TaskVotes, at: int, found: Evidence, flips: Flips, *, counts: bool) -> tuple[VoteEvidence, ...]:
-        """Return the votes of a task, largest contribution first; none has one where nothing `counts`."""
-        votes, cut = self.result.votes, slice(int(some.task_ptr[at]), int(some.task_ptr[at + 1]))
-        contribution = found.contribution[cut] if counts else np.zeros(cut.stop - cut.start)
-        members = self._members(some, at)
+    def _evidence(self, some: TaskVotes, at: int, findings: Findings, *, decided: bool) -> tuple[VoteEvidence, ...]:
+        """Return the votes of a task, largest contribution first; none has one where votes have not `decided`."""
+        votes, cut = self.result.votes, some.cut(at)
+        contribution = findings.evidence.contribution[cut] if decided else np.zeros(cut.stop - cut.start)
         out = [
             VoteEvidence(
                 worker=(worker := votes.workers[int(some.worker[v])]),
@@ -248,34 +268,28 @@ class Prepared:
                 weight=float(some.weight[v]),
                 contribution=part,
                 accuracy=float(self.accuracy[some.worker[v]]),
-                flips_if_removed=counts and bool(flips.removed[v]),
-                flips_if_changed=counts and bool(flips.changed[v]),
-                members=members.get(text_of(worker), ()),
+                flips_if_removed=decided and bool(findings.flips.removed[v]),
+                flips_if_changed=decided and bool(findings.flips.changed[v]),
+                members=findings.members[at].get(text_of(worker), ()),
             )
             for v, part in zip(range(cut.start, cut.stop), contribution.tolist(), strict=True)
         ]
         return tuple(sorted(out, key=lambda vote: -vote.contribution))
 
-    def _members(self, some: TaskVotes, at: int) -> dict[str, tuple[MemberVote, ...]]:
-        """Return the votes of members of groups on a task, by the text of their group."""
-        grouping, out = self.result.grouping, dict[str, list[MemberVote]]()
+    def _members(self, some: TaskVotes) -> list[Members]:
+        """Return the votes of members of groups on each task, by the text of their group."""
+        grouping = self.result.grouping
         if grouping is None:
-            return {}
-        task = some.result.votes.tasks[int(some.codes[at])]
-        code = int(matched(Vocabulary.of_texts([text_of(task)]), grouping.members.tasks)[0])
-        if code < 0:
-            return {}
-        _, rows = grouping.members.votes_in(slice(code, code + 1))
-        worker = np.searchsorted(grouping.members.worker_ptr, rows, side="right") - 1
-        for w, given in zip(worker.tolist(), grouping.members.row_label[rows].tolist(), strict=True):
-            group = int(grouping.group[w])
-            if group >= 0:
-                one = MemberVote(grouping.members.workers[w], grouping.members.labels[given])
-                out.setdefault(text_of(grouping.groups[group]), []).append(one)
-        return {group: tuple(members) for group, members in out.items()}
-
-    def _not_cast(self, some: TaskVotes, at: int) -> tuple[MemberVote, ...]:
-        """Return the votes of members whose group did not vote on a task, as they tied."""
-        cut = slice(int(some.task_ptr[at]), int(some.task_ptr[at + 1]))
-        voted = {text_of(self.result.votes.workers[w]) for w in some.worker[cut].tolist()}
-        return tuple(one for group, members in self._members(some, at).items() if group not in voted for one in members)
+            return [{}] * some.n_tasks
+        cast, out = grouping.members, []
+        for code in matched(self.result.votes.tasks.take(some.codes), cast.tasks).tolist():
+            by_group: dict[str, list[MemberVote]] = {}
+            _, rows = cast.votes_in(slice(code, code + 1))
+            workers = np.searchsorted(cast.worker_ptr, rows, side="right") - 1
+            for worker, given in zip(workers.tolist(), cast.row_label[rows].tolist(), strict=True):
+                group = int(grouping.group[worker])
+                if group >= 0:
+                    one = MemberVote(cast.workers[worker], cast.labels[given])
+                    by_group.setdefault(text_of(grouping.groups[group]), []).append(one)
+            out.append({group: tuple(members) for group, members in by_group.items()})
+        return out

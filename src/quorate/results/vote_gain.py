@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 LOOK_AHEAD: Final = 5  # votes
-COUNTS: Final = 0.5  # of the gain that confusions promise: what votes say counts half, as for honest confidence
+GAIN_SHARE: Final = 0.5  # of the gain that confusions promise: what votes say counts half, as for honest confidence
 LEAST_ALIKE: Final = 1 / 11  # correlation of the votes on a task beyond its label, at least: ten votes of the mean worker
 
 
@@ -49,7 +49,7 @@ def gain_rate(
             joint = belief * powers[first][:, 0] * powers[second][:, 1] * powers[others][:, 2]
             right += ways * np.maximum(joint[:, 0], joint[:, 1])
         np.maximum(best, (right - belief[:, 0]) / ahead, out=best)
-    return COUNTS * best
+    return GAIN_SHARE * best
 
 
 @cache
