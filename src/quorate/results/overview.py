@@ -108,6 +108,15 @@ def least_certain(result: Result, limit: int = FEW) -> list[UncertainTask]:
     [UncertainTask(task=1, label='dog', confidence=0.5, votes=2)]
     """
     votes, outcome = result.votes, result.fit.outcome
+    return [
+        UncertainTask(votes.tasks[at], votes.labels[int(piece(outcome.labels, slice(at, at + 1))[0])], value, votes.votes_on(at))
+        for at, value in least_certain_codes(result, limit)
+    ]
+
+
+def least_certain_codes(result: Result, limit: int = FEW) -> list[tuple[int, float]]:
+    """Return code and confidence of the tasks that `least_certain` tells of."""
+    votes, outcome = result.votes, result.fit.outcome
     if len(outcome.confidence) != votes.n_tasks:
         return []
     codes, values = np.zeros(0, np.int64), np.zeros(0)
@@ -118,11 +127,7 @@ def least_certain(result: Result, limit: int = FEW) -> list[UncertainTask]:
         codes, values = np.append(codes, at + cut.start), np.append(values, part[at])
         least = np.argsort(values, kind="stable")[:limit]
         codes, values = codes[least], values[least]
-    return [
-        UncertainTask(votes.tasks[at], votes.labels[int(piece(outcome.labels, slice(at, at + 1))[0])], value, votes.votes_on(at))
-        for at, value in zip(codes.tolist(), values.tolist(), strict=True)
-        if value < 1.0
-    ]
+    return [(at, value) for at, value in zip(codes.tolist(), values.tolist(), strict=True) if value < 1.0]
 
 
 def workers_in_brief(workers: pl.DataFrame, limit: int = FEW) -> WorkersInBrief | None:
