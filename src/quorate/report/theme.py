@@ -6,13 +6,14 @@ import io
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, TypeAlias, get_args
 
 from quorate.data.options import Choice, Rules
 from quorate.errors import QuorateError
 from quorate.io.write import write_aside
 from quorate.report import palette
 from quorate.report.palette import Mode
+from quorate.results.plotting import Theme
 
 try:
     import altair as alt
@@ -21,7 +22,6 @@ except ImportError as error:
 
 __all__ = ["MODES", "RULES", "Chart", "Theme", "alt", "config", "save_svg", "themed"]  # `alt` is given on
 
-Theme: TypeAlias = Literal["light", "dark", "none"]
 RULES: Final[Rules] = {"theme": Choice(get_args(Theme))}
 MODES: Final[Mapping[str, Mode]] = {"light": "light", "dark": "dark", "none": "light"}  # whose colours the marks have
 # As everywhere here: a thin space between thousands.

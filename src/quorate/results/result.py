@@ -31,7 +31,9 @@ from quorate.io.read import Shaping
 from quorate.io.sources import Source
 from quorate.io.write import check_files
 from quorate.results import model_file
+from quorate.results.higher import load
 from quorate.results.knowledge import Learned, learned_from
+from quorate.results.plotting import Plots
 from quorate.results.temperature import posterior_pieces, probability_pieces
 from quorate.results.workers import JudgedWorkers
 
@@ -151,6 +153,15 @@ class Result:
         """Label, prior, p_c: the share of tasks expected to have it; low and high, its 90% interval, whatever the model."""
         known = {"label": column(self.votes.labels), "prior": self.fit.params.priors}
         return self._native(pl.DataFrame({**known, **(self.judged.assessment.priors._asdict() if self.is_here else {})}))
+
+    @cached_property
+    def plot(self) -> Plots:
+        """Pictures of the result, each a chart of Altair: `result.plot.workers()`; see docs/plots.md.
+
+        `workers`, `confusion`, `tasks`, `agreement`, `reliability`, `trace`, `shares`. They need `pip install 'quorate[report]'`.
+        """
+        plots: Plots = load("quorate.report.plots:Plots")(self)
+        return plots
 
     @cached_property
     def trace(self) -> Frame:

@@ -1,0 +1,75 @@
+"""What charts share: titles, names, colours of one look, and the chart of nothing."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import polars as pl
+
+from quorate.report import palette, words
+from quorate.report.palette import Colour, Mode, Shape
+from quorate.report.theme import Chart, alt
+
+WIDTH: Final = 600  # pixels of a chart without its axes
+SQUARE: Final = 420  # the widest matrix
+LINE: Final = 80  # characters of a title
+# Vega's names of our shapes. A ring is a circle that is not filled.
+SHAPES: Final[dict[Shape, str]] = {
+    "circle": "circle",
+    "ring": "circle",
+    "square": "square",
+    "triangle": "triangle-up",
+    "diamond": "diamond",
+}
+PERCENT: Final = ".0%"  # as Vega formats a share
+Cell = Sequence[Any]
+
+
+def titled(chart: Any, sentence: str, *notes: str) -> Any:
+    """Return the chart under the sentence that says what it shows; notes stand below it, smaller.
+
+    Names in sentences are data: a title is text, and Vega reads nothing into it.
+    """
+    lines = textwrap.wrap(sentence, LINE)
+    below = [line for note in notes if note for line in textwrap.wrap(note, LINE + 15)]
+    return chart.properties(title=alt.Title(lines, subtitle=below) if below else alt.Title(lines))
+
+
+def nothing(sentence: str, hint: str = "") -> Chart:
+    """Return a chart that only says why there is nothing to draw, and what to do."""
+    empty = alt.Chart(pl.DataFrame({"text": [hint or " "]})).mark_text(align="left", x=0).encode(text="text:N")
+    drawn: Chart = titled(empty.properties(width=WIDTH, height=24), sentence)
+    return drawn
+
+
+def distinct(names: Iterable[str], width: int = words.MAX_NAME) -> list[str]:
+    """Return names cut in the middle where they are long, all different: a chart keeps places by them.
+
+    >>> distinct(["a", "b" * 9, "bbbb" + "c" + "bbbb"], 5)
+    ['a', 'bb…bb', 'bb…bb (2)']
+    """
+    taken: dict[str, int] = {}
+    out = []
+    for name in names:
+        short = words.shortened(name, width)
+        number = taken[short] = taken.get(short, 0) + 1
+        out.append(short if number == 1 else f"{short} ({number})")
+    return out
+
+
+def hue(colour: Colour, mode: Mode) -> str:
+    """Return a colour of one look."""
+    return colour.dark if mode == "dark" else colour.light
+
+
+def ramp(colours: Sequence[Colour], mode: Mode) -> list[str]:
+    """Return the colours of a scale in one look."""
+    return [hue(colour, mode) for colour in colours]
+
+
+def readable(share: str, mode: Mode, turn: float = 0.55) -> Any:
+    """Return the colour of text on a cell of a sequential scale, given the expression of the cell's share, from 0 to 1."""
+    dark, light = hue(palette.TEXT, mode), "#ffffff" if mode == "light" else hue(palette.PAGE, mode)
+    return alt.condition(f"{share} > {turn}", alt.value(light), alt.value(dark))
