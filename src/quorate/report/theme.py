@@ -40,6 +40,7 @@ def config(mode: Mode) -> dict[str, Any]:
     axis = {
         "domainColor": muted,
         "gridColor": line,
+        "gridOpacity": 0.8,
         "gridWidth": 1,
         "labelColor": muted,
         "labelFontSize": 12,

@@ -32,11 +32,9 @@ def reliability(view: ReliabilityView, mode: Mode) -> Chart:
     line = pl.DataFrame({"confidence": ends, "accuracy": ends})
     promised = alt.Chart(line).mark_line(color=muted, strokeDash=[5, 4], strokeWidth=1.2).encode(x, y)
     base = alt.Chart(bins).encode(x, y)
-    size = (
-        alt.Size("tasks:Q", title="tasks")
-        .scale(range=(30, 420), zero=True)
-        .legend(None if bins["tasks"].n_unique() == 1 else alt.Legend())
-    )
+    most, least = int(bins["tasks"].max()), int(bins["tasks"].min())  # type: ignore[arg-type]
+    legend = alt.Legend(format=",d", tickCount=3) if most > 2 * least else None
+    size = alt.Size("tasks:Q", title="tasks", legend=legend).scale(domain=(0, most), range=(0, 220))
     tooltip = [
         alt.Tooltip("tasks:Q", format=",d"),
         alt.Tooltip("lowest:Q", format=".1%", title="confidence from"),
@@ -69,9 +67,10 @@ def trace(view: TraceView, mode: Mode) -> Chart:
     """Return the labels changed in each pass, on a scale that is logarithmic and has a zero."""
     if not len(view.frame):
         return nothing(view.sentence)
-    frame = view.frame.with_columns(pl.col("phase").fill_null(""))
+    frame = view.frame.with_columns(pl.format("phase {}", "phase").fill_null("").alias("phase"))
     most = float(frame["labels_changed"].max() or 0)  # type: ignore[arg-type]
-    ticks = [0.0, *(10.0**power for power in range(10) if 10.0**power <= max(most, 1.0))]
+    steps = (1, 3) if most < 1000 else (1,)
+    ticks = [0.0, *(t for power in range(10) for step in steps if (t := step * 10.0**power) <= max(most, 1.0))]
     x = alt.X("iteration:Q", title="iteration").axis(format="d", tickMinStep=1, grid=False).scale(nice=False, padding=10)
     y = alt.Y("labels_changed:Q", title="labels changed (log scale)").scale(
         type="symlog", constant=1, domainMin=0, nice=False, padding=4
@@ -92,7 +91,9 @@ def trace(view: TraceView, mode: Mode) -> Chart:
         legend = alt.Legend(orient="top", title=None)
         shape = alt.Shape("phase:N", legend=legend).scale(domain=phases, range=["circle", "square"])
         dots = dots.encode(alt.Color("phase:N", legend=legend).scale(domain=phases, range=colours), shape)
-    chart = alt.layer(base.mark_line(strokeWidth=1.2, opacity=0.6, color=accent), dots).properties(width=WIDTH, height=180)
+    chart = alt.layer(base.mark_line(strokeWidth=1.2, opacity=0.6, color=accent).encode(detail="phase:N"), dots).properties(
+        width=WIDTH, height=180
+    )
     left = view.iterations - len(frame)
     note = f"The last {words.count(len(frame))} of {words.counted(view.iterations, 'iteration')}." if left > 0 else ""
     drawn: Chart = titled(chart, view.sentence, note)

@@ -24,7 +24,6 @@ SHAPES: Final[dict[Shape, str]] = {
     "diamond": "diamond",
 }
 PERCENT: Final = ".0%"  # as Vega formats a share
-Cell = Sequence[Any]
 
 
 def titled(chart: Any, sentence: str, *notes: str) -> Any:
@@ -64,12 +63,21 @@ def hue(colour: Colour, mode: Mode) -> str:
     return colour.dark if mode == "dark" else colour.light
 
 
-def ramp(colours: Sequence[Colour], mode: Mode) -> list[str]:
-    """Return the colours of a scale in one look."""
-    return [hue(colour, mode) for colour in colours]
+def shade(colours: Sequence[Colour], mode: Mode, ends: tuple[float, float]) -> Any:
+    """Return a scale of shades between the ends, mixed as `ink` mixes them."""
+    domain = (ends[0], ends[1]) if len(colours) == 2 else (ends[0], (ends[0] + ends[1]) / 2, ends[1])
+    return alt.Scale(domain=domain, range=[hue(colour, mode) for colour in colours], interpolate="rgb", clamp=True)
 
 
-def readable(share: str, mode: Mode, turn: float = 0.55) -> Any:
-    """Return the colour of text on a cell of a sequential scale, given the expression of the cell's share, from 0 to 1."""
-    dark, light = hue(palette.TEXT, mode), "#ffffff" if mode == "light" else hue(palette.PAGE, mode)
-    return alt.condition(f"{share} > {turn}", alt.value(light), alt.value(dark))
+def ink(shares: pl.Series, colours: Sequence[Colour], mode: Mode) -> pl.Series:
+    """Return whether dark text reads better than white on each shade, given how far it is from the first colour to the last."""
+    stops = [hue(colour, mode) for colour in colours]
+    out = []
+    for share in shares.fill_null(0.0).clip(0.0, 1.0):
+        below = min(int(share * (len(stops) - 1)), len(stops) - 2)
+        cell = palette.mixed(stops[below], stops[below + 1], share * (len(stops) - 1) - below)
+        out.append(palette.contrast(cell, "#000000") > palette.contrast(cell, "#ffffff"))
+    return pl.Series("dark_ink", out, pl.Boolean)
+
+
+INK: Final = alt.condition("datum.dark_ink", alt.value("#000000"), alt.value("#ffffff"))

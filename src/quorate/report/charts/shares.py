@@ -29,9 +29,9 @@ def shares(view: SharesView, mode: Mode) -> Chart:
     y = alt.Y("name:N", sort=top["name"].to_list(), title=None).axis(
         labelLimit=240, labelColor=hue(palette.TEXT, mode), grid=True
     )
-    x = alt.X("share:Q", title="share").axis(format=PERCENT).scale(zero=True, nice=True)
+    x = alt.X("share:Q", title="share").axis(format=PERCENT, tickCount=6).scale(zero=True)
     way = alt.Chart(top).mark_rule(strokeWidth=2, color=hue(palette.LINE, mode))
-    way = way.encode(alt.X("given:Q", title="share"), alt.X2("chosen:Q"), y)
+    way = way.encode(alt.X("given:Q", title="share", axis=alt.Axis(format=PERCENT, tickCount=6)), alt.X2("chosen:Q"), y)
     grey, accent, page = hue(palette.GREY, mode), hue(palette.ACCENT, mode), hue(palette.PAGE, mode)
     legend = alt.Legend(orient="top", title=None)
     dots = (

@@ -28,8 +28,12 @@ def tasks(view: TasksView, mode: Mode) -> Chart:
 
 def _histogram(view: TasksView, mode: Mode) -> Any:
     low = min(float(view.bins["low"][0]), DOUBT - 0.1)
-    x = alt.X("low:Q", title="confidence").scale(domain=(low, 1.0), nice=False).axis(format=PERCENT, grid=False, tickMinStep=0.1)
-    y = alt.Y("tasks:Q", title="tasks").axis(format="~s", tickMinStep=1, tickCount=4)
+    x = (
+        alt.X("low:Q", title="confidence", bin="binned")
+        .scale(domain=(low, 1.0), nice=False)
+        .axis(format=PERCENT, grid=False, tickMinStep=0.1)
+    )
+    y = alt.Y("tasks:Q", title="tasks").axis(format=",d", tickMinStep=1, tickCount=4)
     doubt, accent = hue(palette.DOUBT, mode), hue(palette.ACCENT, mode)
     tooltip = [
         alt.Tooltip("low:Q", format=PERCENT, title="confidence from"),
@@ -40,7 +44,7 @@ def _histogram(view: TasksView, mode: Mode) -> Any:
     bars = bars.encode(color=alt.condition("datum.in_doubt", alt.value(doubt), alt.value(accent)))
     line = pl.DataFrame({"at": [DOUBT], "text": [f"in doubt: {words.percent(view.share_in_doubt)}"]})
     rule = alt.Chart(line).mark_rule(strokeDash=[5, 4], color=hue(palette.MUTED, mode)).encode(x="at:Q")
-    text = alt.Chart(line).mark_text(align="right", baseline="top", dx=-6, y=0, color=doubt, fontWeight=600)
+    text = alt.Chart(line).mark_text(align="right", baseline="bottom", dx=4, y=-5, color=doubt, fontWeight=600)
     return alt.layer(bars, rule, text.encode(x="at:Q", text="text:N")).properties(width=WIDTH, height=170)
 
 
@@ -55,7 +59,7 @@ def _list(view: TasksView, mode: Mode) -> Any:
         says=pl.Series([f"{words.percent(c)}  {words.shortened(label, 24)}, {words.counted(v, 'vote')}" for label, c, v in rows]),
     )
     y = alt.Y("name:N", sort=None, title=None).axis(labelLimit=220, grid=False, labelColor=hue(palette.TEXT, mode))
-    x = alt.X("confidence:Q", title="confidence").scale(domain=(0.0, 1.0)).axis(format=PERCENT, tickCount=5)
+    x = alt.X("confidence:Q", axis=None).scale(domain=(0.0, 1.0))  # the figures stand beside the bars
     tooltip = ["task:N", "label:N", alt.Tooltip("confidence:Q", format=".1%"), "votes:Q"]
     doubt, accent = hue(palette.DOUBT, mode), hue(palette.ACCENT, mode)
     colour = alt.condition(f"datum.confidence < {DOUBT}", alt.value(doubt), alt.value(accent))

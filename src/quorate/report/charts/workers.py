@@ -8,7 +8,7 @@ from typing import Any, Final
 import polars as pl
 
 from quorate.report import palette, words
-from quorate.report.charts.parts import PERCENT, SHAPES, WIDTH, distinct, hue, nothing, ramp, titled
+from quorate.report.charts.parts import PERCENT, SHAPES, WIDTH, distinct, hue, nothing, titled
 from quorate.report.palette import Mode
 from quorate.report.theme import Chart, alt
 from quorate.report.views.workers import WorkersView
@@ -21,6 +21,7 @@ MAX_LINES: Final = 300  # workers up to which all have their interval drawn; of 
 EVEN: Final = 1.5  # most votes over least, below which votes tell nobody apart
 ACCURACY: Final = "accuracy (share of votes that are right)"
 UNJUDGED: Final = "worker"
+CELLS: Final = (palette.LINE, palette.GREY)  # few and many workers: colour is left to those who are to look at
 TOOLTIP: Final = ("worker", "votes", "right", "interval", "verdict", "why")
 
 
@@ -100,18 +101,18 @@ def _note(view: WorkersView) -> str:
     return f"{words.counted(len(view.frame), 'worker')} as cells; {first} as dots: result.workers has all." if named else what
 
 
-def _chance(view: WorkersView, mode: Mode, *, across: bool) -> list[Any]:
-    """Return the rule at the accuracy of guessing, and its name."""
+def _chance(view: WorkersView, mode: Mode, place: dict[str, Any], *, across: bool) -> list[Any]:
+    """Return the rule at the accuracy of guessing, and its name, on the axis of accuracy that the dots have."""
     if view.chance != view.chance:
         return []
     grey, data = hue(palette.MUTED, mode), pl.DataFrame({"chance": [view.chance]})
-    rule = alt.Chart(data).mark_rule(color=grey, strokeDash=[5, 4])
-    text = alt.Chart(data).mark_text(color=grey, text="guessing", fontSize=11)
+    at: Any = alt.Y("chance:Q", **place) if across else alt.X("chance:Q", **place)
+    rule, text = alt.Chart(data).encode(at).mark_rule(color=grey, strokeDash=[5, 4]), alt.Chart(data).encode(at)
     if across:
         named = text.mark_text(color=grey, text="guessing", fontSize=11, align="right", baseline="bottom", dy=-3, x="width")
-        return [rule.encode(y="chance:Q"), named.encode(y="chance:Q")]
-    named = text.mark_text(color=grey, text="guessing", fontSize=11, align="left", baseline="top", dx=4, y=0)
-    return [rule.encode(x="chance:Q"), named.encode(x="chance:Q")]
+    else:
+        named = text.mark_text(color=grey, text="guessing", fontSize=11, align="left", baseline="bottom", dx=-4, y=-4)
+    return [rule, named]
 
 
 def _floor(view: WorkersView, dots: pl.DataFrame) -> float:
@@ -138,12 +139,13 @@ def _scatter(view: WorkersView, mode: Mode, is_even: bool) -> Chart:
     x, y = alt.X("votes:Q", **across), alt.Y("accuracy:Q", **up)
     layers: list[Any] = []
     if view.is_binned:
-        shade = alt.Color("workers:Q", title="workers").scale(type="log", range=ramp(palette.SEQUENCE, mode))
+        shade = alt.Color("workers:Q", title="workers").scale(type="log", range=[hue(c, mode) for c in CELLS], interpolate="rgb")
         cells = alt.Chart(view.cells).mark_rect(strokeWidth=0).encode(alt.X2("votes_to:Q"), alt.Y2("accuracy_to:Q"))
         layers.append(cells.encode(alt.X("votes_from:Q", **across), alt.Y("accuracy_from:Q", **up), shade.legend(format=",d")))
-    layers += _chance(view, mode, across=True)
+    layers += _chance(view, mode, up, across=True)
     base = alt.Chart(dots).encode(x, y)
     lines = dots if len(dots) <= MAX_LINES else dots.filter(pl.col("verdict").is_in(TO_LOOK_AT))
+    lines = lines if len(lines) <= MAX_LINES and not view.is_binned else lines.clear()
     faint = 0.55 if len(lines) <= 60 else 0.25
     layers.append(
         alt.Chart(lines)
@@ -153,19 +155,22 @@ def _scatter(view: WorkersView, mode: Mode, is_even: bool) -> Chart:
     size = 70 if len(dots) <= 60 else 45 if len(dots) <= 400 else 22
     layers.append(base.mark_point(size=size, strokeWidth=1.4, opacity=0.95).encode(**signs, tooltip=_tooltip()))
     placed = _placed(dots, ends, (low, 1.0))
-    if len(placed):
-        names = alt.Chart(placed).mark_text(align="left", dx=8, fontSize=11, color=hue(palette.TEXT, mode))
-        layers.append(names.encode(x, y, text="name:N"))
+    for side, align, away in (("right", "left", 8), ("left", "right", -8)):
+        if len(some := placed.filter(pl.col("side") == side)):
+            names = alt.Chart(some).mark_text(align=align, dx=away, fontSize=11, color=hue(palette.TEXT, mode))  # type: ignore[arg-type]
+            layers.append(names.encode(x, y, text="name:N"))
     chart = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
     drawn: Chart = titled(chart, view.sentence, _note(view))
     return drawn
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Return ticks of a logarithmic axis of votes: 1, 2, 5, 10, …; every power of ten alone over a wide range."""
-    steps = (1, 2, 5) if high / low < 300 else (1, 3) if high / low < 3000 else (1,)
+    """Return ticks of a logarithmic axis of votes: 1, 2, 5, 10, …; closer over a narrow range, wider over a wide one."""
+    steps: tuple[float, ...] = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
+    if high / low > 6:
+        steps = (1, 2, 5) if high / low < 300 else (1, 3) if high / low < 3000 else (1,)
     ticks = [step * 10.0**power for power in range(10) for step in steps]
-    return [tick for tick in ticks if low <= tick <= high]
+    return [tick for tick in ticks if low <= tick <= high and tick == int(tick)]
 
 
 def _placed(dots: pl.DataFrame, across: tuple[float, float], up: tuple[float, float]) -> pl.DataFrame:
@@ -175,19 +180,37 @@ def _placed(dots: pl.DataFrame, across: tuple[float, float], up: tuple[float, fl
     first = few.with_row_index("at").sort(
         pl.col("verdict").replace_strict(order, default=len(order), return_dtype=pl.Int8), -pl.col("votes"), "at"
     )
-    boxes: list[tuple[float, float, float, float]] = []
+    places = [_place(row, across, up) for row in dots.select("votes", "accuracy").head(MAX_LINES).rows()]
+    boxes = [(left - 5, top - 5, left + 5, top + 5) for left, top in places]  # names keep clear of the dots, too
     rows = []
     for row in first.head(3 * MAX_NAMED).iter_rows(named=True):
         name = words.shortened(row["worker"], 20)
-        left = WIDTH * math.log(row["votes"] / across[0]) / math.log(across[1] / across[0]) + 6
-        top = HEIGHT * (up[1] - row["accuracy"]) / (up[1] - up[0]) - 7
-        box = (left, top, left + 6.5 * len(name) + 4, top + 14)
-        if all(box[2] < b[0] or b[2] < box[0] or box[3] < b[1] or b[3] < box[1] for b in boxes):
-            boxes.append(box)
-            rows.append((row["votes"], row["accuracy"], name))
+        left, top = _place((row["votes"], row["accuracy"]), across, up)
+        wide = 4 + 6.5 * len(name)
+        for side, box in (
+            ("right", (left + 6, top - 7, left + 6 + wide, top + 7)),
+            ("left", (left - 6 - wide, top - 7, left - 6, top + 7)),
+        ):
+            if (
+                box[0] > 0
+                and box[2] < WIDTH + 20
+                and all(box[2] < b[0] or b[2] < box[0] or box[3] < b[1] or b[3] < box[1] for b in boxes)
+            ):
+                boxes.append(box)
+                rows.append((row["votes"], row["accuracy"], name, side))
+                break
         if len(rows) == MAX_NAMED:
             break
-    return pl.DataFrame(rows, schema={"votes": pl.Int64, "accuracy": pl.Float64, "name": pl.String}, orient="row")
+    return pl.DataFrame(
+        rows, schema={"votes": pl.Int64, "accuracy": pl.Float64, "name": pl.String, "side": pl.String}, orient="row"
+    )
+
+
+def _place(dot: tuple[Any, ...], across: tuple[float, float], up: tuple[float, float]) -> tuple[float, float]:
+    """Return where a dot of so many votes and this accuracy is, in pixels from the left and from the top."""
+    votes, accuracy = dot
+    left = WIDTH * math.log(votes / across[0]) / math.log(across[1] / across[0])
+    return left, HEIGHT * (up[1] - accuracy) / (up[1] - up[0])
 
 
 def _ranked(view: WorkersView, mode: Mode) -> Chart:
@@ -196,24 +219,30 @@ def _ranked(view: WorkersView, mode: Mode) -> Chart:
     dots = dots.with_columns(name=pl.Series(distinct(dots["worker"]), dtype=pl.String), rank=pl.int_range(1, len(dots) + 1))
     low, size = _floor(view, dots), 90 if len(dots) <= MAX_RANKED else 30
     height: Any
-    share: dict[str, Any] = {"title": ACCURACY, "scale": alt.Scale(domain=(low, 1.0), nice=False)}
-    axis = alt.Axis(format=PERCENT, tickCount=6)
+    share: dict[str, Any] = {
+        "title": ACCURACY,
+        "axis": alt.Axis(format=PERCENT, tickCount=6),
+        "scale": alt.Scale(domain=(low, 1.0), nice=False),
+    }
     votes = f"Each cast {words.count(dots['votes'][0])} votes." if dots["votes"].n_unique() == 1 else ""
     if len(dots) <= MAX_RANKED:
-        x = alt.X("accuracy:Q", axis=axis, **share)
+        x = alt.X("accuracy:Q", **share)
         y = alt.Y("name:N", sort=None, title=None, axis=alt.Axis(labelLimit=240, labelColor=hue(palette.TEXT, mode), grid=True))
         base, height = alt.Chart(dots).encode(x, y), alt.Step(24)
-        lines = alt.Chart(dots).encode(alt.X("low:Q", axis=axis, **share), y, alt.X2("high:Q"))
+        lines = alt.Chart(dots).encode(alt.X("low:Q", **share), y, alt.X2("high:Q"))
         layers = [
-            *_chance(view, mode, across=False),
+            *_chance(view, mode, share, across=False),
             lines.mark_rule(strokeWidth=1.5, opacity=0.7).encode(stroke=signs["stroke"]),
         ]
     else:
         x = alt.X("rank:Q", title="workers by accuracy", axis=alt.Axis(grid=False, format=",d")).scale(nice=False, padding=8)
-        y = alt.Y("accuracy:Q", axis=axis, **share)
+        y = alt.Y("accuracy:Q", **share)
         base, height = alt.Chart(dots).encode(x, y), HEIGHT
-        lines = alt.Chart(dots).encode(x, alt.Y("low:Q", axis=axis, **share), alt.Y2("high:Q"))
-        layers = [*_chance(view, mode, across=True), lines.mark_rule(strokeWidth=1, opacity=0.3).encode(stroke=signs["stroke"])]
+        lines = alt.Chart(dots).encode(x, alt.Y("low:Q", **share), alt.Y2("high:Q"))
+        layers = [
+            *_chance(view, mode, share, across=True),
+            lines.mark_rule(strokeWidth=1, opacity=0.3).encode(stroke=signs["stroke"]),
+        ]
     layers.append(base.mark_point(size=size, strokeWidth=1.4, opacity=1).encode(**signs, tooltip=_tooltip()))
     chart = alt.layer(*layers).properties(width=WIDTH, height=height)
     drawn: Chart = titled(chart, view.sentence, f"{_note(view)} {votes}".strip())
