@@ -59,6 +59,7 @@ class Fit:
     temperature: float = 1.0  # posteriors are raised to 1 / temperature
     scoring: str | None = None  # how votes are scored, where it is another way than the model's own
     facts: Mapping[str, object] = field(default_factory=dict)  # what was measured of the votes, and what was chosen
+    log_others: float | None = None  # glad: the logarithm of how many labels an error can fall on
     strength: float = 0.0  # pseudo-votes of the mean worker that every worker was lent
 
     @property

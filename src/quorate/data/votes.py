@@ -236,6 +236,10 @@ class Votes(Panel):
         """Return how many votes a task has, given by its code."""
         return int(self.task_ptr[task + 1] - self.task_ptr[task])
 
+    def rows_on(self, task: int) -> NDArray[np.uint32]:
+        """Return the rows of the votes on a task, [votes of it], given by its code."""
+        return self.row[self.task_ptr[task] : self.task_ptr[task + 1]]
+
     def without_workers(self, left_out: NDArray[np.bool_]) -> tuple[Votes, NDArray[np.int64]]:
         """Return the votes of the other workers, and the tasks that have some, [tasks left]; `left_out` is [workers]."""
         length, kept_row = np.diff(self.worker_ptr), ~left_out[self.row_worker()]

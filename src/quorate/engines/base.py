@@ -386,6 +386,15 @@ class OffersGlad(Protocol):
         ...
 
 
+@runtime_checkable
+class OffersScoring(Protocol):
+    """A session whose decisions can be taken apart: its parameters are in this process."""
+
+    def scoring(self) -> tuple[str, Parameters | None]:
+        """Return how tasks were decided ("scores", "weights" or "votes"), and by which parameters of the rows, if any."""
+        ...
+
+
 class Engine(Protocol):
     """Where passes run: loaded by name (`engines.registry`), so that nothing imports an engine that is not used."""
 

@@ -388,6 +388,10 @@ class LocalSession(WorkerState):
             return self._store.figures("weight shares", lambda shard, out: shard.weight_shares(params, out))
         return self._store.figures("probabilities", lambda shard, out: shard.posterior(params, out))
 
+    def scoring(self) -> tuple[DecidedBy, Parameters | None]:
+        """Return how the tasks were decided, and the parameters that votes were scored by, by row; None where they were not."""
+        return self._decided_by, None if self._params is None else self._scored_by
+
     def gold(self) -> NDArray[np.bool_] | None:
         """Return which tasks have their label from gold, [tasks]; None where no gold was given."""
         return None if self._store.gold is None else self._store.gold >= 0

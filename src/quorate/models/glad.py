@@ -104,6 +104,7 @@ class GLAD(Model):
             task_columns={"difficulty": difficulty},
             posterior=partial(passes.posterior, model),
             scored_by=ended.classes.priors,
+            log_others=model.log_others,
             skill=1.0 / (1.0 + np.exp(-ability * math.exp(MEAN))),  # on a task of mean difficulty
         )
 

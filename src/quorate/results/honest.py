@@ -143,6 +143,11 @@ class HonestProbabilities:
         self._count()
         return self.session.honest_probabilities(self.lines or self.honest.lines, self.honest.rule)
 
+    def vote_lines(self) -> tuple[Floats, Floats]:
+        """Return what votes of each row say of every label, with and without one of them in the counts, [rows, K] each."""
+        self._count()
+        return self.session.gather(self.lines or self.honest.lines)
+
     def _count(self) -> None:
         """Make the labels the current ones, as they may not be after unpickling; sessions elsewhere keep theirs."""
         if not hasattr(self.session, "honest_outcome"):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import numpy as np
 import polars as pl
@@ -36,6 +36,9 @@ from quorate.results.knowledge import Learned, learned_from
 from quorate.results.plotting import Plots
 from quorate.results.temperature import posterior_pieces, probability_pieces
 from quorate.results.workers import JudgedWorkers
+
+if TYPE_CHECKING:
+    from quorate.results.explanation import Explanation
 
 Refit = Callable[..., "Result"]  # from votes, gold= and history=
 CHUNK = 1 << 20  # tasks looked at at once, so that copies stay small
@@ -344,6 +347,26 @@ class Result:
         from quorate.io.join import join
 
         return join(self.labels_frame(), frame, self.understood, task=task, prefix=prefix)
+
+    def explain(self, task: object, *, settled: float = 0.95, by: Literal["confidence", "model"] = "confidence") -> Explanation:
+        """Return why a task has its label: what every vote adds, who could change it, how many more votes would settle it.
+
+        Print it, take its figures (`log_odds`, `evidence`, `steps`), its frame (`votes`) or its picture (`plot()`); see
+        docs/explaining-a-label.md. `quorate.results.explain.explain_many` explains many tasks at once.
+
+        - `task`: its id; 7 and "7" are one task.
+        - `settled`: the confidence from which a label counts as settled, for `more_votes`.
+        - `by`: "confidence" explains the probabilities that are reported, "model" the model's own posterior, which decides.
+
+        >>> import quorate as qr
+        >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
+        >>> why = qr.aggregate(votes, model="ds").explain("t1")
+        >>> why.label, why.runner_up, why.votes["worker"].to_list()
+        ('cat', 'dog', ['ann', 'bob', 'eve'])
+        """
+        from quorate.results.explain import explain
+
+        return explain(self, task, settled=settled, by=by)
 
     def write(self, path: str | os.PathLike[str], source: Source, *, format: str = "auto") -> None:  # noqa: A002
         """Write the labels to `path` in the form of the file that the votes came from; see docs/formats.md.

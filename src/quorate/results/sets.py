@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 import numpy as np
 import polars as pl
@@ -33,6 +33,9 @@ from quorate.results.predicted import predicted
 from quorate.results.result import Result
 from quorate.results.sets_file import LearnedSets
 from quorate.results.workers import gold_frame
+
+if TYPE_CHECKING:
+    from quorate.results.explanation import SetExplanation
 
 YES = 1  # the code of "yes"
 
@@ -203,6 +206,20 @@ class MultiResult:
         from quorate.io.join import join
 
         return join(self.labels_frame(), frame, self.understood, task=task, prefix=prefix)
+
+    def explain(
+        self, task: object, *, settled: float = 0.95, by: Literal["confidence", "model"] = "confidence"
+    ) -> SetExplanation:
+        """Return why a `task` has its set: the yes or no of every option; `settled` and `by` are as for `Result.explain`.
+
+        >>> import quorate as qr
+        >>> votes = [("t1", "ann", ["fear", "joy"]), ("t1", "bob", ["joy"]), ("t2", "ann", ["fear"]), ("t2", "bob", ["fear"])]
+        >>> qr.aggregate(votes, multi=True).explain("t1").options["joy"].label
+        'yes'
+        """
+        from quorate.results.explain import explain_set
+
+        return explain_set(self, task, settled=settled, by=by)
 
     def write(self, path: str | os.PathLike[str], source: Source, *, format: str = "auto") -> None:  # noqa: A002
         """Write the sets to `path` in the form of the `source` that the votes came from; `format` is as for `Result.write`."""

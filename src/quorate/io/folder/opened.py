@@ -200,6 +200,13 @@ class EncodedVotes(Votes):
         """Return how many votes a task has, given by its code; no other task is read."""
         return int(np.diff(self.files["task_ptr"][task : task + 2])[0]) if self.is_stored else super().votes_on(task)
 
+    def rows_on(self, task: int) -> NDArray[np.uint32]:
+        """Return the rows of the votes on a task, [votes of it], given by its code; no other task is read."""
+        if not self.is_stored:
+            return super().rows_on(task)
+        start, end = self.files["task_ptr"][task : task + 2].tolist()
+        return self.files["row"][start:end]
+
     def cuts(self) -> Iterator[tuple[slice, slice]]:
         """Yield (tasks, votes) of each shard, as slices."""
         task = vote = 0
