@@ -36,6 +36,7 @@ class AgreementView:
     shared: Integers  # [n, n] shared tasks
     ring: Integers  # [n] number of the ring that a worker is in, neighbours in one ring; -1: in none
     n_workers: int  # of all
+    ring_sizes: tuple[int, ...]  # of all rings, the largest first
     votes_per_task: float  # on the task of a vote; NaN where it was not measured
     effective_votes: float  # that shared error leaves of them
     sampled: bool  # whether only some tasks were compared
@@ -73,15 +74,13 @@ class AgreementView:
             return "There is one worker: nobody to agree with."
         if not self.shared.any():
             return "No two workers judged the same task, so nobody can be compared: ask several workers per task."
-        weight, rings = self.weight_sentence(), self.rings
+        weight, sizes = self.weight_sentence(), self.ring_sizes
         alike = ""
-        if rings:
-            sizes = words.listed([words.count(end - start) for start, end in rings[:5]])
-            alike = (
-                f" {sizes} workers answer alike beyond what the labels explain."
-                if len(rings) == 1
-                else f" {words.count(len(rings))} rings of {sizes} workers answer alike beyond what the labels explain."
-            )
+        if len(sizes) == 1:
+            alike = f" {words.count(sizes[0])} workers answer alike beyond what the labels explain."
+        elif sizes:
+            most = f"{words.count(len(sizes))} rings, the largest of {words.count(sizes[0])} workers,"
+            alike = f" {most} answer alike beyond what the labels explain."
         return (weight or self._mean_sentence()) + alike
 
     def weight_sentence(self) -> str:
@@ -89,7 +88,7 @@ class AgreementView:
         votes, effective = self.votes_per_task, self.effective_votes
         if votes != votes or effective != effective:
             return ""
-        if votes >= ALL_VOTE * self.n_workers:
+        if ALL_VOTE * self.n_workers <= votes <= self.n_workers + 0.05:
             what = f"{words.counted(self.n_workers, 'judge')} carry the weight of {words.figure(effective)}"
         else:
             what = f"the {words.figure(votes)} votes on a task carry the weight of {words.figure(effective)} independent ones"
@@ -120,7 +119,8 @@ def agreement(result: Result, *, limit: int = MAX_WORKERS) -> AgreementView:
     votes = unweighted(people.votes)
     ring = _rings(people)
     number = votes.by_worker(votes.votes_per_row())
-    chosen = np.sort(np.lexsort((np.arange(len(ring)), -number, ring < 0))[:limit])
+    whole = np.where(ring >= 0, -1 - ring.max(initial=0) + ring, -number)  # rings stay together
+    chosen = np.sort(np.lexsort((np.arange(len(ring)), whole, ring < 0))[:limit])
     kappa, same, shared, sampled = _pairs(votes, chosen)
     order = _clustered(kappa, ring[chosen])
     chosen, square = chosen[order], np.ix_(order, order)
@@ -133,6 +133,7 @@ def agreement(result: Result, *, limit: int = MAX_WORKERS) -> AgreementView:
         shared=shared[square],
         ring=ring[chosen],
         n_workers=votes.n_workers,
+        ring_sizes=tuple(sorted(np.unique(ring[ring >= 0], return_counts=True)[1].tolist(), reverse=True)),
         votes_per_task=_number(facts.get("votes_per_task")),
         effective_votes=_number(facts.get("effective_votes")),
         sampled=sampled,

@@ -27,7 +27,7 @@ class TraceView:
     def sentence(self) -> str:
         """What the picture shows here."""
         if not self.iterations:
-            return "Majority vote counts once: there is nothing to converge." if self.model == "mv" else "There are no passes."
+            return "Majority vote counts once: there is nothing to converge."
         passes = words.counted(self.iterations, "iteration")
         changed = self.frame["labels_changed"][-1]
         last = "the last one changed no label" if not changed else f"the last one changed {words.counted(int(changed), 'label')}"
