@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quorate.data.options import check
 from quorate.io.sources import Source
 from quorate.report.palette import Mode
 from quorate.report.theme import MODES, RULES, Chart, Theme, themed
 from quorate.results.result import Result
+
+if TYPE_CHECKING:
+    from quorate.report.charts.comparison import Compared
+    from quorate.report.charts.panel import Studied
+    from quorate.results import plotting
+    from quorate.results.explanation import Explanation
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -109,6 +115,51 @@ class Plots:
         from quorate.report.views.shares import shares as view
 
         return _drawn(theme, lambda mode: draw(view(self.result), mode))
+
+    def explain(self, task: object, *, theme: Theme = "light") -> Chart:
+        """Return why a task has its label: what every vote adds to the log-odds, as a waterfall.
+
+        - `task`: its id, as for `result.explain`.
+        - `theme`: "light", "dark" or "none".
+        """
+        return explanation(self.result.explain(task), theme=theme)
+
+
+def explanation(why: Explanation, *, theme: Theme = "light") -> Chart:
+    """Return why a task has its label, as a waterfall of the log-odds.
+
+    - `why`: what `result.explain` returns.
+    - `theme`: "light", "dark" or "none".
+    """
+    from quorate.report.charts.waterfall import waterfall as draw
+
+    return _drawn(theme, lambda mode: draw(why, mode))
+
+
+def comparison(found: Compared, *, theme: Theme = "light") -> Chart:
+    """Return the accuracy of models with intervals; majority vote is the rule to beat.
+
+    - `found`: what `qr.compare` returns.
+    - `theme`: "light", "dark" or "none".
+    """
+    from quorate.report.charts.comparison import comparison as draw
+
+    return _drawn(theme, lambda mode: draw(found, mode))
+
+
+def panel(study: Studied, *, theme: Theme = "light") -> Chart:
+    """Return accuracy and effective votes by the size of a panel, with its cost.
+
+    - `study`: what `qr.panel` returns.
+    - `theme`: "light", "dark" or "none".
+    """
+    from quorate.report.charts.panel import panel as draw
+
+    return _drawn(theme, lambda mode: draw(study, mode))
+
+
+if TYPE_CHECKING:  # what results promise is what is here
+    _offered: Callable[[Result], plotting.Plots] = Plots
 
 
 def _drawn(theme: Theme, draw: Callable[[Mode], Any]) -> Chart:

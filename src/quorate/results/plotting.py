@@ -40,3 +40,7 @@ class Plots(Protocol):
     def shares(self, *, theme: Theme = "light") -> Chart:
         """Return how often labels are given, and chosen."""
         ...
+
+    def explain(self, task: object, *, theme: Theme = "light") -> Chart:
+        """Return why a `task` has its label."""
+        ...

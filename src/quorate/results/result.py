@@ -161,7 +161,7 @@ class Result:
     def plot(self) -> Plots:
         """Pictures of the result, each a chart of Altair: `result.plot.workers()`; see docs/plots.md.
 
-        `workers`, `confusion`, `tasks`, `agreement`, `reliability`, `trace`, `shares`. They need `pip install 'quorate[report]'`.
+        `workers`, `confusion`, `tasks`, `agreement`, `reliability`, `trace`, `shares`, `explain`. They need the extra `report`.
         """
         plots: Plots = load("quorate.report.plots:Plots")(self)
         return plots
