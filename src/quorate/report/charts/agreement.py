@@ -7,7 +7,7 @@ from typing import Any, Final
 import polars as pl
 
 from quorate.report import palette, words
-from quorate.report.charts.parts import INK, SQUARE, distinct, hue, ink, nothing, shade, titled
+from quorate.report.charts.parts import INK, SQUARE, distinct, hue, ink, nothing, on, shade, titled
 from quorate.report.palette import Mode
 from quorate.report.theme import Chart, alt
 from quorate.report.views.agreement import AgreementView
@@ -51,7 +51,7 @@ def agreement(view: AgreementView, mode: Mode) -> Chart:
         alt.Tooltip("agreement:Q", format=".0%", title="same answer"),
         alt.Tooltip("shared:Q", format=",d", title="shared tasks"),
     ]
-    base = alt.Chart(cells).encode(x, y)
+    base = on(cells).encode(x, y)
     layers: list[Any] = [
         base.mark_rect(stroke=hue(palette.PAGE, mode), strokeWidth=1 if n <= 40 else 0).encode(colour, faint, tooltip=tooltip)
     ]
@@ -60,7 +60,7 @@ def agreement(view: AgreementView, mode: Mode) -> Chart:
         layers.append(text.encode(text=alt.Text("kappa:Q", format=".2f"), color=INK))
     if view.rings:
         spans = pl.DataFrame([(a * cell, b * cell) for a, b in view.rings], schema=["low", "high"], orient="row")
-        box = alt.Chart(spans).mark_rect(filled=False, stroke=hue(palette.DOUBT, mode), strokeWidth=2.5, cornerRadius=2)
+        box = on(spans).mark_rect(filled=False, stroke=hue(palette.DOUBT, mode), strokeWidth=2.5, cornerRadius=2)
         place: dict[str, Any] = {"axis": None, "scale": alt.Scale(domain=(0, n * cell), nice=False, zero=False)}
         ring = box.encode(alt.X("low:Q", **place), alt.X2("high:Q"))
         down: dict[str, Any] = {"axis": None, "scale": alt.Scale(domain=(0, n * cell), nice=False, zero=False, reverse=True)}

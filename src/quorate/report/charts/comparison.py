@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 import polars as pl
 
 from quorate.report import palette, words
-from quorate.report.charts.parts import PERCENT, WIDTH, hue, nothing, titled
+from quorate.report.charts.parts import PERCENT, WIDTH, hue, nothing, on, titled
 from quorate.report.palette import Mode
 from quorate.report.theme import Chart, alt
 
@@ -90,7 +90,7 @@ def _accuracies(found: Compared, judged: pl.DataFrame, mode: Mode) -> Any:
     }
     y = alt.Y("model:N", sort=None, title=None, axis=alt.Axis(labelColor=hue(palette.TEXT, mode), grid=True, labelLimit=200))
     tooltip = ["model:N", *(alt.Tooltip(f"{name}:Q", format=".1%") for name in ("accuracy", "low", "high")), "kind:N"]
-    base = alt.Chart(judged).encode(y)
+    base = on(judged).encode(y)
     lines = base.mark_rule(strokeWidth=1.5).encode(alt.X("low:Q", **place), alt.X2("high:Q"), stroke=signs["stroke"])
     dots = base.mark_point(size=110, strokeWidth=1.6, opacity=1).encode(alt.X("accuracy:Q", **place), **signs, tooltip=tooltip)
     figures = base.mark_text(dy=-11, fontSize=11, color=hue(palette.TEXT, mode)).encode(
@@ -99,7 +99,7 @@ def _accuracies(found: Compared, judged: pl.DataFrame, mode: Mode) -> Any:
     layers: list[Any] = [lines, dots, figures]
     majority = judged.filter(pl.col("model") == MAJORITY)
     if len(majority):
-        rule = alt.Chart(majority.select("accuracy")).encode(alt.X("accuracy:Q", **place))
+        rule = on(majority.select("accuracy")).encode(alt.X("accuracy:Q", **place))
         muted = hue(palette.MUTED, mode)
         named = rule.mark_text(text="majority vote", y=-6, color=muted, fontSize=11, baseline="bottom")
         layers = [rule.mark_rule(strokeDash=[5, 4], color=muted), named, *layers]
@@ -119,7 +119,7 @@ def _stability(stable: pl.DataFrame, mode: Mode) -> Any:
     y = alt.Y("model:N", sort=stable["model"].to_list(), title=None)
     y = y.axis(labelColor=hue(palette.TEXT, mode), grid=True, labelLimit=200)
     dots = (
-        alt.Chart(long)
+        on(long)
         .mark_point(size=100, strokeWidth=1.6, filled=True, opacity=1)
         .encode(
             x,

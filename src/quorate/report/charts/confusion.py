@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from quorate.report import palette, words
-from quorate.report.charts.parts import INK, PERCENT, SQUARE, WIDTH, distinct, hue, ink, nothing, shade, titled
+from quorate.report.charts.parts import INK, PERCENT, SQUARE, WIDTH, distinct, hue, ink, nothing, on, shade, titled
 from quorate.report.palette import Mode
 from quorate.report.theme import Chart, alt
 from quorate.report.views.confusion import ConfusionView
@@ -36,7 +36,7 @@ def _matrix(view: ConfusionView, mode: Mode) -> Chart:
     x = x.axis(labelAngle=-40 if slanted else 0, labelLimit=170, orient="bottom", ticks=False, domain=False)
     y = alt.Y("row:N", sort=names, title=ROWS[view.against], scale=alt.Scale(domain=names))
     y = y.axis(labelLimit=190, ticks=False, domain=False)
-    base = alt.Chart(cells).encode(x, y)
+    base = on(cells).encode(x, y)
     colour = alt.Color("share:Q", legend=None, scale=shade(palette.SEQUENCE, mode, (0.0, 1.0)))
     tooltip = [
         alt.Tooltip("true:N", title=ROWS[view.against]),
@@ -49,8 +49,8 @@ def _matrix(view: ConfusionView, mode: Mode) -> Chart:
     figures = printed.encode(text=alt.Text("share:Q", format=PERCENT), color=INK)
     support = pl.DataFrame({"row": names, "votes": [f"{words.count(int(n))}" for n in view.support]})
     muted = hue(palette.MUTED, mode)
-    beside = alt.Chart(support).mark_text(align="left", x=k * cell + 10, color=muted).encode(y, text="votes:N")
-    head = alt.Chart(pl.DataFrame({"text": ["votes"]})).mark_text(align="left", x=k * cell + 10, y=-10, color=muted)
+    beside = on(support).mark_text(align="left", x=k * cell + 10, color=muted).encode(y, text="votes:N")
+    head = on(pl.DataFrame({"text": ["votes"]})).mark_text(align="left", x=k * cell + 10, y=-10, color=muted)
     chart = alt.layer(rects, figures, beside, head.encode(text="text:N")).properties(width=k * cell, height=k * cell)
     drawn: Chart = titled(chart, view.sentence, "Each row adds up to 100%.")
     return drawn
@@ -65,7 +65,7 @@ def _pairs(view: ConfusionView, mode: Mode) -> Chart:
     shown = shown.with_columns(text=pl.Series([f"{words.count(v)}  ({words.percent(s)})" for v, s in _figures(worst)]))
     y = alt.Y("pair:N", sort=None, title=None, axis=alt.Axis(labelLimit=330, grid=False))
     x = alt.X("votes:Q", title=f"votes ({ROWS[view.against]} → label given)", axis=alt.Axis(format=",d", tickMinStep=1))
-    base = alt.Chart(shown).encode(x, y)
+    base = on(shown).encode(x, y)
     tooltip = [alt.Tooltip("true:N", title=ROWS[view.against]), "given:N", "votes:Q", alt.Tooltip("share:Q", format=".1%")]
     bars = base.mark_bar(height=14, color=hue(palette.ACCENT, mode)).encode(tooltip=tooltip)
     text = base.mark_text(align="left", dx=5, fontSize=11, color=hue(palette.TEXT, mode)).encode(text="text:N")

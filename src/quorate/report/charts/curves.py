@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from quorate.report import palette, words
-from quorate.report.charts.parts import PERCENT, SQUARE, WIDTH, hue, nothing, titled
+from quorate.report.charts.parts import PERCENT, SQUARE, WIDTH, hue, nothing, on, titled
 from quorate.report.palette import Mode
 from quorate.report.theme import Chart, alt
 from quorate.report.views.reliability import ReliabilityView
@@ -30,8 +30,8 @@ def reliability(view: ReliabilityView, mode: Mode) -> Chart:
     y = alt.Y("accuracy:Q", title="labels that are right", **place)
     muted, accent = hue(palette.MUTED, mode), hue(palette.ACCENT, mode)
     line = pl.DataFrame({"confidence": ends, "accuracy": ends})
-    promised = alt.Chart(line).mark_line(color=muted, strokeDash=[5, 4], strokeWidth=1.2).encode(x, y)
-    base = alt.Chart(bins).encode(x, y)
+    promised = on(line).mark_line(color=muted, strokeDash=[5, 4], strokeWidth=1.2).encode(x, y)
+    base = on(bins).encode(x, y)
     most, least = int(bins["tasks"].max()), int(bins["tasks"].min())  # type: ignore[arg-type]
     legend = alt.Legend(format=",d", tickCount=3) if most > 2 * least else None
     size = alt.Size("tasks:Q", title="tasks", legend=legend).scale(domain=(0, most), range=(0, 220))
@@ -42,7 +42,7 @@ def reliability(view: ReliabilityView, mode: Mode) -> Chart:
         alt.Tooltip("confidence:Q", format=".1%", title="mean confidence"),
         alt.Tooltip("accuracy:Q", format=".1%"),
     ]
-    rules = alt.Chart(bins).mark_rule(strokeWidth=1.2, opacity=0.7, color=accent)
+    rules = on(bins).mark_rule(strokeWidth=1.2, opacity=0.7, color=accent)
     chart = alt.layer(
         promised,
         base.mark_line(strokeWidth=1.2, opacity=0.6, color=accent),
@@ -83,7 +83,7 @@ def trace(view: TraceView, mode: Mode) -> Chart:
         alt.Tooltip("change:Q", format=".2g", title="change of the priors"),
         alt.Tooltip("log_likelihood:Q", format=",.1f", title="log-likelihood"),
     ]
-    base, accent = alt.Chart(frame).encode(x, y, tooltip=tooltip), hue(palette.ACCENT, mode)
+    base, accent = on(frame).encode(x, y, tooltip=tooltip), hue(palette.ACCENT, mode)
     dots = base.mark_point(size=50, opacity=1, filled=True, color=accent)
     phases = frame["phase"].unique(maintain_order=True).to_list()
     if 1 < len(phases) <= MAX_PHASES:

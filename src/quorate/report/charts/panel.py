@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 import polars as pl
 
 from quorate.report import palette, words
-from quorate.report.charts.parts import PERCENT, WIDTH, hue, titled
+from quorate.report.charts.parts import PERCENT, WIDTH, hue, on, titled
 from quorate.report.palette import Mode
 from quorate.report.theme import Chart, alt
 
@@ -92,9 +92,9 @@ def _accuracy(study: Studied, sizes: pl.DataFrame, points: pl.DataFrame, mode: M
     colour = alt.Color("kind:N", legend=legend).scale(domain=kinds, range=[colours[kind] for kind in kinds])
     shape = alt.Shape("kind:N", legend=legend).scale(domain=kinds, range=["circle", "diamond"][: len(kinds)])
     x, y = alt.X("size:Q", **across), alt.Y("accuracy:Q", **up)
-    band = alt.Chart(points.filter(pl.col("kind") == RANDOM)).mark_area(opacity=0.18, color=colours[RANDOM])
+    band = on(points.filter(pl.col("kind") == RANDOM)).mark_area(opacity=0.18, color=colours[RANDOM])
     tooltip = ["kind:N", "size:Q", *(alt.Tooltip(f"{name}:Q", format=".1%") for name in ("accuracy", "low", "high"))]
-    base = alt.Chart(points).encode(x, y, colour)
+    base = on(points).encode(x, y, colour)
     layers: list[Any] = [
         band.encode(x, alt.Y("low:Q", **up), alt.Y2("high:Q")),
         base.mark_line(strokeWidth=1.6),
@@ -106,7 +106,7 @@ def _accuracy(study: Studied, sizes: pl.DataFrame, points: pl.DataFrame, mode: M
 
 def _enough(study: Studied, sizes: pl.DataFrame, across: dict[str, Any], mode: Mode) -> list[Any]:
     muted = hue(palette.MUTED, mode)
-    at = alt.Chart(pl.DataFrame({"at": [study.enough]})).encode(alt.X("at:Q", **across))
+    at = on(pl.DataFrame({"at": [study.enough]})).encode(alt.X("at:Q", **across))
     low, most = sizes["size"][0], sizes["size"][-1]
     text = "all are needed" if study.enough == most else f"{study.enough} {'is' if study.enough == 1 else 'are'} enough"
     place: dict[str, Any] = {"align": "right", "dx": -5} if 2 * study.enough > low + most else {"align": "left", "dx": 5}
@@ -119,7 +119,7 @@ def _effective(study: Studied, sizes: pl.DataFrame, mode: Mode) -> Any:
     across = _across(study, sizes, is_last=True)
     most: Any = known["effective_votes"].max()
     y = alt.Y("effective_votes:Q", title=["independent", "votes"]).axis(tickCount=4).scale(domain=(0, 1.1 * most), nice=False)
-    base = alt.Chart(known).encode(alt.X("size:Q", **across), y)
+    base = on(known).encode(alt.X("size:Q", **across), y)
     accent = hue(palette.ACCENT, mode)
     dots = base.mark_point(filled=True, size=45, opacity=1, color=accent)
     dots = dots.encode(tooltip=["size:Q", alt.Tooltip("effective_votes:Q", format=".1f", title="independent votes")])

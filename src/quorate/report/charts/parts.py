@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -23,7 +24,31 @@ SHAPES: Final[dict[Shape, str]] = {
     "triangle": "triangle-up",
     "diamond": "diamond",
 }
+MARKUP: Final = re.compile(r"<(?=/|!|script)", re.IGNORECASE)
+JOINER: Final = "\u2060"  # an invisible character
 PERCENT: Final = ".0%"  # as Vega formats a share
+
+
+def inert(text: str) -> str:
+    """Return a text in which HTML finds no end of a script: Altair writes charts into scripts of pages as they are.
+
+    An invisible character is put behind a "<" that could begin one. Everything else stays.
+
+    >>> len(inert("</script>")), inert("a < b")
+    (10, 'a < b')
+    """
+    return MARKUP.sub("<" + JOINER, text)
+
+
+def on(frame: pl.DataFrame) -> alt.Chart:
+    """Return a chart of a frame, whose texts are `inert`: every chart begins here."""
+    texts = [inert_column(frame[name]) for name, kind in frame.schema.items() if kind == pl.String]
+    return alt.Chart(frame.with_columns(texts))
+
+
+def inert_column(texts: pl.Series) -> pl.Series:
+    """Return a column of `inert` texts."""
+    return texts.str.replace_all(r"(?i)<(/|!|script)", f"<{JOINER}$1")
 
 
 def titled(chart: Any, sentence: str, *notes: str) -> Any:
@@ -31,14 +56,16 @@ def titled(chart: Any, sentence: str, *notes: str) -> Any:
 
     Names in sentences are data: a title is text, and Vega reads nothing into it.
     """
+    sentence = inert(sentence)
     lines = textwrap.wrap(sentence, LINE)
-    below = [line for note in notes if note for line in textwrap.wrap(note, LINE + 15)]
-    return chart.properties(title=alt.Title(lines, subtitle=below) if below else alt.Title(lines))
+    below = [line for note in notes if note for line in textwrap.wrap(inert(note), LINE + 15)]
+    title = alt.Title(lines, subtitle=below) if below else alt.Title(lines)
+    return chart.properties(title=title, description=sentence)
 
 
 def nothing(sentence: str, hint: str = "") -> Chart:
     """Return a chart that only says why there is nothing to draw, and what to do."""
-    empty = alt.Chart(pl.DataFrame({"text": [hint or " "]})).mark_text(align="left", x=0).encode(text="text:N")
+    empty = on(pl.DataFrame({"text": [hint or " "]})).mark_text(align="left", x=0).encode(text="text:N")
     drawn: Chart = titled(empty.properties(width=WIDTH, height=24), sentence)
     return drawn
 
@@ -52,7 +79,7 @@ def distinct(names: Iterable[str], width: int = words.MAX_NAME) -> list[str]:
     taken: dict[str, int] = {}
     out = []
     for name in names:
-        short = words.shortened(name, width)
+        short = inert(words.shortened(name, width))
         number = taken[short] = taken.get(short, 0) + 1
         out.append(short if number == 1 else f"{short} ({number})")
     return out

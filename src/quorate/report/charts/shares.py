@@ -7,7 +7,7 @@ from typing import Final
 import polars as pl
 
 from quorate.report import palette, words
-from quorate.report.charts.parts import PERCENT, WIDTH, distinct, hue, nothing, titled
+from quorate.report.charts.parts import PERCENT, WIDTH, distinct, hue, nothing, on, titled
 from quorate.report.palette import Mode
 from quorate.report.theme import Chart, alt
 from quorate.report.views.shares import SharesView
@@ -30,12 +30,12 @@ def shares(view: SharesView, mode: Mode) -> Chart:
         labelLimit=240, labelColor=hue(palette.TEXT, mode), grid=True
     )
     x = alt.X("share:Q", title="share").axis(format=PERCENT, tickCount=6).scale(zero=True)
-    way = alt.Chart(top).mark_rule(strokeWidth=2, color=hue(palette.LINE, mode))
+    way = on(top).mark_rule(strokeWidth=2, color=hue(palette.LINE, mode))
     way = way.encode(alt.X("given:Q", title="share", axis=alt.Axis(format=PERCENT, tickCount=6)), alt.X2("chosen:Q"), y)
     grey, accent, page = hue(palette.GREY, mode), hue(palette.ACCENT, mode), hue(palette.PAGE, mode)
     legend = alt.Legend(orient="top", title=None)
     dots = (
-        alt.Chart(ends)
+        on(ends)
         .mark_point(size=90, strokeWidth=1.8, opacity=1)
         .encode(
             x,

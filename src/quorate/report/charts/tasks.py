@@ -7,7 +7,7 @@ from typing import Any, Final
 import polars as pl
 
 from quorate.report import palette, words
-from quorate.report.charts.parts import PERCENT, WIDTH, distinct, hue, nothing, titled
+from quorate.report.charts.parts import PERCENT, WIDTH, distinct, hue, nothing, on, titled
 from quorate.report.palette import Mode
 from quorate.report.theme import Chart, alt
 from quorate.report.views.tasks import DOUBT, TasksView
@@ -40,11 +40,11 @@ def _histogram(view: TasksView, mode: Mode) -> Any:
         alt.Tooltip("high:Q", format=PERCENT, title="to"),
         alt.Tooltip("tasks:Q", format=",d"),
     ]
-    bars = alt.Chart(view.bins).mark_bar(binSpacing=1.5).encode(x, y, alt.X2("high:Q"), tooltip=tooltip)
+    bars = on(view.bins).mark_bar(binSpacing=1.5).encode(x, y, alt.X2("high:Q"), tooltip=tooltip)
     bars = bars.encode(color=alt.condition("datum.in_doubt", alt.value(doubt), alt.value(accent)))
     line = pl.DataFrame({"at": [DOUBT], "text": [f"in doubt: {words.percent(view.share_in_doubt)}"]})
-    rule = alt.Chart(line).mark_rule(strokeDash=[5, 4], color=hue(palette.MUTED, mode)).encode(x="at:Q")
-    text = alt.Chart(line).mark_text(align="right", baseline="bottom", dx=4, y=-5, color=doubt, fontWeight=600)
+    rule = on(line).mark_rule(strokeDash=[5, 4], color=hue(palette.MUTED, mode)).encode(x="at:Q")
+    text = on(line).mark_text(align="right", baseline="bottom", dx=4, y=-5, color=doubt, fontWeight=600)
     return alt.layer(bars, rule, text.encode(x="at:Q", text="text:N")).properties(width=WIDTH, height=170)
 
 
@@ -63,7 +63,7 @@ def _list(view: TasksView, mode: Mode) -> Any:
     tooltip = ["task:N", "label:N", alt.Tooltip("confidence:Q", format=".1%"), "votes:Q"]
     doubt, accent = hue(palette.DOUBT, mode), hue(palette.ACCENT, mode)
     colour = alt.condition(f"datum.confidence < {DOUBT}", alt.value(doubt), alt.value(accent))
-    bars = alt.Chart(listed).mark_bar(height=10).encode(x, y, tooltip=tooltip, color=colour)
-    text = alt.Chart(listed).mark_text(align="left", dx=6, fontSize=11, color=hue(palette.TEXT, mode)).encode(x, y, text="says:N")
+    bars = on(listed).mark_bar(height=10).encode(x, y, tooltip=tooltip, color=colour)
+    text = on(listed).mark_text(align="left", dx=6, fontSize=11, color=hue(palette.TEXT, mode)).encode(x, y, text="says:N")
     chart = alt.layer(bars, text).properties(width=WIDTH, height=alt.Step(20))
     return chart.properties(title=alt.Title("The least certain tasks", fontSize=13, offset=6))

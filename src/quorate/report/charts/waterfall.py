@@ -7,7 +7,7 @@ from typing import Any, Final
 import polars as pl
 
 from quorate.report import palette, words
-from quorate.report.charts.parts import WIDTH, distinct, hue, nothing, titled
+from quorate.report.charts.parts import WIDTH, distinct, hue, inert, nothing, on, titled
 from quorate.report.palette import Mode
 from quorate.report.theme import Chart, alt
 from quorate.results.explanation import Bar, Explanation
@@ -34,7 +34,7 @@ def waterfall(why: Explanation, mode: Mode) -> Chart:
     room = 0.14 * (max(ends) - min(ends) or 1.0)
     names = bars["name"].to_list()
     place: dict[str, Any] = {
-        "title": f"log-odds of {words.quoted(why.label, 20)} against {words.quoted(why.runner_up, 20)}",
+        "title": inert(f"log-odds of {words.quoted(why.label, 20)} against {words.quoted(why.runner_up, 20)}"),
         "scale": alt.Scale(domain=(min(ends) - room, max(ends) + room), nice=False),
         "axis": alt.Axis(format="+.1~f", tickCount=7),
     }
@@ -44,13 +44,13 @@ def waterfall(why: Explanation, mode: Mode) -> Chart:
     colour = alt.Color("kind:N", legend=alt.Legend(orient="top", title=None, symbolType="square"))
     colour = colour.scale(domain=kinds, range=[hue(shades[kind], mode) for kind in kinds])
     tooltip = [alt.Tooltip("full:N", title="what"), alt.Tooltip("kind:N"), alt.Tooltip("text:N", title="adds")]
-    rows = alt.Chart(bars).encode(y)
+    rows = on(bars).encode(y)
     muted, text = hue(palette.MUTED, mode), hue(palette.TEXT, mode)
     drawn = rows.mark_bar(height=13).encode(alt.X("start:Q", **place), alt.X2("end:Q"), colour, tooltip=tooltip)
     right = rows.transform_filter("datum.end >= datum.start").mark_text(align="left", dx=5, fontSize=11, color=text)
     left = rows.transform_filter("datum.end < datum.start").mark_text(align="right", dx=-5, fontSize=11, color=text)
     figures = [side.encode(alt.X("end:Q", **place), text="text:N") for side in (right, left)]
-    zero = alt.Chart(pl.DataFrame({"at": [0.0]})).mark_rule(color=muted, strokeWidth=1.2).encode(alt.X("at:Q", **place))
+    zero = on(pl.DataFrame({"at": [0.0]})).mark_rule(color=muted, strokeWidth=1.2).encode(alt.X("at:Q", **place))
     chart = alt.layer(zero, drawn, *figures).properties(width=WIDTH, height=alt.Step(21))
     cut = " The label is certain: bars are cut at a bound." if why.certain else ""
     note = f"Each bar begins where the one above it ends. Right of 0 {words.quoted(why.label, 20)} wins.{cut}"

@@ -8,7 +8,7 @@ from typing import Any, Final
 import polars as pl
 
 from quorate.report import palette, words
-from quorate.report.charts.parts import PERCENT, SHAPES, WIDTH, distinct, hue, nothing, titled
+from quorate.report.charts.parts import PERCENT, SHAPES, WIDTH, distinct, hue, nothing, on, titled
 from quorate.report.palette import Mode
 from quorate.report.theme import Chart, alt
 from quorate.report.views.workers import WorkersView
@@ -107,7 +107,7 @@ def _chance(view: WorkersView, mode: Mode, place: dict[str, Any], *, across: boo
         return []
     grey, data = hue(palette.MUTED, mode), pl.DataFrame({"chance": [view.chance]})
     at: Any = alt.Y("chance:Q", **place) if across else alt.X("chance:Q", **place)
-    rule, text = alt.Chart(data).encode(at).mark_rule(color=grey, strokeDash=[5, 4]), alt.Chart(data).encode(at)
+    rule, text = on(data).encode(at).mark_rule(color=grey, strokeDash=[5, 4]), on(data).encode(at)
     if across:
         named = text.mark_text(color=grey, text="guessing", fontSize=11, align="right", baseline="bottom", dy=-3, x="width")
     else:
@@ -140,15 +140,15 @@ def _scatter(view: WorkersView, mode: Mode, is_even: bool) -> Chart:
     layers: list[Any] = []
     if view.is_binned:
         shade = alt.Color("workers:Q", title="workers").scale(type="log", range=[hue(c, mode) for c in CELLS], interpolate="rgb")
-        cells = alt.Chart(view.cells).mark_rect(strokeWidth=0).encode(alt.X2("votes_to:Q"), alt.Y2("accuracy_to:Q"))
+        cells = on(view.cells).mark_rect(strokeWidth=0).encode(alt.X2("votes_to:Q"), alt.Y2("accuracy_to:Q"))
         layers.append(cells.encode(alt.X("votes_from:Q", **across), alt.Y("accuracy_from:Q", **up), shade.legend(format=",d")))
     layers += _chance(view, mode, up, across=True)
-    base = alt.Chart(dots).encode(x, y)
+    base = on(dots).encode(x, y)
     lines = dots if len(dots) <= MAX_LINES else dots.filter(pl.col("verdict").is_in(TO_LOOK_AT))
     lines = lines if len(lines) <= MAX_LINES and not view.is_binned else lines.clear()
     faint = 0.55 if len(lines) <= 60 else 0.25
     layers.append(
-        alt.Chart(lines)
+        on(lines)
         .mark_rule(strokeWidth=1, opacity=faint)
         .encode(x, alt.Y("low:Q", **up), alt.Y2("high:Q"), stroke=signs["stroke"])
     )
@@ -157,7 +157,7 @@ def _scatter(view: WorkersView, mode: Mode, is_even: bool) -> Chart:
     placed = _placed(dots, ends, (low, 1.0))
     for side, align, away in (("right", "left", 8), ("left", "right", -8)):
         if len(some := placed.filter(pl.col("side") == side)):
-            names = alt.Chart(some).mark_text(align=align, dx=away, fontSize=11, color=hue(palette.TEXT, mode))  # type: ignore[arg-type]
+            names = on(some).mark_text(align=align, dx=away, fontSize=11, color=hue(palette.TEXT, mode))  # type: ignore[arg-type]
             layers.append(names.encode(x, y, text="name:N"))
     chart = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
     drawn: Chart = titled(chart, view.sentence, _note(view))
@@ -228,8 +228,8 @@ def _ranked(view: WorkersView, mode: Mode) -> Chart:
     if len(dots) <= MAX_RANKED:
         x = alt.X("accuracy:Q", **share)
         y = alt.Y("name:N", sort=None, title=None, axis=alt.Axis(labelLimit=240, labelColor=hue(palette.TEXT, mode), grid=True))
-        base, height = alt.Chart(dots).encode(x, y), alt.Step(24)
-        lines = alt.Chart(dots).encode(alt.X("low:Q", **share), y, alt.X2("high:Q"))
+        base, height = on(dots).encode(x, y), alt.Step(24)
+        lines = on(dots).encode(alt.X("low:Q", **share), y, alt.X2("high:Q"))
         layers = [
             *_chance(view, mode, share, across=False),
             lines.mark_rule(strokeWidth=1.5, opacity=0.7).encode(stroke=signs["stroke"]),
@@ -237,8 +237,8 @@ def _ranked(view: WorkersView, mode: Mode) -> Chart:
     else:
         x = alt.X("rank:Q", title="workers by accuracy", axis=alt.Axis(grid=False, format=",d")).scale(nice=False, padding=8)
         y = alt.Y("accuracy:Q", **share)
-        base, height = alt.Chart(dots).encode(x, y), HEIGHT
-        lines = alt.Chart(dots).encode(x, alt.Y("low:Q", **share), alt.Y2("high:Q"))
+        base, height = on(dots).encode(x, y), HEIGHT
+        lines = on(dots).encode(x, alt.Y("low:Q", **share), alt.Y2("high:Q"))
         layers = [
             *_chance(view, mode, share, across=True),
             lines.mark_rule(strokeWidth=1, opacity=0.3).encode(stroke=signs["stroke"]),
