@@ -28,6 +28,7 @@ MODES: Final[Mapping[str, Mode]] = {"light": "light", "dark": "dark", "none": "l
 NUMBERS: Final = {"decimal": ".", "thousands": "\u2009", "grouping": [3], "currency": ["", ""]}
 PLACES: Final = re.compile(r'(?<= )(?:d|transform|x2|y2|x|y|width|height)="[^"]*"')
 NUMBER: Final = re.compile(r"-?\d+\.\d{3,}(?:e-?\d+)?")
+REFERRED: Final = re.compile(r'(?<= id=")(?:gradient_|clip)\d+(?=")|(?<=url\(#)(?:gradient_|clip)\d+(?=\))')
 FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'Liberation Sans', Arial, sans-serif"
 Chart: TypeAlias = alt.typing.ChartType  # any chart of Altair
 
@@ -113,13 +114,16 @@ def save_svg(chart: Chart, path: Path) -> None:
     """Write the chart to `path` as SVG, by vl-convert: without a browser, and the same bytes for the same chart.
 
     Descriptions of single marks are left out: they are most of the file, and a picture has its text beside it. Places are
-    rounded to a hundredth of a pixel, since the last digits depend on the machine.
+    rounded to a hundredth of a pixel, since the last digits depend on the machine, and what is referred to is numbered anew,
+    since Vega counts on from picture to picture.
     """
     small = chart.copy(deep=False)
     small.config = {**(small.config if isinstance(small.config, dict) else {}), "aria": False}
     drawn = io.StringIO()
     small.save(drawn, format="svg")
     text = PLACES.sub(lambda places: NUMBER.sub(lambda number: f"{float(number[0]):.2f}", places[0]), drawn.getvalue())
+    numbers: dict[str, str] = {}
+    text = REFERRED.sub(lambda one: numbers.setdefault(one[0], f"part{len(numbers)}"), text)
     write_aside(path, lambda aside: aside.write_text(text + "\n", encoding="utf-8"))
 
 

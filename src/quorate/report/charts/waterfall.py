@@ -66,6 +66,8 @@ def sentence(why: Explanation) -> str:
         return words.sentence(f"task {task}: {label}, {words.percent(why.confidence)} sure, and there is no other label")
     other = f"{words.quoted(why.runner_up)} {words.percent(why.probabilities[why.runner_up])}"
     decisive = sum(vote.is_decisive for vote in why.evidence)
+    if len(why.evidence) == 1:
+        return words.sentence(f"task {task}: {label} {words.percent(why.confidence)}, {other}; it has one vote")
     hangs = "no single vote could change that" if not decisive else f"{words.counted(decisive, 'vote')} could change that alone"
     return words.sentence(f"task {task}: {label} {words.percent(why.confidence)}, {other}; {hangs}")
 
@@ -80,13 +82,11 @@ def _bars(why: Explanation) -> pl.DataFrame:
     left = len(votes) - len(kept)
     rest = [Bar("rest", f"{left} more votes", sum(bar.change for bar in votes) - sum(bar.change for bar in kept), 0.0, 0.0)]
     shown = [prior, *kept, *(rest if left else []), *steps]
-    decisive = {vote.worker for vote in why.evidence if vote.flips_if_removed} if len(why.evidence) > 1 else set()
-    named = iter(vote.worker for vote in why.evidence)
-    of_vote = {id(bar): worker in decisive for bar, worker in zip(votes, named, strict=True)}
+    decisive = {id(bar) for bar, vote in zip(votes, why.evidence, strict=True) if vote.is_decisive and len(votes) > 1}
     rows, at = [], 0.0
     for bar, name in zip(shown, distinct(bar.name for bar in shown), strict=True):
         kind = ELSE if bar.kind in ("prior", "step") else FOR if bar.change >= 0 else AGAINST
-        text = f"{bar.change:+.2f}{'  decisive' if of_vote.get(id(bar)) else ''}"
+        text = f"{bar.change:+.2f}{'  decisive' if id(bar) in decisive else ''}"
         rows.append((name, words.name(bar.name), kind, at, at + bar.change, text))
         at += bar.change
     total = distinct([*(row[0] for row in rows), "in all"])[-1]  # a worker may be called so, too
