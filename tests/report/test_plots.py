@@ -238,7 +238,7 @@ def test_panels(tmp_path):
     chart = plots.panel(studied([0.01, 0.03, 0.05]))
     theme.save_svg(chart, tmp_path / "panel.svg")
     text = (tmp_path / "panel.svg").read_text()
-    for words in ("3 are enough", "0.03", "the cost of a task", "independent"):
+    for words in ("at random: 3 are enough", "0.03", "the cost of a task", "independent"):
         assert words in text
     points = [row for row in rows_of(chart) if row.get("kind", "").startswith("panels chosen")]
     assert [(row["size"], row["accuracy"]) for row in points] == [(1, 0.8), (3, 0.85)]  # the best one of each size

@@ -31,14 +31,13 @@ from quorate.io.read import Shaping
 from quorate.io.sources import Source
 from quorate.io.write import check_files
 from quorate.results import model_file
-from quorate.results.higher import load
 from quorate.results.knowledge import Learned, learned_from
-from quorate.results.plotting import Plots
 from quorate.results.temperature import posterior_pieces, probability_pieces
 from quorate.results.workers import JudgedWorkers
 
 if TYPE_CHECKING:
     from quorate.results.explanation import Explanation
+    from quorate.results.plotting import Plots
 
 Refit = Callable[..., "Result"]  # from votes, gold= and history=
 CHUNK = 1 << 20  # tasks looked at at once, so that copies stay small
@@ -163,6 +162,8 @@ class Result:
 
         `workers`, `confusion`, `tasks`, `agreement`, `reliability`, `trace`, `shares`, `explain`. They need the extra `report`.
         """
+        from quorate.results.higher import load
+
         plots: Plots = load("quorate.report.plots:Plots")(self)
         return plots
 

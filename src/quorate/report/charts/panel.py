@@ -109,6 +109,7 @@ def _enough(study: Studied, sizes: pl.DataFrame, across: dict[str, Any], mode: M
     at = on(pl.DataFrame({"at": [study.enough]})).encode(alt.X("at:Q", **across))
     low, most = sizes["size"][0], sizes["size"][-1]
     text = "all are needed" if study.enough == most else f"{study.enough} {'is' if study.enough == 1 else 'are'} enough"
+    text = f"at random: {text}" if len(study.panels_frame()) else text
     place: dict[str, Any] = {"align": "right", "dx": -5} if 2 * study.enough > low + most else {"align": "left", "dx": 5}
     named = at.mark_text(text=text, baseline="bottom", y="height", dy=-5, color=muted, **place)
     return [at.mark_rule(strokeDash=[5, 4], color=muted), named]
