@@ -58,7 +58,7 @@ def titled(chart: Any, sentence: str, *notes: str) -> Any:
     """
     sentence = inert(sentence)
     lines = textwrap.wrap(sentence, LINE)
-    below = [line for note in notes if note for line in textwrap.wrap(inert(note), LINE + 15)]
+    below = [line for note in notes if note for line in textwrap.wrap(inert(note), LINE + 25)]
     title = alt.Title(lines, subtitle=below) if below else alt.Title(lines)
     return chart.properties(title=title, description=sentence)
 

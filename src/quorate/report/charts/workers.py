@@ -152,9 +152,9 @@ def _scatter(view: WorkersView, mode: Mode, is_even: bool) -> Chart:
         .mark_rule(strokeWidth=1, opacity=faint)
         .encode(x, alt.Y("low:Q", **up), alt.Y2("high:Q"), stroke=signs["stroke"])
     )
-    size = 70 if len(dots) <= 60 else 45 if len(dots) <= 400 else 22
+    size = 70 if len(dots) <= 60 else 45 if len(dots) <= 400 and not view.is_binned else 25
     layers.append(base.mark_point(size=size, strokeWidth=1.4, opacity=0.95).encode(**signs, tooltip=_tooltip()))
-    placed = _placed(dots, ends, (low, 1.0))
+    placed = _placed(dots, ends, (low, 1.0), view.chance)
     for side, align, away in (("right", "left", 8), ("left", "right", -8)):
         if len(some := placed.filter(pl.col("side") == side)):
             names = on(some).mark_text(align=align, dx=away, fontSize=11, color=hue(palette.TEXT, mode))  # type: ignore[arg-type]
@@ -173,7 +173,7 @@ def _ticks(low: float, high: float) -> list[float]:
     return [tick for tick in ticks if low <= tick <= high and tick == int(tick)]
 
 
-def _placed(dots: pl.DataFrame, across: tuple[float, float], up: tuple[float, float]) -> pl.DataFrame:
+def _placed(dots: pl.DataFrame, across: tuple[float, float], up: tuple[float, float], chance: float) -> pl.DataFrame:
     """Return the workers whose name stands beside their dot: those to look at first, as far as names do not overlap."""
     order = {verdict: rank for rank, verdict in enumerate((*TO_LOOK_AT, UNKNOWN))}
     few = dots if len(dots) <= MAX_NAMED else dots.filter(pl.col("verdict").is_in(TO_LOOK_AT))
@@ -181,7 +181,10 @@ def _placed(dots: pl.DataFrame, across: tuple[float, float], up: tuple[float, fl
         pl.col("verdict").replace_strict(order, default=len(order), return_dtype=pl.Int8), -pl.col("votes"), "at"
     )
     places = [_place(row, across, up) for row in dots.select("votes", "accuracy").head(MAX_LINES).rows()]
-    boxes = [(left - 5, top - 5, left + 5, top + 5) for left, top in places]  # names keep clear of the dots, too
+    boxes = [(left - 5, top - 5, left + 5, top + 5) for left, top in places]  # names keep clear of the dots
+    if chance == chance:  # and of the name of the rule
+        _, below = _place((across[1], chance), across, up)
+        boxes.append((WIDTH - 55, below - 18, WIDTH, below))
     rows = []
     for row in first.head(3 * MAX_NAMED).iter_rows(named=True):
         name = words.shortened(row["worker"], 20)
