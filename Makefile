@@ -15,7 +15,7 @@ apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update 
 quietly = 2>&1 | grep -v '^WARNING: Location' || true
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup test coverage lint docs bench trust compare asking reproduce sanitize fuzz wheel clean
+.PHONY: help demo setup test coverage lint docs bench trust compare asking pictures reproduce sanitize fuzz wheel clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ lint: $(READY)  ## style, types and layers
 
 docs: $(READY)  ## run every example of README and docs, and check their links
 	$(BIN)/python -m pytest tests/test_docs.py
+
+pictures: $(READY)  ## the pictures of docs/plots.md, from simulated votes
+	$(BIN)/python benchmarks/pictures.py
 
 bench: $(READY)  ## speed, as ratios in one run
 	$(BIN)/python benchmarks/run.py

@@ -16,6 +16,7 @@ from measure import machine
 SMALL = (1, 10)  # millions of votes: what `make bench` measures
 VOTES_PER_TASK, LABELS, MEMORY = 5, 4, "2GB"
 READ = 1 << 24  # bytes read at once
+COLOURS = ["#0072b2", "#d55e00", "#00835f", "#4a515c"]  # of the figure
 
 CHILD = """
 import json, sys, time, warnings
@@ -105,29 +106,37 @@ def made(folder, millions, workers=None):
 
 
 def draw(found, path):
-    """Draws time and memory over the number of votes."""
-    import matplotlib as mpl
+    """Draws time and memory over the number of votes, as SVG."""
+    import polars as pl
 
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
+    from quorate.report.theme import alt, save_svg, themed
 
-    votes = [one["votes"] for one in found]
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-    for name, values in {
+    time = {
         "Parquet to labels": [one["all"]["cpu"] for one in found],
-        "of it encoding": [one["encode"]["cpu"] for one in found],
+        "of which encoding": [one["encode"]["cpu"] for one in found],
         "one pass": [median(one, "passes") for one in found],
         "reading the shards once": [median(one, "read") for one in found],
-    }.items():
-        left.plot(votes, values, "o-", label=name)
-    left.set(xscale="log", yscale="log", xlabel="votes", ylabel="processor seconds (two cores)", title="time")
-    left.legend(frameon=False, fontsize=8)
-    right.plot(votes, [one["peak"] for one in found], "o-", label="peak resident memory")
-    right.plot(votes, [one["bytes"] / 1e6 for one in found], "o--", label="encoded votes on disk")
-    right.axhline(2000, color="0.6", linewidth=1, label="--memory 2GB")
-    right.set(xscale="log", yscale="log", xlabel="votes", ylabel="MB", title="memory")
-    right.legend(frameon=False, fontsize=8)
-    figure.savefig(path.with_suffix(".png"), dpi=150)
+    }
+    memory = {
+        "encoded votes on disk": [one["bytes"] / 1e6 for one in found],
+        "peak memory": [one["peak"] for one in found],
+        "--memory 2GB": [2000 for _ in found],
+    }
+    panels = []
+    for title, curves in (("processor seconds (two cores)", time), ("MB", memory)):
+        rows = [(name, one["votes"], y) for name, values in curves.items() for one, y in zip(found, values, strict=True)]
+        points = pl.DataFrame(rows, ["curve", "votes", "y"], orient="row")
+        x = alt.X("votes:Q").title("votes").scale(type="log", nice=False, padding=10)
+        x = x.axis(values=sorted({one["votes"] for one in found}), format="~s")
+        y = alt.Y("y:Q").title(title).scale(type="log", nice=False, padding=10)
+        y = y.axis(values=[10.0**power for power in range(-6, 7)], format="~g")
+        named = alt.Color("curve:N").title(None).scale(domain=list(curves), range=COLOURS[: len(curves)])
+        named = named.legend(orient="top", columns=2)
+        shape = alt.Shape("curve:N").title(None).scale(domain=list(curves)).legend(orient="top", columns=2)
+        base = alt.Chart(points).encode(x, y, named)
+        panels.append((base.mark_line() + base.mark_point(opacity=1).encode(shape)).properties(width=340, height=260))
+    both = alt.hconcat(*panels).resolve_scale(color="independent", shape="independent")
+    save_svg(themed(both), path.with_suffix(".svg"))
 
 
 def main():

@@ -17,7 +17,7 @@ import polars as pl
 import quorate as qr
 from quorate.evaluation.confidence import calibration
 from quorate.io.write import write_aside
-from quorate.paper.plots import LOOK, STYLES
+from quorate.paper.plots import STYLES
 from quorate.results.temperature import fit_temperature, tempered
 
 DRAWN = {"sp": "SP, 2 labels", "rte": "RTE, 2 labels", "trec2010": "TREC 2010, 4 labels", "bm": "BM, 2 labels"}
@@ -102,7 +102,7 @@ Made by `python benchmarks/reliability.py` from all votes of every set, on the t
 
 ![Reliability curves](curves.svg)
 
-A mark is a tenth of the tasks, or more where confidences are equal: the larger, the more.
+A mark is a tenth of the tasks, or more where confidences are equal: the larger, the more. Dashed is what is promised.
 
 | set | model | tasks | accuracy | mean confidence | wrong | expected wrong | calibration error | Brier (0 to 2) | log loss |
 |---|---|---|---|---|---|---|---|---|---|"""
@@ -140,35 +140,32 @@ def table_of_temperature(cases):
 
 
 def draw(found, path):
-    """One panel a set, one curve a model."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
+    """Draws one panel per set, one curve per model, as SVG."""
+    from quorate.report.theme import alt, save_svg, themed
 
-    styles = CURVES | {MENDED: ("#222222", "o")}
-    with rc_context(LOOK):
-        figure = Figure(figsize=(9.6, 8.6), layout="constrained")
-        panels = figure.subplots(2, 2).flat
-        for ax, (name, title) in zip(panels, DRAWN.items(), strict=True):
-            ax.plot([0, 1], [0, 1], color="#888888", linestyle=(0, (4, 2)), linewidth=1.2)
-            for model, (colour, marker) in styles.items():
-                bins = found[name, model].bins
-                ax.plot(bins["confidence"], bins["accuracy"], color=colour, linewidth=1.2, alpha=0.7)
-                size = 20 + 300 * bins["tasks"] / bins["tasks"].sum()
-                ax.scatter(
-                    bins["confidence"], bins["accuracy"], s=size, marker=marker, facecolor="none", edgecolor=colour, linewidth=1.8
-                )
-            ax.set_xlim(min(bins["confidence"].min() for bins in (found[name, m].bins for m in styles)) - 0.04, 1.04)
-            ax.set_ylim(0.28 if name == "trec2010" else 0.45, 1.03)
-            ax.set_title(title)
-            ax.set_xlabel("confidence")
-            ax.set_ylabel("accuracy")
-        entries = [
-            Line2D([], [], color=c, marker=m, markersize=7, markerfacecolor="none", label=n) for n, (c, m) in styles.items()
-        ]
-        entries.append(Line2D([], [], color="#888888", linestyle=(0, (4, 2)), label="as promised"))
-        figure.legend(handles=entries, loc="outside lower center", ncols=len(entries), frameon=False, fontsize=11)
-        write_aside(path, lambda aside: figure.savefig(aside, metadata={"Date": None}))
+    styles = CURVES | {MENDED: ("#222222", "circle")}
+    colour = alt.Color("model:N").title(None).scale(domain=list(styles), range=[c for c, _ in styles.values()])
+    shape = alt.Shape("model:N").title(None).scale(domain=list(styles), range=[s for _, s in styles.values()])
+    size = alt.Size("share:Q").title("share of tasks").scale(domain=(0, 1), range=(30, 500)).legend(None)
+    panels = []
+    for name, title in DRAWN.items():
+        share = pl.col("tasks") / pl.col("tasks").sum()
+        bins = pl.concat(pl.DataFrame(found[name, m].bins).with_columns(share=share, model=pl.lit(m)) for m in styles)
+        low = min(bins["confidence"].min(), 1.0) - 0.04
+        x = alt.X("confidence:Q").title("confidence").scale(domain=(low, 1.04), nice=False).axis(format=".1f", tickMinStep=0.1)
+        y = alt.Y("accuracy:Q").title("accuracy").axis(format=".1f", tickMinStep=0.1)
+        y = y.scale(domain=(0.28 if name == "trec2010" else 0.45, 1.04), nice=False)
+        promised = alt.Chart(pl.DataFrame({"confidence": [0.0, 1.0], "accuracy": [0.0, 1.0]}))
+        promised = promised.mark_line(color="#888888", strokeDash=[4, 3], strokeWidth=1.2, clip=True).encode(x, y)
+        curves = alt.Chart(bins).encode(x, y, colour)
+        lines = curves.mark_line(strokeWidth=1.2, opacity=0.7)
+        marks = curves.mark_point(filled=False, strokeWidth=1.8, opacity=1).encode(shape, size)
+        panels.append(
+            alt.layer(promised, lines, marks, title=alt.Title(title, anchor="middle")).properties(width=380, height=300)
+        )
+    figure = themed(alt.concat(*panels, columns=2).resolve_scale(color="shared", shape="shared", size="shared"))
+    figure.config["legend"] |= {"orient": "bottom", "direction": "horizontal"}
+    save_svg(figure, path)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def test_help_loads_no_data_library():
     assert not loaded(code) & {"polars", "narwhals", "pandas", "pyarrow"}
 
 
-OPTIONAL = {"pandas": {"io/frames.py"}, "pyarrow": set(), "matplotlib": {"paper/plots.py"}, "pyspark": {"spark/session.py"}}
+OPTIONAL = {"pandas": {"io/frames.py"}, "pyarrow": set(), "altair": {"report/theme.py"}, "pyspark": {"spark/session.py"}}
 
 
 @pytest.mark.parametrize("library", OPTIONAL)
@@ -85,6 +85,7 @@ def test_aggregate_loads_only_what_it_uses():
         "results.trust",
         "evaluation",
         "paper",
+        "report",
         "models.glad",
         "results.sets",
         "results.calibrate",

@@ -10,7 +10,7 @@ PLOTS = {f"{name}.svg" for name in ("figure1", "likelihood", "convergence", "sca
 
 @pytest.fixture
 def plain(monkeypatch):
-    """As if matplotlib were not installed: nothing is drawn."""
+    """As if Altair were not installed: nothing is drawn."""
     monkeypatch.setattr(plots, "find_spec", lambda _: None)
 
 
@@ -86,7 +86,7 @@ def test_everything_is_written(quorate, crowd_data, tmp_path, monkeypatch):
     assert set(frame["set"]) == {"bm", "labelme", "sp"}
 
 
-def test_without_matplotlib_the_rest_is_written(quorate, crowd_data, tmp_path, plain):
+def test_without_altair_the_rest_is_written(quorate, crowd_data, tmp_path, plain):
     code, _, err = quorate(
         "reproduce", "--data", crowd_data, "--sets", "labelme", "--trials", 1, "--subset", "random", "-o", tmp_path / "out"
     )

@@ -1,226 +1,188 @@
-"""The plots, in PNG and SVG; the only module that needs matplotlib, and only when it draws."""
+"""The plots of the reproduction, as SVG. They need Altair, and only when something is drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from quorate.io.write import write_aside
 from quorate.paper import published
-from quorate.paper.grid import Grid
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from quorate.report.theme import Chart, alt
 
-MISSING: Final = "no plots: they need matplotlib (pip install 'quorate[report]'); tables and report are written without"
-# The paper's colours by name, in shades that colour-blind people tell apart; a marker of its own for each method.
+MISSING: Final = "no plots: they need altair (pip install 'quorate[report]'); tables and report are written without"
+# The paper's colours by name, in shades that colour-blind people tell apart; a shape of its own for each method.
 STYLES: Final[Mapping[str, tuple[str, str]]] = {
-    "ds": ("#0072B2", "o"),
-    "fds": ("#009E73", "s"),
-    "hybrid": ("#D55E00", "^"),
-    "iwmv": ("#222222", "x"),
-    "mv": ("#AA4499", "D"),
-    "glad": ("#E69F00", "v"),
+    "ds": ("#0072B2", "circle"),
+    "fds": ("#009E73", "square"),
+    "hybrid": ("#D55E00", "triangle-up"),
+    "iwmv": ("#222222", "cross"),
+    "mv": ("#AA4499", "diamond"),
+    "glad": ("#B37A00", "triangle-down"),
 }
-OURS: Final[dict[str, Any]] = {"linestyle": "-", "linewidth": 1.6, "markersize": 4.5}
-PAPERS: Final[dict[str, Any]] = {
-    "linestyle": (0, (4, 2)),
-    "linewidth": 1.2,
-    "markersize": 7.5,
-    "alpha": 0.8,
-    "markeredgewidth": 0.9,
-    "zorder": 3,
-}
-LOOK: Final[Any] = {
-    "font.size": 10,
-    "axes.grid": True,
-    "grid.color": "#DDDDDD",
-    "grid.linewidth": 0.6,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titleweight": "bold",
-    "svg.hashsalt": "quorate",  # the same picture, the same file
+OURS: Final = "quorate"
+PAPERS: Final = "the paper"
+GREY: Final = "#666666"
+DECADES: Final = [10.0**power for power in range(-12, 7)]  # ticks of logarithmic scales
+MEASURES: Final[Mapping[published.Measure, str]] = {
+    "accuracy": "accuracy",
+    "seconds": "seconds (log scale)",
+    "iterations": "iterations",
 }
 
 
 def available() -> bool:
-    """Return whether matplotlib is installed."""
-    return find_spec("matplotlib") is not None
+    """Return whether Altair, and what makes SVG of its charts, are installed."""
+    return find_spec("altair") is not None and find_spec("vl_convert") is not None
 
 
-def figure1(grid: Grid, folder: Path) -> None:
-    """Draw Figure 1: accuracy, time and iterations (rows) of every set (columns) against the number of annotators."""
-    sets = list(dict.fromkeys(name for name, _, _ in grid))
-    methods = list(dict.fromkeys(model for _, model, _ in grid))
-    with _canvas(folder / "figure1", 3, len(sets), (3.0 * len(sets) + 0.6, 9.0)) as (figure, axes):
-        for column, name in enumerate(sets):
-            ks = list(range(1, published.annotators(name) + 1))
-            axes[0][column].set_title(published.SETS[name])
-            for row, measure in enumerate(MEASURES):
-                _curves(axes[row][column], grid, name, measure, ks)
-            axes[2][column].set_xlabel("annotators")
-            for row in range(3):
-                axes[row][column].set_xticks(ks)
-        for row, title in enumerate(("accuracy", "seconds (log scale)", "iterations")):
-            axes[row][0].set_ylabel(title)
-        _legend(figure, methods, rings=True)
+def figure1(found: pl.DataFrame, folder: Path) -> None:
+    """Draw Figure 1: accuracy, time and iterations (rows) of every set (columns) against the number of annotators.
 
+    `found` is the table figure1.csv.
+    """
+    from quorate.report.theme import alt
 
-MEASURES: Final[tuple[published.Measure, ...]] = ("accuracy", "seconds", "iterations")
-
-
-def _curves(ax: Axes, grid: Grid, name: str, measure: published.Measure, ks: Sequence[int]) -> None:
-    for model, (colour, marker) in STYLES.items():
-        if (name, model, 1) not in grid or (model == "mv" and measure != "accuracy"):
-            continue
-        spots = [grid[name, model, k] for k in ks]
-        ours = {
-            "accuracy": [s.mean for s in spots],
-            "seconds": [s.time for s in spots],
-            "iterations": [s.mean_iterations for s in spots],
-        }[measure]
-        paper = published.curve(measure, name, model)
-        if paper is not None:
-            ax.plot(ks, paper, color=colour, marker=marker, markerfacecolor="none", **PAPERS)
-        ax.plot(ks, ours, color=colour, marker=marker, **OURS)
-    if measure == "seconds":
-        ax.set_yscale("log")
+    sets, methods, panels = list(dict.fromkeys(found["set"])), set(found["method"]), []
+    for measure, title in MEASURES.items():
+        ours, paper = (
+            found.select("set", "method", x="annotators", y=pl.col(f"{measure} {which}").cast(pl.Float64), source=pl.lit(name))
+            for which, name in (("ours", OURS), ("paper", PAPERS))
+        )
+        points = pl.concat([paper, ours]).drop_nulls("y").with_columns(marked=True)
+        if measure != "accuracy":
+            points = points.filter(pl.col("method") != "mv")  # it does not iterate
+        for name in sets:
+            x = alt.X("x:Q").axis(values=list(range(1, published.annotators(name) + 1)), format="d").scale(nice=False, padding=8)
+            x = x.title("annotators" if measure == "iterations" else None)
+            y = alt.Y("y:Q").title(title if name == sets[0] else None).scale(zero=measure == "iterations", nice=False, padding=8)
+            y = y.axis(format=".2f" if measure == "accuracy" else "d", tickCount=6)
+            if measure == "seconds":
+                y = y.scale(type="log", nice=False, padding=8).axis(values=DECADES, format="~g")
+            heading = published.SETS[name] if measure == "accuracy" else None
+            part = points.filter(pl.col("set") == name)
+            panels.append(_panel(part, x, y, methods, heading).properties(width=180, height=180))
+    _save(panels, folder / "figure1.svg", columns=len(sets))
 
 
 def likelihoods(found: pl.DataFrame, folder: Path) -> None:
     """Draw the negative log-likelihood in every iteration; the paper's values at convergence (Table 2) are dashed."""
-    sets = list(dict.fromkeys(found["set"]))
-    with _panels(folder / "likelihood", len(sets)) as (figure, panels):
-        for ax, name in zip(panels, sets, strict=False):
-            for model in published.FAMILY:
-                part = found.filter((pl.col("set") == name) & (pl.col("method") == model))
-                colour, marker = STYLES[model]
-                paper = published.figures()["table2"][published.SETS[name]][published.METHODS[model]]
-                ax.axhline(paper, color=colour, linestyle=PAPERS["linestyle"], linewidth=1.2, alpha=0.8)
-                ax.plot(part["iteration"], part["nll"], color=colour, marker=marker, markevery=_sparse(len(part)), **OURS)
-            shown = found.filter(pl.col("set") == name)["nll"].to_list()
-            low, high = min(shown), max(shown)  # the paper's line may lie outside: its votes then differ from ours
-            ax.set_ylim(low - 0.08 * (high - low), high + 0.08 * (high - low))
-            ax.set_title(published.SETS[name])
-            _iterations(ax, log=True)
-            ax.set_ylabel("negative log-likelihood")
-        _legend(figure, published.FAMILY)
+    from quorate.report.theme import alt
+
+    panels = []
+    for name in dict.fromkeys(found["set"]):
+        ours = _points(found.filter(pl.col("set") == name), x="iteration", y="nll", methods=published.FAMILY)
+        table = published.figures()["table2"][published.SETS[name]]
+        last, (low, high) = int(_range(ours["x"])[1]), _range(ours["y"])
+        paper = pl.DataFrame(
+            [(model, x, float(table[published.METHODS[model]]), PAPERS, False) for model in published.FAMILY for x in (1, last)],
+            schema=ours.schema,
+            orient="row",
+        )
+        room = 0.08 * (high - low)  # the paper's line may be outside: its votes then differ from ours
+        x = alt.X("x:Q").title("iteration").scale(type="log", nice=False, padding=8)
+        x = x.axis(values=[t for t in (1, 2, 5, 10, 20, 50, 100) if t <= last], format="d")
+        y = alt.Y("y:Q").title("negative log-likelihood").scale(domain=(low - room, high + room), nice=False)
+        both = pl.concat([paper, ours])
+        panel = _panel(both, x, y.axis(format=",d", tickCount=5), published.FAMILY, published.SETS[name])
+        panels.append(panel.properties(width=300, height=200))
+    _save(panels, folder / "likelihood.svg")
 
 
 def gaps(found: pl.DataFrame, folder: Path) -> None:
     """Draw how far each iteration is from the limit, on a logarithmic scale: a straight line is a linear rate."""
-    sets = list(dict.fromkeys(found["set"]))
-    with _panels(folder / "convergence", len(sets)) as (figure, panels):
-        for ax, name in zip(panels, sets, strict=False):
-            for model in ("ds", "fds"):
-                part = found.filter((pl.col("set") == name) & (pl.col("method") == model) & (pl.col("iteration") <= 60))
-                colour, marker = STYLES[model]
-                ax.plot(part["iteration"], part["gap"], color=colour, marker=marker, markevery=_sparse(len(part)), **OURS)
-            ax.set_yscale("log")
-            ax.set_title(published.SETS[name])
-            _iterations(ax)
-            ax.set_ylabel("gap to the limit")
-        _legend(figure, ("ds", "fds"), paper=False)
+    from quorate.report.theme import alt
+
+    panels = []
+    for name in dict.fromkeys(found["set"]):
+        part = found.filter((pl.col("set") == name) & (pl.col("iteration") <= 60) & (pl.col("gap") > 0))
+        x = alt.X("x:Q").title("iteration").scale(nice=False, padding=8).axis(format="d", tickCount=6)
+        y = alt.Y("y:Q").title("gap to the limit").scale(type="log", nice=False, padding=8)
+        y = y.axis(values=DECADES, labelOverlap=True, format="~e")
+        points = _points(part, x="iteration", y="gap", methods=("ds", "fds"))
+        panels.append(_panel(points, x, y, ("ds", "fds"), published.SETS[name], None).properties(width=300, height=200))
+    _save(panels, folder / "convergence.svg")
 
 
 def scaling(found: pl.DataFrame, paper: Mapping[str, float], folder: Path) -> None:
     """Draw the time of an iteration against each size; O(QACn) is dashed, from DS's first point on."""
-    sizes = list(dict.fromkeys(found["size"]))
-    with _panels(folder / "scaling", len(sizes), columns=4) as (figure, panels):
-        for ax, size in zip(panels, sizes, strict=False):
-            for model in ("ds", "fds"):
-                part = found.filter((pl.col("size") == size) & (pl.col("method") == model))
-                x, y = part["value"].to_list(), [1000 * s for s in part["seconds"]]
-                colour, marker = STYLES[model]
-                if model == "ds":
-                    steep = [y[0] * (v / x[0]) ** paper[size] for v in x]
-                    ax.plot(x, steep, color="#666666", linestyle=PAPERS["linestyle"], linewidth=1.2)
-                ax.plot(x, y, color=colour, marker=marker, **OURS)
-            ax.set_xscale("log")
-            ax.set_yscale("log")
-            ax.set_xticks(x, [f"{v // 1000}k" if v >= 1000 else str(v) for v in x])
-            ax.minorticks_off()
-            ax.set_xlabel(size.replace("_", " "))
-        low, high = min(ax.get_ylim()[0] for ax in panels), max(ax.get_ylim()[1] for ax in panels)
-        ticks = [t for t in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100) if low <= t <= high]
-        for ax in panels:
-            ax.set_ylim(low, high)
-            ax.set_yticks(ticks, [f"{t:g}" for t in ticks])
-        panels[0].set_ylabel("ms per iteration")
-        _legend(figure, ("ds", "fds"), dashed="O(QACn)")
+    from quorate.report.theme import alt
+
+    parts = {}
+    for size in dict.fromkeys(found["size"]):
+        part = found.filter(pl.col("size") == size).with_columns(ms=1000 * pl.col("seconds"))
+        points = _points(part, x="value", y="ms", methods=("ds", "fds"))
+        first = points.filter(pl.col("method") == "ds").sort("x")
+        steep = first["y"][0] * (pl.col("x") / first["x"][0]) ** paper[size]
+        parts[size] = pl.concat([first.with_columns(y=steep, source=pl.lit("O(QACn)"), marked=False), points])
+    low, high = _range(pl.concat(parts.values())["y"])
+    panels: list[Chart] = []
+    for size, points in parts.items():
+        x = alt.X("x:Q").title(size.replace("_", " ")).scale(type="log", nice=False, padding=10)
+        x = x.axis(values=sorted(set(points["x"])), format="~s")
+        y = alt.Y("y:Q").title(None if panels else "ms per iteration")
+        y = y.scale(type="log", domain=(0.9 * low, 1.1 * high), nice=False)
+        y = y.axis(values=[t for t in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100) if low <= t <= 1.1 * high], format="~g")
+        panels.append(_panel(points, x, y, ("ds", "fds"), None, "O(QACn)").properties(width=220, height=190))
+    _save(panels, folder / "scaling.svg", columns=4)
 
 
-def _iterations(ax: Axes, log: bool = False) -> None:
-    ax.set_xlabel("iteration")
-    if log:
-        ax.set_xscale("log")
-        top = ax.get_xlim()[1]
-        ticks = [t for t in (1, 2, 5, 10, 20, 50, 100) if t <= top]
-        ax.set_xticks(ticks, [str(t) for t in ticks])
-        ax.minorticks_off()
+def _points(found: pl.DataFrame, *, x: str, y: str, methods: Sequence[str]) -> pl.DataFrame:
+    """Return the points of our curves: method, x, y, source and whether the point is marked, some 15 of a curve."""
+    return (
+        found.filter(pl.col("method").is_in(methods))
+        .select("method", x=x, y=y, source=pl.lit(OURS))
+        .with_columns(marked=(pl.int_range(pl.len()) % (pl.len() // 15).clip(1) == 0).over("method"))
+    )
 
 
-def _sparse(points: int) -> int:
-    return max(1, points // 15)
+def _range(values: pl.Series) -> tuple[float, float]:
+    low, high = values.min(), values.max()
+    assert isinstance(low, int | float)
+    assert isinstance(high, int | float)
+    return low, high
 
 
-def _legend(figure: Figure, methods: Iterable[str], paper: bool = True, dashed: str = "the paper", rings: bool = False) -> None:
-    """One legend for the whole figure: colours are methods, dashes are the paper."""
-    from matplotlib.lines import Line2D
+def _panel(
+    points: pl.DataFrame, x: alt.X, y: alt.Y, methods: Collection[str], title: str | None, dashed: str | None = PAPERS
+) -> alt.LayerChart:
+    """Return one panel: a curve per method, ours solid with filled marks; `dashed` names the other ones, with open marks.
 
-    entries = [
-        Line2D([], [], color=STYLES[m][0], marker=STYLES[m][1], label=published.METHODS[m], **OURS)
-        for m in STYLES
-        if m in methods
-    ]
-    if paper:
-        entries.append(Line2D([], [], color="#666666", label="quorate", linewidth=1.6))
-        ring: dict[str, Any] = {"marker": "o", "markerfacecolor": "none", "markersize": 7.5} if rings else {}
-        entries.append(Line2D([], [], color="#666666", label=dashed, linestyle=PAPERS["linestyle"], linewidth=1.2, **ring))
-    figure.legend(handles=entries, loc="outside lower center", ncols=len(entries), frameon=False, fontsize=11)
+    Every panel names all methods of the figure, since they share colours and shapes.
+    """
+    from quorate.report.theme import alt
 
-
-class _canvas:  # noqa: N801 (used like a function)
-    """A figure with a grid of axes, written as PNG and SVG when left without an error."""
-
-    def __init__(self, path: Path, rows: int, columns: int, size: tuple[float, float]) -> None:
-        from matplotlib import rc_context
-        from matplotlib.figure import Figure
-
-        self.path = path
-        self.look = rc_context(LOOK)
-        self.look.__enter__()
-        self.figure = Figure(figsize=size, layout="constrained")
-        self.axes: list[list[Axes]] = self.figure.subplots(rows, columns, squeeze=False).tolist()
-
-    def __enter__(self) -> tuple[Figure, list[list[Axes]]]:
-        return self.figure, self.axes
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        try:
-            if kind is None:
-                picture = self.path.with_suffix(".svg")
-                write_aside(picture, lambda aside: self.figure.savefig(aside, metadata={"Date": None}))
-        finally:
-            self.look.__exit__(None, None, None)
+    shown = [model for model in STYLES if model in methods]
+    names, colours, shapes = zip(*((published.METHODS[m], *STYLES[m]) for m in shown), strict=True)
+    method = alt.Color("method:N").title(None).scale(domain=names, range=colours)
+    shape = alt.Shape("method:N").title(None).scale(domain=names, range=shapes)
+    named = points.with_columns(method=pl.col("method").replace(dict(published.METHODS)))
+    curves = alt.Chart(named).encode(x, y, method)
+    ours, theirs = (curves.transform_filter(kind) for kind in (alt.datum.source == OURS, alt.datum.source != OURS))
+    layers: list[Any] = [ours.mark_line(strokeWidth=1.8), ours.transform_filter("datum.marked").mark_point(size=40, opacity=1)]
+    layers[1] = layers[1].encode(shape)
+    if dashed is not None:
+        dash = alt.StrokeDash("source:N").title(None).scale(domain=[OURS, dashed], range=[[1, 0], [4, 3]])
+        dash = dash.legend(symbolType="stroke", symbolSize=220, symbolStrokeColor=GREY)
+        layers[0] = layers[0].encode(dash)
+        lines = theirs.mark_line(strokeWidth=1.3, clip=True).encode(dash)
+        if dashed != PAPERS:
+            lines = lines.encode(color=alt.value(GREY))
+        rings = theirs.transform_filter("datum.marked").mark_point(filled=False, size=90, opacity=0.8, strokeWidth=1.2)
+        layers = [lines, rings.encode(shape), *layers]
+    panel = alt.layer(*layers)
+    return panel.properties(title=alt.Title(title, anchor="middle", offset=6)) if title else panel  # type: ignore[return-value]
 
 
-class _panels(_canvas):  # noqa: N801 (used like a function)
-    """A figure with one panel after the other, three in a row unless said otherwise."""
+def _save(panels: Sequence[Chart], path: Path, columns: int = 3) -> None:
+    """Write a figure with one legend for all panels: colours and shapes are methods, dashes are the paper."""
+    from quorate.report.theme import alt, save_svg, themed
 
-    def __init__(self, path: Path, count: int, columns: int = 3) -> None:
-        columns = min(columns, count)
-        rows = -(-count // columns)
-        super().__init__(path, rows, columns, (4.0 * columns, 3.1 * rows + 0.5))
-        self.flat = [ax for line in self.axes for ax in line]
-        for ax in self.flat[count:]:
-            ax.set_visible(False)
-
-    def __enter__(self) -> Any:
-        return self.figure, self.flat
+    figure = alt.concat(*panels, columns=columns, spacing={"row": 24, "column": 20})
+    looking = themed(figure.resolve_scale(color="shared", shape="shared", strokeDash="shared"))
+    looking.config["legend"] |= {"orient": "bottom", "direction": "horizontal"}
+    save_svg(looking, path)

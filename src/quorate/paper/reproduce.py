@@ -112,7 +112,7 @@ def _write(found: Findings, out: Path) -> None:
         tables.write(frame, out, name)
     found.drawn = plots.available()
     if found.drawn:
-        plots.figure1(found.grid, out)
+        plots.figure1(made["figure1"], out)
         plots.likelihoods(found.likelihoods, out)
         plots.gaps(found.gaps, out)
         plots.scaling(found.scaling, scaling.PAPER, out)

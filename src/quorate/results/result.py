@@ -38,6 +38,7 @@ from quorate.results.workers import JudgedWorkers
 if TYPE_CHECKING:
     from quorate.io.costs import Cost
     from quorate.results.explanation import Explanation
+    from quorate.results.plotting import Plots
 
 Refit = Callable[..., "Result"]  # from votes, gold= and history=
 CHUNK = 1 << 20  # tasks looked at at once, so that copies stay small
@@ -155,6 +156,17 @@ class Result:
         """Label, prior, p_c: the share of tasks expected to have it; low and high, its 90% interval, whatever the model."""
         known = {"label": column(self.votes.labels), "prior": self.fit.params.priors}
         return self._native(pl.DataFrame({**known, **(self.judged.assessment.priors._asdict() if self.is_here else {})}))
+
+    @cached_property
+    def plot(self) -> Plots:
+        """Pictures of the result, each a chart of Altair: `result.plot.workers()`; see docs/plots.md.
+
+        `workers`, `confusion`, `tasks`, `agreement`, `reliability`, `trace`, `shares`, `explain`. They need the extra `report`.
+        """
+        from quorate.results.higher import load
+
+        plots: Plots = load("quorate.report.plots:Plots")(self)
+        return plots
 
     @cached_property
     def trace(self) -> Frame:

@@ -1,0 +1,168 @@
+"""`result.plot`: every picture of a result as an Altair chart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from quorate.data.options import check
+from quorate.io.sources import Source
+from quorate.report.palette import Mode
+from quorate.report.theme import MODES, RULES, Chart, Theme, themed
+from quorate.results.result import Result
+
+if TYPE_CHECKING:
+    from quorate.report.charts.comparison import Compared
+    from quorate.report.charts.panel import Studied
+    from quorate.results import plotting
+    from quorate.results.explanation import Explanation
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Plots:
+    """The pictures of one result. Each method returns a chart of Altair, under a sentence that says what it shows.
+
+    A notebook shows a chart by itself; `chart.save("picture.svg")` writes it, as `.png`, `.html` or `.json` too. Every method
+    takes `theme`: "light", "dark", or "none", which leaves the look to Altair's own themes, so that charts can be combined.
+
+    >>> import quorate as qr
+    >>> result = qr.aggregate(qr.simulate(tasks=300, workers=8, seed=1).votes)
+    >>> chart = result.plot.workers()
+    >>> chart.title.text
+    ['None of 8 workers guesses, copies or works against the others.']
+    """
+
+    result: Result
+
+    def __repr__(self) -> str:
+        names = [name for name in vars(type(self)) if not name.startswith("_") and name != "result"]
+        return f"plots of {self.result!r}: {', '.join(names)}"
+
+    def workers(self, *, theme: Theme = "light") -> Chart:
+        """Return votes against accuracy, a dot per worker: its 90% interval as a line, its verdict by shape and colour.
+
+        Thousands of workers become cells in the shade of their number, under dots for those to look at.
+
+        - `theme`: "light", "dark" or "none".
+        """
+        from quorate.report.charts.workers import workers as draw
+        from quorate.report.views.workers import workers as view
+
+        return _drawn(theme, lambda mode: draw(view(self.result), mode))
+
+    def confusion(self, worker: object = None, *, theme: Theme = "light") -> Chart:
+        """Return what is confused with what: rows are the labels chosen, columns the labels given.
+
+        Beyond 20 labels it lists the worst pairs.
+
+        - `worker`: the id of one worker; all together by default.
+        - `theme`: "light", "dark" or "none".
+        """
+        from quorate.report.charts.confusion import confusion as draw
+        from quorate.report.views.confusion import confusion as view
+
+        return _drawn(theme, lambda mode: draw(view(self.result, worker), mode))
+
+    def tasks(self, *, theme: Theme = "light") -> Chart:
+        """Return how confidence is spread over the tasks, and the least certain tasks by name.
+
+        - `theme`: "light", "dark" or "none".
+        """
+        from quorate.report.charts.tasks import tasks as draw
+        from quorate.report.views.tasks import tasks as view
+
+        return _drawn(theme, lambda mode: draw(view(self.result), mode))
+
+    def agreement(self, *, theme: Theme = "light") -> Chart:
+        """Return agreement beyond chance of every two workers, those who answer alike side by side, rings outlined.
+
+        - `theme`: "light", "dark" or "none".
+        """
+        from quorate.report.charts.agreement import agreement as draw
+        from quorate.report.views.agreement import agreement as view
+
+        return _drawn(theme, lambda mode: draw(view(self.result), mode))
+
+    def reliability(self, truth: Source, *, theme: Theme = "light") -> Chart:
+        """Return whether confidence is true: the share of right labels against the confidence that was promised.
+
+        - `truth`: a table of tasks and their true labels, as `qr.evaluate` takes it.
+        - `theme`: "light", "dark" or "none".
+        """
+        from quorate.evaluation.truth import evaluate
+        from quorate.report.charts.curves import reliability as draw
+        from quorate.report.views.reliability import reliability as view
+
+        return _drawn(theme, lambda mode: draw(view(evaluate(self.result, truth)), mode))
+
+    def trace(self, *, theme: Theme = "light") -> Chart:
+        """Return the labels changed in each iteration.
+
+        - `theme`: "light", "dark" or "none".
+        """
+        from quorate.report.charts.curves import trace as draw
+        from quorate.report.views.trace import trace as view
+
+        return _drawn(theme, lambda mode: draw(view(self.result), mode))
+
+    def shares(self, *, theme: Theme = "light") -> Chart:
+        """Return how often each label is given, and how often it is chosen.
+
+        - `theme`: "light", "dark" or "none".
+        """
+        from quorate.report.charts.shares import shares as draw
+        from quorate.report.views.shares import shares as view
+
+        return _drawn(theme, lambda mode: draw(view(self.result), mode))
+
+    def explain(self, task: object, *, theme: Theme = "light") -> Chart:
+        """Return why a task has its label: what every vote adds to the log-odds, as a waterfall.
+
+        - `task`: its id, as for `result.explain`.
+        - `theme`: "light", "dark" or "none".
+        """
+        return explanation(self.result.explain(task), theme=theme)
+
+
+def explanation(why: Explanation, *, theme: Theme = "light") -> Chart:
+    """Return why a task has its label, as a waterfall of the log-odds.
+
+    - `why`: what `result.explain` returns.
+    - `theme`: "light", "dark" or "none".
+    """
+    from quorate.report.charts.waterfall import waterfall as draw
+
+    return _drawn(theme, lambda mode: draw(why, mode))
+
+
+def comparison(found: Compared, *, theme: Theme = "light") -> Chart:
+    """Return the accuracy of models with intervals; majority vote is the rule to beat.
+
+    - `found`: what `qr.compare` returns.
+    - `theme`: "light", "dark" or "none".
+    """
+    from quorate.report.charts.comparison import comparison as draw
+
+    return _drawn(theme, lambda mode: draw(found, mode))
+
+
+def panel(study: Studied, *, theme: Theme = "light") -> Chart:
+    """Return accuracy and effective votes by the size of a panel, with its cost.
+
+    - `study`: what `qr.panel` returns.
+    - `theme`: "light", "dark" or "none".
+    """
+    from quorate.report.charts.panel import panel as draw
+
+    return _drawn(theme, lambda mode: draw(study, mode))
+
+
+if TYPE_CHECKING:  # what results promise is what is here
+    _offered: Callable[[Result], plotting.Plots] = Plots
+
+
+def _drawn(theme: Theme, draw: Callable[[Mode], Any]) -> Chart:
+    """Return what `draw` makes in the colours of a look, with the rest of that look."""
+    check({"theme": theme}, RULES)
+    return themed(draw(MODES[theme]), theme)
