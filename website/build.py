@@ -22,7 +22,9 @@ import yaml
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 ELSEWHERE = ("CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/README.md", "benchmarks/RESULTS.md")  # pages outside docs/
-COMMANDS = "<!-- the commands are written here when the site is built -->\n"
+COMMANDS = "<!-- commands -->\n"  # where they are written
+ASIDE = re.compile(r"^\*In the repository.*?\*\n\n?", re.MULTILINE | re.DOTALL)  # of no concern on the site
+PROMPT = re.compile(r"^```python(?=\n>>> )", re.MULTILINE)
 LINK = re.compile(r"(```.*?^```|`[^`\n]+`)|(?<=\]\()(?!https?:|#)([^)#\s]+)", re.MULTILINE | re.DOTALL)  # code, or a link
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # it colours what it says, asked or not
 BEGINS = re.compile(r"- |\d+\. |\|")  # a line of a list or a table
@@ -47,7 +49,7 @@ def main(folder: Path) -> int:
         sys.stderr.write(f"{error}\n")
         return 1
     config["plugins"][1]["mkdocstrings"]["handlers"]["python"]["paths"] = [str(ROOT / "src")]
-    shutil.copy(HERE / "doctests.py", folder)
+    shutil.copy(HERE / "docstrings.py", folder)
     (folder / "mkdocs.yml").write_text(yaml.safe_dump(config, sort_keys=False))
     built = subprocess.run(
         [sys.executable, "-m", "zensical", "build", "--strict", "--config-file", "mkdocs.yml"],
@@ -91,7 +93,7 @@ def name_of(path: str) -> str:
 
 
 def page(path: str, text: str) -> str:
-    """Return a page as the site has it: its links lead to pages of the site, and the commands are written out."""
+    """Return a page as the site has it: links lead to pages of the site, the commands are written out, sessions are coloured."""
 
     def moved(found: re.Match[str]) -> str:
         code, target = found.groups()
@@ -106,7 +108,8 @@ def page(path: str, text: str) -> str:
         from commands import reference  # loads the program, which other pages do not need
 
         text = text.replace(COMMANDS, reference())
-    return spaced(LINK.sub(moved, text))
+    text = PROMPT.sub("```pycon", ASIDE.sub("", LINK.sub(moved, text)))  # a session: its output is no code
+    return spaced(text)
 
 
 def spaced(text: str) -> str:
