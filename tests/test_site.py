@@ -1,5 +1,6 @@
 """The site of the documentation: it builds strictly, every link in it leads somewhere, and it asks no other machine for anything."""
 
+import doctest
 import functools
 import http.server
 import importlib.util
@@ -54,12 +55,16 @@ def pages(site):
     return {path: Page(path) for path in sorted(site.rglob("*.html"))}
 
 
-@pytest.fixture(scope="module")
-def build():
-    spec = importlib.util.spec_from_file_location("website_build", BUILD)
+def loaded(name):
+    spec = importlib.util.spec_from_file_location(f"website_{name}", BUILD.with_name(f"{name}.py"))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def build():
+    return loaded("build")
 
 
 def test_every_page_of_docs_is_in_the_navigation(site, pages):
@@ -164,6 +169,18 @@ def test_a_browser_finds_what_it_searches_and_stays_on_this_machine(address):
         browser.close()
     assert errors == []
     assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
+
+
+@pytest.mark.parametrize("name", ["build", "docstrings"])
+def test_examples_of_the_build_run(name):
+    ran = doctest.testmod(loaded(name))
+    assert ran.attempted > 0
+    assert ran.failed == 0
+
+
+def test_help_is_text_and_not_markup():
+    shown = loaded("commands")._text("--worker 'judge_*' <b> [x](y) | `as_is`")
+    assert shown == r"--worker 'judge\_\*' \<b\> \[x\](y) \| `as_is`"
 
 
 def test_navigation_names_every_page_once(build):

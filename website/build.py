@@ -115,8 +115,8 @@ def page(path: str, text: str) -> str:
 def spaced(text: str) -> str:
     r"""Return Markdown with an empty line before every list and table: the site needs it where the repository's view does not.
 
-    >>> spaced("Either:\\n- one\\n- or two\\n")
-    'Either:\\n\\n- one\\n- or two\\n'
+    >>> spaced("Either:\n- one\n- or two\n")
+    'Either:\n\n- one\n- or two\n'
     """
     out: list[str] = []
     in_code = False
