@@ -40,7 +40,7 @@ $(BASE): pyproject.toml constraints.txt $(shell find csrc -name '*.cpp' -o -name
 $(READY): $(BASE)
 	@echo "installing what development needs into $(VENV) (once)"
 	@$(BIN)/pip install --quiet -c constraints.txt 'quorate[dev]' $(quietly) # quorate is there: only what the extra names is added
-	@$(BIN)/python -c 'import mypy, pyspark, pytest, sklearn'
+	@$(BIN)/python -c 'import mypy, nbclient, pyspark, pytest, sklearn, zensical'
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || { $(call apt,chromium); } || echo "no chromium: the tests of the report in a browser will be skipped"
 	@touch $(READY)
 
@@ -56,8 +56,9 @@ lint: $(READY)  ## style, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-docs: $(READY)  ## run every example of README and docs, and check their links
-	$(BIN)/python -m pytest tests/test_docs.py
+docs: $(READY)  ## run every example of README, docs and notebooks, check their links, and build the site into build/site/html
+	$(BIN)/python -m pytest tests/test_docs.py tests/test_examples.py
+	$(BIN)/python website/build.py
 
 pictures: $(READY)  ## the pictures of docs/plots.md, from simulated votes
 	$(BIN)/python benchmarks/pictures.py

@@ -15,7 +15,8 @@ from quorate.models.base import MODELS, Model
 from spark_there import missing
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted((ROOT / "docs").rglob("*.md"))
+OUTSIDE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md")
+PAGES = [ROOT / name for name in OUTSIDE] + sorted((ROOT / "docs").rglob("*.md"))
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ON_SPARK = {"spark.md", "streaming.md"}  # pages whose examples need pyspark and Java
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
