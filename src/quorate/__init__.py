@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     )
     from quorate.evaluation.agreement.agreement import agreement
     from quorate.evaluation.agreement.figures import Agreement
+    from quorate.evaluation.panel.panel import panel
+    from quorate.evaluation.panel.study import BestPanel, PanelStudy
     from quorate.evaluation.sets import SetEvaluation
     from quorate.evaluation.simulate import Simulation, simulate
     from quorate.evaluation.truth import Evaluation, evaluate
@@ -82,6 +84,9 @@ _HOMES = {
     "MajorityVote": "models.majority",
     "OneCoin": "models.one_coin",
     "MultiResult": "results.sets",
+    "BestPanel": "evaluation.panel.study",
+    "PanelStudy": "evaluation.panel.study",
+    "panel": "evaluation.panel.panel",
     "SetEvaluation": "evaluation.sets",
     "Online": "online",
     "Prediction": "online",
@@ -99,6 +104,7 @@ __all__ = [
     "IWMV",
     "Agreement",
     "AutoModel",
+    "BestPanel",
     "CopiedVotes",
     "DamagedCheckpoint",
     "DawidSkene",
@@ -116,6 +122,7 @@ __all__ = [
     "OneCoin",
     "Online",
     "OptionError",
+    "PanelStudy",
     "PosteriorConfidence",
     "Prediction",
     "QuorateError",
@@ -135,6 +142,7 @@ __all__ = [
     "evaluate",
     "load",
     "merge",
+    "panel",
     "read",
     "simulate",
 ]

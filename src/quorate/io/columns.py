@@ -72,6 +72,7 @@ RANKS: Final[Mapping[str, tuple[Rank, ...]]] = MappingProxyType(
         "true": (_rank("true truelabel truth", "", "id"),),
         "given": (_rank("given givenlabel answer said label", "", "id"),),
         "count": (_rank("count votes n number weight", "", "id"),),
+        "cost": (_rank("cost price fee pay rate", "", "pervote"),),
     }
 )
 # A score beside a label tells how sure somebody is of it.
@@ -97,8 +98,8 @@ OTHER_ENDING: Final = re.compile(
 COMPARED: Final = re.compile(r"(model|system|player|candidate|response|completion|output)(a|b|1|2|left|right)")
 # Taken where a column has exactly this name, and not missed where none has.
 OPTIONAL: Final = frozenset({"confidence", "gold"})
-# Roles of tables whose columns no option names (gold, histories, groups, workers left out).
-BY_NAME: Final = frozenset({"gold label", "true", "given", "count", "group", "excluded worker"})
+# Roles of tables whose columns no option names (gold, histories, groups, workers left out, costs).
+BY_NAME: Final = frozenset({"gold label", "true", "given", "count", "group", "excluded worker", "cost"})
 VOTE: Final = ("task", "worker", "label")
 REST: Final = "*"  # as a role: every column that serves no other, under its own name
 FEW: Final = 2  # columns of one family: judge_1, judge_2
