@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from numbers import Real
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import polars as pl
@@ -29,7 +28,7 @@ def read_costs(source: Cost, workers: Vocabulary) -> NDArray[np.float64]:
     >>> read_costs({"bob": 0.5, "ann": 2, "eve": 9}, Vocabulary.of(["ann", "bob"])).tolist()
     [2.0, 0.5]
     """
-    if isinstance(source, Real) and not isinstance(source, bool):
+    if isinstance(source, int | float | np.integer | np.floating):
         return np.full(len(workers), _cost(source, "cost"))
     prices = _prices(source)
     missing = [worker for worker in workers.texts() if worker not in prices]
@@ -59,12 +58,13 @@ def _prices(source: Any) -> dict[str, float]:
 def _numbers(series: pl.Series) -> list[object]:
     """Return a column of costs as numbers; what is none stays as it is, for the message."""
     if series.dtype != pl.String:
-        return series.to_list()
+        return (series.cast(pl.Float64) if series.dtype.is_numeric() else series).to_list()
     numbers = series.str.strip_chars().cast(pl.Float64, strict=False)
     return [text if number is None else number for text, number in zip(series, numbers, strict=True)]
 
 
 def _cost(value: object, what: str) -> float:
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= float(value) < math.inf:
+    is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not is_number or not 0 <= float(cast(Any, value)) < math.inf:
         raise InputError(f"{what} is {shown(value)}: give a number of at least 0")
-    return float(value)
+    return float(cast(Any, value))

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from quorate.evaluation.panel.sampling import Flags, Integers, drawn_panels, thinned
-from quorate.evaluation.panel.yardstick import Decider, Floats, Interval, Yardstick, mean_over_tasks
+from quorate.evaluation.panel.yardstick import Decider, Floats, Interval, Yardstick
 from quorate.results.honest import effective_votes
 
 MIN_PANELS: Final = 3  # of a size, however many votes there are
@@ -53,11 +53,10 @@ class Draws:
         step: Callable[[str], None],
     ) -> Iterator[Point]:
         """Yield a point per size; the last size is that of all votes."""
-        whole = yardstick.of_labels(labels)
         for size in sizes:
             masks = [np.ones(len(self.decider.votes), np.bool_)] if size == sizes[-1] else self.masks(size)
             step(f"panels of {size}")
-            yield self._point(size, masks, yardstick, labels, whole, correlation)
+            yield self._point(size, masks, yardstick, labels, correlation)
 
     def masks(self, size: int) -> list[Flags]:
         """Return random panels of a size, each as the votes that it has, [votes]."""
@@ -70,21 +69,20 @@ class Draws:
         worker = votes.row_worker()[votes.row]
         return [panel[worker] for panel in drawn_panels(votes.n_workers, size, number, rng)]
 
-    def _point(
-        self, size: int, masks: list[Flags], yardstick: Yardstick, labels: Integers, whole: Floats, correlation: float
-    ) -> Point:
+    def _point(self, size: int, masks: list[Flags], yardstick: Yardstick, labels: Integers, correlation: float) -> Point:
         votes, n = self.decider.votes, len(yardstick)
-        right, shares, same, paid, cast = np.zeros(n), [], [], [], []
+        whole = yardstick.shares_of(labels)
+        mean_shares, right, same, paid, cast = np.zeros(whole.shape), [], [], [], []
         cost = None if self.costs is None else self.costs[votes.row_worker()][votes.row]
         for mask in masks:
             own = labels if mask.all() else self.decider.labels(mask)
-            of_task = yardstick.of_labels(own)
-            right += of_task
-            shares.append(float(of_task.mean()))
+            shares = yardstick.shares_of(own)
+            mean_shares += shares / len(masks)
+            right.append(float(yardstick.right(shares).mean()))
             same.append(float((own == labels)[yardstick.tasks].mean()))
             cast.append(int(mask.sum()) / votes.n_tasks)
             paid.append(0.0 if cost is None else float(cost[mask].sum()) / votes.n_tasks)
-        panels, rng = np.array(shares), np.random.default_rng([self.seed, 2, size])
+        panels, rng = np.array(right), np.random.default_rng([self.seed, 2, size])
         elsewhere = rng.binomial(n, np.tile(np.clip(panels, 0.0, 1.0), DRAWS)) / n
         low, high = np.quantile(elsewhere, (0.05, 0.95))
         mean, per_task = float(panels.mean()), float(np.mean(cast))
@@ -95,7 +93,7 @@ class Draws:
             accuracy=mean,
             low=min(float(low), mean),
             high=max(float(high), mean),
-            shortfall=mean_over_tasks(whole - right / len(masks), panels),
+            shortfall=yardstick.gain(whole - mean_shares, panels),
             agreement=float(np.mean(same)),
             effective_votes=float(effective_votes(max(per_task, 1.0), correlation)),
             cost=None if cost is None else float(np.mean(paid)),

@@ -2,8 +2,7 @@
 
 The first decides the word. Panels of up to a dozen other judges are drawn, with the judge that this one agrees with most always
 among them, and decided by majority vote, ties shared. So a copy adds nothing beside its original, and what is measured does not
-depend on how a model weighs a judge. Without truth a judge is measured by the others alone: by the honest probabilities of a fit
-without its votes, and without those of judges that answer like it.
+depend on how a model weighs a judge.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from quorate.evaluation.panel.yardstick import (
     Interval,
     Yardstick,
     independent_votes,
-    mean_over_tasks,
-    of_result,
+    majority_shares,
 )
 from quorate.results.trust.copies import NOBODY, find_copies
 
+Counts = NDArray[np.int32]  # of votes, [..., tasks, K]
 ADDS: Final = "adds"
 NOTHING: Final = "adds nothing"
 UNCLEAR: Final = "unclear"
@@ -68,7 +67,7 @@ class Alike:
         return bool(ring != NOBODY and ring == self.ring[self.beside[judge]] and self.same[judge] >= SAME_ANSWERS)
 
 
-def answers(votes: Votes, tasks: Integers) -> NDArray[np.int16]:
+def answers(votes: Votes, tasks: Integers) -> Counts:
     """Return how often each worker gave each label to these tasks, codes in order: [workers, tasks, K]."""
     position = np.full(votes.n_tasks, -1)
     position[tasks] = np.arange(len(tasks))
@@ -76,7 +75,7 @@ def answers(votes: Votes, tasks: Integers) -> NDArray[np.int16]:
     at, row = at[at >= 0], row[at >= 0]
     k = votes.n_labels
     cell = (votes.row_worker()[row] * len(tasks) + at) * k + votes.row_label[row]
-    return np.bincount(cell, minlength=votes.n_workers * len(tasks) * k).astype(np.int16).reshape(votes.n_workers, len(tasks), k)
+    return np.bincount(cell, minlength=votes.n_workers * len(tasks) * k).astype(np.int32).reshape(votes.n_workers, len(tasks), k)
 
 
 def alike(votes: Votes, labels: Integers, known: Flags | None) -> Alike:
@@ -85,7 +84,7 @@ def alike(votes: Votes, labels: Integers, known: Flags | None) -> Alike:
     same, shared = np.zeros((n, n)), np.zeros((n, n))
     for cut in chunks(votes.n_tasks, MAX_CELLS // (n * votes.n_labels)):
         given = np.minimum(answers(votes, np.arange(cut.start, cut.stop)), 1).astype(np.float32)
-        flat, voted = given.reshape(n, -1), given.any(axis=2).astype(np.float32)
+        flat, voted = given.reshape(n, -1), given.max(axis=2)
         same += flat @ flat.T
         shared += voted @ voted.T
     likeness = (same + 1.0) / (shared + 2.0)  # two who share little are not taken for alike
@@ -98,104 +97,78 @@ def alike(votes: Votes, labels: Integers, known: Flags | None) -> Alike:
     return Alike(beside, same[own, beside] / np.maximum(met, 1.0), met.astype(np.int64), ring)
 
 
-@dataclass(frozen=True, eq=False)
-class Others:
-    """Fits without a judge: what the others decide, and what they take for right."""
-
-    decider: Decider
-    yardstick: Yardstick
-    labels: Integers  # [tasks] of all votes
-    is_truth: bool
-    alike: Alike
-
-    def measured(self, judge: int) -> tuple[Yardstick, Interval]:
-        """Return the yardstick for a judge, and the accuracy lost where all others decide without it."""
-        left_out = np.arange(self.decider.votes.n_workers) == judge
-        part = self._without(left_out)
-        fitted = self.decider.fit(part, confidence="posterior" if self.is_truth else "honest")
-        yardstick = self.yardstick
-        if not self.is_truth:
-            ring = self.alike.ring
-            like = left_out | ((ring != NOBODY) & (ring == ring[judge]))
-            fair, tasks = fitted, part.tasks
-            if like.sum() > 1 and not like.all():
-                others = self._without(like)
-                fair, tasks = self.decider.fit(others, confidence="honest"), others.tasks
-            yardstick = of_result(fair, tasks, self.decider.votes.n_tasks).of_some(self.yardstick.tasks)
-        without = self.decider.spread(fitted, part.tasks)
-        lost = yardstick.of_labels(self.labels) - yardstick.of_labels(without)
-        return yardstick, mean_over_tasks(lost, pseudo=1.0)
-
-    def _without(self, left_out: Flags) -> Part:
-        votes = self.decider.votes
-        return kept(votes, ~left_out[votes.row_worker()[votes.row]])
-
-
 def judged(
-    others: Others, reference: Integers, effective: float, within: float, seed: int, step: Callable[[str], None]
+    decider: Decider,
+    yardstick: Yardstick,
+    like: Alike,
+    labels: Integers,  # [tasks] of all votes
+    reference: Integers,  # [tasks] that errors are measured against
+    within: float,
+    seed: int,
+    step: Callable[[str], None],
 ) -> list[Judge]:
-    """Return what each judge of a panel adds, the one that adds most first.
-
-    `reference` are the labels that errors are measured against, [tasks], by which all votes amount to so many `effective` ones.
-    """
-    votes, tasks = others.decider.votes, others.yardstick.tasks
-    given = answers(votes, tasks)
-    cast = given.sum(axis=(1, 2))
-    members = _panels(votes.n_workers, np.random.default_rng([seed, 3]))
+    """Return what each judge of a panel adds, the one that adds most first."""
+    votes = decider.votes
+    given = answers(votes, yardstick.tasks)
+    panels = RandomPanels.of(given, np.random.default_rng([seed, 3]))
+    whole = independent_votes(Part(votes, np.arange(votes.n_tasks)), reference)
+    shares, worker = yardstick.shares_of(labels), votes.row_worker()[votes.row]
     out = []
     for judge in range(votes.n_workers):
         step(f"judge {judge + 1} of {votes.n_workers}")
-        yardstick, lost = others.measured(judge)
-        gain = added(given, members, judge, int(others.alike.beside[judge]), yardstick)
-        left = kept(votes, votes.row_worker()[votes.row] != judge)
-        fewer = independent_votes(left, reference)
-        word, why = _word(votes, judge, others.alike, gain, lost, within, len(tasks))
-        alone = None if np.isnan(fewer) or np.isnan(effective) else effective - fewer
-        out.append(Judge(judge, int(cast[judge]), word, why, gain, int(others.alike.beside[judge]), lost, alone))
+        beside, others = int(like.beside[judge]), kept(votes, worker != judge)
+        without = decider.spread(decider.fit(others), others.tasks)
+        lost = yardstick.gain(shares - yardstick.shares_of(without), pseudo=1.0)
+        gain = panels.gain(judge, beside, yardstick)
+        word, why = _word(votes, judge, like, gain, lost, within, len(yardstick))
+        more = whole - independent_votes(others, reference)
+        out.append(Judge(judge, int(given[judge].sum()), word, why, gain, beside, lost, None if np.isnan(more) else more))
     return sorted(out, key=lambda one: -(one.adds.value if one.adds else 0.0))
 
 
-def added(given: NDArray[np.int16], members: Flags, judge: int, beside: int, yardstick: Yardstick) -> Interval:
-    """Return what panels of other judges gain by a judge, decided by majority vote.
+@dataclass(frozen=True, eq=False)
+class RandomPanels:
+    """Random panels of 1 to `MAX_OTHERS` judges, every size alike, and the votes of each on the tasks that count."""
 
-    `given` has the answers, [workers, judged, K], and `members` random panels, [panels, workers], from which the judge is taken
-    and to which the one `beside` it is added.
-    """
-    panels = members.copy()
-    panels[:, judge] = False
-    panels[:, beside] = True
-    n, k = given.shape[1:]
-    by_task, by_panel = np.zeros(n), np.zeros(len(panels))
-    for cut in chunks(n, MAX_CELLS // (len(panels) * k)):
-        part = given[:, cut].reshape(len(given), -1)
-        counts = (panels.astype(np.float32) @ part.astype(np.float32)).astype(np.int16).reshape(len(panels), -1, k)
-        measure = yardstick.of_some(cut)
-        gain = measure.of_counts(counts + given[judge, cut]) - measure.of_counts(counts)
-        by_task[cut] = gain.mean(axis=0)
-        by_panel += gain.sum(axis=1) / n
-    return mean_over_tasks(by_task, by_panel)
+    given: Counts  # [workers, judged, K] answers
+    members: Flags  # [panels, workers]
+    counts: Counts  # [panels, judged, K] votes of the members
 
+    @classmethod
+    def of(cls, given: Counts, rng: np.random.Generator) -> RandomPanels:
+        """Return panels of the workers with these answers."""
+        n = len(given)
+        size = rng.integers(1, min(n - 1, MAX_OTHERS), size=PANELS, endpoint=True)
+        members: Flags = rng.permuted(np.tile(np.arange(n), (PANELS, 1)), axis=1) < size[:, None]
+        return cls(given, members, np.stack([given[panel].sum(axis=0, dtype=np.int32) for panel in members]))
 
-def _panels(workers: int, rng: np.random.Generator) -> Flags:
-    """Return random panels of 1 to `MAX_OTHERS` workers, every size alike, [panels, workers]."""
-    size = rng.integers(1, min(workers - 1, MAX_OTHERS), size=PANELS, endpoint=True)
-    rank = rng.permuted(np.tile(np.arange(workers), (PANELS, 1)), axis=1)
-    out: Flags = rank < size[:, None]
-    return out
+    def gain(self, judge: int, beside: int, yardstick: Yardstick) -> Interval:
+        """Return what panels gain by a judge, decided by majority vote; it is taken from them, and the one `beside` it added."""
+        n, k = self.counts.shape[1:]
+        by_label, by_panel = np.zeros((n, k)), np.zeros(len(self.members))
+        less, more = self.members[:, judge, None, None], ~self.members[:, beside, None, None]
+        for cut in chunks(n, MAX_CELLS // (len(self.members) * k)):
+            own = self.given[judge, cut]
+            counts = self.counts[:, cut] - less * own + more * self.given[beside, cut]
+            change = majority_shares(counts + own) - majority_shares(counts)
+            by_label[cut] = change.mean(axis=0)
+            by_panel += yardstick.of_some(cut).right(change).sum(axis=1) / n
+        return yardstick.gain(by_label, by_panel)
 
 
 def _word(votes: Votes, judge: int, like: Alike, gain: Interval, lost: Interval, within: float, tasks: int) -> tuple[str, str]:
     """Return what can be said of a judge, and why: a word is said where an interval earns it."""
     other = votes.workers[int(like.beside[judge])]
     if like.is_twin(judge):
-        return NOTHING, f"gives the answers of {other} on {like.same[judge]:.0%} of {like.shared[judge]} tasks: keep one of them"
+        same = f"gives the answers of {other} on {like.same[judge]:.0%} of {like.shared[judge]} tasks: keep one of them"
+        return NOTHING, same if gain.low <= 0 else f"{same}, which may count twice (panels gain {_points(gain)} by that)"
     if gain.low > 0:
         return ADDS, f"panels that have {other}, the judge most like it, gain {_points(gain)}"
+    if gain.high >= within:
+        return UNCLEAR, f"panels gain {_points(gain)}: {tasks} tasks tell no more"
     if lost.low > 0:
-        return ADDS, f"without it, all others lose {_points(lost)}"
-    if gain.high < within:
-        return NOTHING, f"panels that have {other}, the judge most like it, gain {_points(gain)}"
-    return UNCLEAR, f"panels gain {_points(gain)}: {tasks} tasks tell no more"
+        return UNCLEAR, f"panels gain {_points(gain)}, but all others lose {_points(lost)} without it"
+    return NOTHING, f"panels that have {other}, the judge most like it, gain {_points(gain)}"
 
 
 def _points(gain: Interval) -> str:

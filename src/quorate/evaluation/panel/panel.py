@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Unpack, get_args
 
 import numpy as np
@@ -12,16 +12,16 @@ from quorate.data import options
 from quorate.data.options import DEFAULTS, Choice, Duplicates, ModelName, Number, Rules
 from quorate.data.votes import Votes
 from quorate.data.weights import require_unweighted
-from quorate.errors import InputError, OptionError, shown
+from quorate.errors import InputError, OptionError
 from quorate.evaluation.agreement.agreement import measure_errors
 from quorate.evaluation.agreement.coefficients import Bootstrap
 from quorate.evaluation.panel import crowd, judges
 from quorate.evaluation.panel.curve import Draws
-from quorate.evaluation.panel.judges import Judge, Others
-from quorate.evaluation.panel.sampling import Flags, Integers, Part, some_tasks, usual_sizes, vote_tasks
+from quorate.evaluation.panel.judges import Alike
+from quorate.evaluation.panel.sampling import Integers, some_tasks, usual_sizes, vote_tasks
 from quorate.evaluation.panel.selection import Chooser, Chosen
 from quorate.evaluation.panel.study import PanelStudy, check_budget
-from quorate.evaluation.panel.yardstick import Decider, Yardstick, of_result, of_truth
+from quorate.evaluation.panel.yardstick import Decider, Floats, of_result, of_truth
 from quorate.evaluation.truth import truth_codes
 from quorate.io.costs import Cost, read_costs
 from quorate.io.exclude import held
@@ -111,7 +111,9 @@ def panel(
     votes, codes, some = _looked_at(given, codes, kind, seed)
     if costs is not None and cost is not None and some is not None:
         costs = read_costs(cost, votes.workers)
-    looked = _look(votes, codes, costs, chosen_model, kind, _sizes(votes, kind, sizes), subsets, within, seed, progress)
+    plan = _Plan(
+        chosen_model, kind, _sizes(votes, kind, sizes), int(subsets), float(within), int(seed), costs, progress or _silent
+    )
     return PanelStudy(
         by=kind,
         measured_by="all votes" if codes is None else "truth",
@@ -120,10 +122,10 @@ def panel(
         votes=len(votes),
         tasks=votes.n_tasks,
         sampled_from=some,
-        within=float(within),
+        within=plan.within,
         budget=budget,
         frame_kind=given.frame_kind,
-        **looked,
+        **plan.look(votes, codes),
     )
 
 
@@ -139,7 +141,7 @@ def _kind(votes: Votes, by: str) -> str:
 
 
 def _looked_at(votes: Votes, codes: Integers | None, kind: str, seed: int) -> tuple[Votes, Integers | None, int | None]:
-    """Return the votes that are looked at, the true labels of their tasks, and of how many tasks they are a part, where they are."""
+    """Return the votes to look at, the true labels of their tasks, and how many tasks there were, where not all are looked at."""
     limit = MAX_VOTES if kind == "votes" else min(MAX_VOTES, MAX_JUDGE_VOTES // votes.n_workers)
     cells = MAX_CELLS // max(votes.n_labels, 1)
     if votes.n_tasks > cells:
@@ -159,54 +161,68 @@ def _sizes(votes: Votes, kind: str, sizes: Iterable[int] | None) -> tuple[int, .
         usual = usual_sizes(most)
         many = most if kind == "judges" else np.quantile(per_task, 0.95)  # few tasks have more votes
         return (*(size for size in usual[:-1] if size < many), most)
-    given = sorted(set(sizes)) if not isinstance(sizes, str) else [sizes]
+    given = list(sizes)
     for size in given:
         Number(least=1, most=most, whole=True).check("sizes", size)
-    return (*(int(size) for size in given if size != most), most)
+    return (*sorted({int(size) for size in given} - {most}), most)
 
 
-def _look(
-    votes: Votes,
-    codes: Integers | None,  # [tasks] true labels
-    costs: Any,
-    model: Model,
-    kind: str,
-    sizes: tuple[int, ...],
-    subsets: int,
-    within: float,
-    seed: int,
-    progress: Callable[[str], None] | None,
-) -> dict[str, Any]:
-    """Return what was found: the points of the curve, the judges, the chosen panels and the correlation of errors."""
-    step = progress or (lambda _: None)
-    decider = Decider(votes, model)
-    step("all votes")
-    result = model.fit(votes, trace="light")
-    labels = result.fit.outcome.labels.astype(np.int64)
+def _silent(_: str) -> None:
+    """Say nothing of what is being done."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """What is to be looked at, and how."""
+
+    model: Model
+    kind: str
+    sizes: tuple[int, ...]
+    subsets: int
+    within: float
+    seed: int
+    costs: Floats | None  # [workers] of one vote
+    step: Callable[[str], None]
+
+    def look(self, votes: Votes, codes: Integers | None) -> dict[str, Any]:
+        """Return points of the curve, judges, chosen panels and the correlation of errors; `codes` are true labels, [tasks]."""
+        decider = Decider(votes, self.model)
+        self.step("all votes")
+        result = self.model.fit(votes, trace="light")
+        labels = result.fit.outcome.labels.astype(np.int64)
+        if codes is None:
+            yardstick, reference = of_result(result, np.arange(votes.n_tasks), votes.n_tasks), self._majority(votes)
+        else:
+            yardstick, reference = of_truth(codes, votes.n_labels), codes
+        correlation = measure_errors(votes, reference, Bootstrap(RESAMPLES, 0.9, self.seed)).correlation
+        draws = Draws(decider, self.kind, self.subsets, self.seed, self.costs)
+        points = tuple(draws.points(self.sizes, yardstick, labels, max(float(np.nan_to_num(correlation)), 0.0), self.step))
+        chosen: list[Chosen] = []
+        if self.kind == "judges":
+            like = _alike(votes, labels, codes)
+            found = judges.judged(decider, yardstick, like, labels, reference, self.within, self.seed, self.step)
+            chosen = Chooser(decider, yardstick, self.costs, self.seed).panels(reference, self.step)
+        else:
+            found = crowd.judged(result, yardstick, self.within, self.seed, self.step)
+        if self.costs is not None:
+            found = [replace(one, cost=float(self.costs[one.worker])) for one in found]
+        return {
+            "points": points,
+            "found": tuple(found),
+            "chosen": tuple(chosen),
+            "error_correlation": correlation,
+            "judged_tasks": len(yardstick),
+        }
+
+    def _majority(self, votes: Votes) -> Integers:
+        """Return majority vote, which errors are measured against without truth, [tasks]."""
+        fitted = make("mv", {"seed": 0}, {"seed": self.seed}).fit(votes, confidence="posterior")
+        return fitted.fit.outcome.labels.astype(np.int64)
+
+
+def _alike(votes: Votes, labels: Integers, codes: Integers | None) -> Alike:
+    """Return whom each judge is most like, by the truth where it is known."""
     if codes is None:
-        yardstick = of_result(result, np.arange(votes.n_tasks), votes.n_tasks)
-        reference = make("mv", {"seed": 0}, {"seed": seed}).fit(votes, confidence="posterior").fit.outcome.labels.astype(np.int64)
-    else:
-        yardstick, reference = of_truth(codes, votes.n_labels), codes
-    correlation = measure_errors(votes, reference, Bootstrap(RESAMPLES, 0.9, seed)).correlation
-    draws = Draws(decider, kind, subsets, seed, costs)
-    points = tuple(draws.points(sizes, yardstick, labels, max(float(np.nan_to_num(correlation)), 0.0), step))
-    found: list[Judge]
-    chosen: list[Chosen] = []
-    if kind == "judges":
-        known = None if codes is None else (codes >= 0) & (codes < votes.n_labels)
-        start = labels if known is None else np.where(known, codes, labels)
-        others = Others(decider, yardstick, labels, codes is not None, judges.alike(votes, start, known))
-        found = judges.judged(others, reference, points[-1].effective_votes, within, seed, step)
-        chosen = Chooser(decider, yardstick, costs, seed).panels(reference, step)
-    else:
-        found = crowd.judged(result, yardstick, within, seed, step, is_truth=codes is not None)
-    if costs is not None:
-        found = [replace(one, cost=float(costs[one.worker])) for one in found]
-    return {
-        "points": points,
-        "found": tuple(found),
-        "chosen": tuple(chosen),
-        "error_correlation": correlation,
-        "judged_tasks": len(yardstick),
-    }
+        return judges.alike(votes, labels, None)
+    known = (codes >= 0) & (codes < votes.n_labels)
+    return judges.alike(votes, np.where(known, codes, labels), known)

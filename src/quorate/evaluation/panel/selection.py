@@ -13,12 +13,19 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quorate.data.votes import Votes
-from quorate.evaluation.panel.judges import answers
+from quorate.evaluation.panel.judges import Counts, answers
 from quorate.evaluation.panel.sampling import Flags, Integers, kept
-from quorate.evaluation.panel.yardstick import Decider, Floats, Interval, Yardstick, independent_votes, share_interval
+from quorate.evaluation.panel.yardstick import (
+    Decider,
+    Floats,
+    Interval,
+    Yardstick,
+    independent_votes,
+    majority_shares,
+    share_interval,
+)
 
 MAX_SIZE: Final = 12  # of a chosen panel
 FOLDS: Final = 5
@@ -79,13 +86,13 @@ class Chooser:
     def _costs_differ(self) -> bool:
         return self.costs is not None and len(np.unique(self.costs)) > 1
 
-    def _path(self, given: NDArray[np.int16], measure: Yardstick, tasks: Flags, price: float) -> Iterator[tuple[int, ...]]:
+    def _path(self, given: Counts, measure: Yardstick, tasks: Flags, price: float) -> Iterator[tuple[int, ...]]:
         """Yield panels of 1, 2, … judges, each with one more than the one before, chosen by some `tasks`, [seen]."""
         if not tasks.any():  # fewer tasks than parts
             tasks = np.ones_like(tasks)
         given, measure = given[:, tasks], measure.of_some(tasks)
         n = len(given)
-        counts, chosen = np.zeros(given.shape[1:], np.int16), list[int]()
+        counts, chosen = np.zeros(given.shape[1:], np.int32), list[int]()
         penalty = np.zeros(n)
         if self.costs is not None and self.costs.mean() > 0:
             penalty = price * self.costs / self.costs.mean()
@@ -93,7 +100,7 @@ class Chooser:
             score = np.full(n, -np.inf)
             for judge in range(n):
                 if judge not in chosen:
-                    score[judge] = measure.of_counts(counts + given[judge]).mean() - penalty[judge]
+                    score[judge] = measure.right(majority_shares(counts + given[judge])).mean() - penalty[judge]
             best = int(score.argmax())
             chosen.append(best)
             counts = counts + given[best]
@@ -103,7 +110,7 @@ class Chooser:
         """Return how likely each label of a panel is right, [judged]; panels that were measured before are `known`."""
         key = tuple(sorted(panel))
         if key not in known:
-            known[key] = self.yardstick.of_labels(self.decider.labels(self._mask(panel)))
+            known[key] = self.yardstick.right(self.yardstick.shares_of(self.decider.labels(self._mask(panel))))
         return known[key]
 
     def _mask(self, panel: tuple[int, ...]) -> Flags:

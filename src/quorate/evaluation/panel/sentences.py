@@ -69,7 +69,7 @@ def additions(study: PanelStudy) -> str:
         return ""
     said = ", ".join(f"{number} {word if word != ADDS or number == 1 else 'add'}" for word, number in counted.items())
     said = said.replace(NOTHING, "add nothing" if counted.get(NOTHING, 0) > 1 else NOTHING)
-    codes = [one.worker for one in study.found if one.word == NOTHING]
+    codes = [one.worker for one in reversed(study.found) if one.word == NOTHING]
     named = f"; nothing is added by {study.names(codes)}" if codes else ""
     return f"Of {len(study.found)} {'judges' if study.by == 'judges' else 'workers'}: {said}{named}."
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -77,7 +77,7 @@ class PanelStudy:
 
     @cached_property
     def sizes(self) -> Frame:
-        """A line per size: panels (drawn), votes_per_task, accuracy, low, high, shortfall and its interval, agreement, …
+        """A line per size of panels: how many were drawn, and what such panels are worth.
 
         `accuracy` is the share of right labels, in the mean over random panels of this size; `measured_by` says by what. Nine of
         ten such panels, on as many other tasks, lie between `low` and `high`. `shortfall` is what they lack of the accuracy of
@@ -88,7 +88,7 @@ class PanelStudy:
 
     @cached_property
     def judges(self) -> Frame:
-        """A line per worker, those who add most first: votes, adds, adds_low, adds_high, beside, lost_without, …, word, why.
+        """A line per worker, those who add most first: what panels gain by it, and a word where that is clear.
 
         `adds` is the accuracy that panels gain by the worker, with its 90% interval: panels of up to 12 other judges, decided by
         majority vote, that always have the judge most like it, named by `beside`. In a crowd it is gained on the worker's own
@@ -100,9 +100,10 @@ class PanelStudy:
 
     @cached_property
     def panels(self) -> Frame:
-        """A line per chosen panel: size, workers (in the order in which they were chosen), accuracy, low, high, effective_votes, cost.
+        """A line per chosen panel: size, workers, accuracy, low, high (a 90% interval), effective_votes, cost.
 
-        `accuracy` is that of panels chosen the same way, on tasks that the choice has not seen. Empty for a crowd.
+        `workers` are in the order in which they were chosen. `accuracy` is that of panels chosen the same way, on tasks that the
+        choice has not seen. Empty for a crowd.
         """
         return self._native(self.panels_frame())
 
@@ -118,7 +119,7 @@ class PanelStudy:
 
     @property
     def ceiling(self) -> float:
-        """How many independent votes more and more judges of this kind come near to, and never pass; infinite without shared error."""
+        """The independent votes that more and more judges of this kind never pass; infinite where they do not err together."""
         return 1.0 / self.error_correlation if self.error_correlation > 0 else math.inf
 
     def best(self, budget: float | None = None) -> BestPanel:
@@ -200,7 +201,7 @@ class PanelStudy:
             "effective_votes",
             "cost",
         )
-        kinds = {**dict.fromkeys(floats, pl.Float64), "beside": ids.dtype}
+        kinds: dict[str, Any] = {**dict.fromkeys(floats, pl.Float64), "beside": ids.dtype}
         named = ids.gather([one.worker for one in self.found]).alias("worker")
         return pl.DataFrame(rows, schema_overrides=kinds, infer_schema_length=None).insert_column(0, named)
 

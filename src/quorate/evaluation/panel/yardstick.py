@@ -2,8 +2,7 @@
 
 A yardstick has, for every task that counts, the probability that a label is right. Under truth it is 1 or 0. Without truth it is
 the honest probability of the fit to all votes: so labels of small panels are judged by everything that is known of a task, and
-not by what the small panel thinks of itself. Measured on nine public sets, this comes three times nearer to real accuracy than the
-panel's own confidence (docs/decisions/039-panels.md).
+not by what the small panel thinks of itself, which was further from the truth on public sets (docs/decisions/039-panels.md).
 """
 
 from __future__ import annotations
@@ -29,6 +28,19 @@ Z: Final = 1.6448536269514722  # of a 90% interval, the width of all intervals h
 MANY_VOTES: Final = 100_000  # from which on a fit is worth several threads
 
 
+@dataclass(frozen=True)
+class Interval:
+    """A number with its 90% interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def rounded(self) -> tuple[float, float, float]:
+        """Return value, low and high without the last bits, in which sums may differ."""
+        return round(self.value, 9), round(self.low, 9), round(self.high, 9)
+
+
 @dataclass(frozen=True, eq=False)
 class Yardstick:
     """How likely each label of each task that counts is right."""
@@ -39,17 +51,32 @@ class Yardstick:
     def __len__(self) -> int:
         return len(self.tasks)
 
-    def of_labels(self, labels: Integers) -> Floats:
-        """Return how likely the label of each task is right, [judged]; `labels` is [tasks], with -1 for none, which is wrong."""
-        own = labels[self.tasks]
-        return np.where(own < 0, 0.0, self.chance[np.arange(len(own)), own])
+    def right(self, shares: Floats) -> Floats:
+        """Return how likely each task is labelled right, [..., judged], from the share of it that each label has."""
+        out: Floats = np.einsum("...tk,tk->...t", shares, self.chance)
+        return out
 
-    def of_counts(self, counts: NDArray[np.integer]) -> Floats:
-        """Return the same of majority vote, [..., judged], from votes per label, [..., judged, K]; tied labels share a task."""
-        most = counts.max(axis=-1, keepdims=True)
-        tied = counts == most
-        share: Floats = np.where(tied, self.chance, 0.0).sum(axis=-1) / tied.sum(axis=-1)
-        return np.where(most[..., 0] > 0, share, 0.0)
+    def shares_of(self, labels: Integers) -> Floats:
+        """Return labels, [tasks] codes, as shares, [judged, K]: a task is all of its label, and of none where it has none (-1)."""
+        own, out = labels[self.tasks], np.zeros(self.chance.shape)
+        has = np.flatnonzero(own >= 0)
+        out[has, own[has]] = 1.0
+        return out
+
+    def gain(self, shares: Floats, panels: Floats | None = None, *, pseudo: float = 0.0) -> Interval:
+        """Return the accuracy gained by a change of shares, [judged, K], with the interval of as many other tasks.
+
+        Where truth is not known, what it may be is part of the interval. `panels` are the gains of single panels, [panels], where
+        the change is a mean over random ones: what their luck leaves open is added. `pseudo` tasks count as changed by 1: of
+        changes that are rare, none seen is not none.
+        """
+        n, mean = len(self), float((shares * self.chance).sum()) / len(self)
+        square = float((shares**2 * self.chance).sum()) + pseudo
+        variance = max(square / n - mean**2, 0.0) / n
+        if panels is not None and len(panels) > 1:
+            variance += float(panels.var(ddof=1)) / len(panels)
+        half = Z * variance**0.5
+        return Interval(mean, mean - half, mean + half)
 
     def of_some(self, index: Integers | Flags | slice) -> Yardstick:
         """Return the yardstick of some of the tasks that count."""
@@ -98,37 +125,23 @@ class Decider:
         return out
 
 
-@dataclass(frozen=True)
-class Interval:
-    """A number with its 90% interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def rounded(self) -> tuple[float, float, float]:
-        """Return value, low and high without the last bits, in which sums may differ."""
-        return round(self.value, 9), round(self.low, 9), round(self.high, 9)
-
-
 def independent_votes(part: Part, reference: Integers) -> float:
     """Return how many independent votes those of a task amount to, by their errors against labels of all tasks, [tasks]."""
     found = measure_errors(part.votes, reference[part.tasks], Bootstrap(0, 0.9, 0))
     return 1.0 if found.votes_per_task == 1.0 else float(found.effective_votes)
 
 
-def mean_over_tasks(gain: Floats, panels: Floats | None = None, *, pseudo: float = 0.0) -> Interval:
-    """Return the mean of a gain per task, [tasks], with the interval of as many other tasks.
+def majority_shares(counts: NDArray[np.integer]) -> Floats:
+    """Return the share of each task that majority vote gives each label, from votes per label, both [..., tasks, K].
 
-    `panels` are means of single panels, [panels], where the gain is a mean over random ones: what their luck leaves open is
-    added. `pseudo` tasks count as changed by 1: of changes that are rare, none seen is not none.
+    Tied labels share a task, and nobody has one without votes.
+
+    >>> majority_shares(np.array([[2, 2, 0], [0, 3, 1], [0, 0, 0]])).tolist()
+    [[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
     """
-    n, mean = len(gain), float(gain.mean())
-    variance = (float(((gain - mean) ** 2).sum()) + pseudo) / n**2
-    if panels is not None and len(panels) > 1:
-        variance += float(panels.var(ddof=1)) / len(panels)
-    half = Z * variance**0.5
-    return Interval(mean, mean - half, mean + half)
+    tied = (counts == counts.max(axis=-1, keepdims=True)) & (counts > 0)
+    out: Floats = tied / np.maximum(tied.sum(axis=-1, keepdims=True), 1)
+    return out
 
 
 def share_interval(share: float, tasks: int) -> Interval:
