@@ -26,6 +26,7 @@ COMMANDS: Final = (
     "encode",
     "evaluate",
     "agreement",
+    "panel",
     "stream",
     "simulate",
     "demo",

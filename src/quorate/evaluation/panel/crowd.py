@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from quorate.data.votes import Votes
-from quorate.evaluation.panel.judges import ADDS, NOTHING, TOO_FEW, UNCLEAR, Judge
+from quorate.evaluation.panel.judges import ADDS, NOT_LOOKED_AT, NOTHING, TOO_FEW, UNCLEAR, Judge
 from quorate.evaluation.panel.sampling import Flags, Integers, kept, vote_tasks
 from quorate.evaluation.panel.yardstick import Floats, Interval, Yardstick, majority_shares
 from quorate.results.result import Result
@@ -47,7 +47,7 @@ def judged(result: Result, yardstick: Yardstick, within: float, seed: int, step:
             if few
             else f"not among the {MAX_JUDGED} with most votes"
         )
-        found.append(Judge(one, int(cast[one]), TOO_FEW if few else UNCLEAR, why))
+        found.append(Judge(one, int(cast[one]), TOO_FEW if few else NOT_LOOKED_AT, why))
     return found
 
 

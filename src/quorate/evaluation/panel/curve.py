@@ -72,7 +72,7 @@ class Draws:
     def _point(self, size: int, masks: list[Flags], yardstick: Yardstick, labels: Integers, correlation: float) -> Point:
         votes, n = self.decider.votes, len(yardstick)
         whole = yardstick.shares_of(labels)
-        mean_shares, right, same, paid, cast = np.zeros(whole.shape), [], [], [], []
+        mean_shares, right, same, paid, cast, met = np.zeros(whole.shape), [], [], [], [], []
         cost = None if self.costs is None else self.costs[votes.row_worker()][votes.row]
         for mask in masks:
             own = labels if mask.all() else self.decider.labels(mask)
@@ -80,22 +80,24 @@ class Draws:
             mean_shares += shares / len(masks)
             right.append(float(yardstick.right(shares).mean()))
             same.append(float((own == labels)[yardstick.tasks].mean()))
-            cast.append(int(mask.sum()) / votes.n_tasks)
+            per_task = np.add.reduceat(mask, votes.task_ptr[:-1], dtype=np.int64)
+            cast.append(float(per_task.mean()))
+            met.append(float((per_task**2).sum() / per_task.sum()))
             paid.append(0.0 if cost is None else float(cost[mask].sum()) / votes.n_tasks)
         panels, rng = np.array(right), np.random.default_rng([self.seed, 2, size])
         elsewhere = rng.binomial(n, np.tile(np.clip(panels, 0.0, 1.0), DRAWS)) / n
         low, high = np.quantile(elsewhere, (0.05, 0.95))
-        mean, per_task = float(panels.mean()), float(np.mean(cast))
+        mean = float(panels.mean())
         return Point(
             size=size,
             panels=len(masks),
-            votes_per_task=per_task,
+            votes_per_task=float(np.mean(cast)),
             accuracy=mean,
             low=min(float(low), mean),
             high=max(float(high), mean),
             shortfall=yardstick.gain(whole - mean_shares, panels),
             agreement=float(np.mean(same)),
-            effective_votes=float(effective_votes(max(per_task, 1.0), correlation)),
+            effective_votes=float(effective_votes(float(np.mean(met)), correlation)),
             cost=None if cost is None else float(np.mean(paid)),
         )
 

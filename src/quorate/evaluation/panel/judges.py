@@ -30,7 +30,9 @@ Counts = NDArray[np.int32]  # of votes, [..., tasks, K]
 ADDS: Final = "adds"
 NOTHING: Final = "adds nothing"
 UNCLEAR: Final = "unclear"
+REPEATS: Final = "repeats"  # another judge, whose answers panels gain by counting twice
 TOO_FEW: Final = "too few votes"
+NOT_LOOKED_AT: Final = "not looked at"
 MAX_OTHERS: Final = 12  # in a panel that a judge is added to
 PANELS: Final = 60  # that each judge is added to
 SAME_ANSWERS: Final = 0.975  # share of shared tasks: from here on judges who answer alike are taken for one
@@ -161,7 +163,7 @@ def _word(votes: Votes, judge: int, like: Alike, gain: Interval, lost: Interval,
     other = votes.workers[int(like.beside[judge])]
     if like.is_twin(judge):
         same = f"gives the answers of {other} on {like.same[judge]:.0%} of {like.shared[judge]} tasks: keep one of them"
-        return NOTHING, same if gain.low <= 0 else f"{same}, which may count twice (panels gain {_points(gain)} by that)"
+        return (NOTHING, same) if gain.low <= 0 else (REPEATS, f"{same}, and let it count twice: panels gain {_points(gain)} so")
     if gain.low > 0:
         return ADDS, f"panels that have {other}, the judge most like it, gain {_points(gain)}"
     if gain.high >= within:

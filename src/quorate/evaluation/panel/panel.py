@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, Unpack, get_args
+from typing import Any, Final, Unpack, get_args
 
 import numpy as np
 
 from quorate.data import options
-from quorate.data.options import DEFAULTS, Choice, Duplicates, ModelName, Number, Rules
+from quorate.data.options import DEFAULTS, Choice, Duplicates, ModelName, Number, PanelKind, Rules
 from quorate.data.votes import Votes
 from quorate.data.weights import require_unweighted
 from quorate.errors import InputError, OptionError
@@ -30,9 +30,8 @@ from quorate.io.sources import Source, is_spark_frame
 from quorate.models.base import Model, make
 from quorate.results.result import Result
 
-By = Literal["auto", "judges", "votes"]
 RULES: Final[Rules] = {
-    "by": Choice(get_args(By)),
+    "by": Choice(get_args(PanelKind)),
     "subsets": Number(least=1, most=10_000, whole=True),
     "within": Number(least=0.0, most=0.5),
     "seed": Number(least=0, whole=True),
@@ -52,7 +51,7 @@ def panel(
     cost: Cost | None = None,
     budget: float | None = None,
     model: ModelName | Model = DEFAULTS.model,
-    by: By = "auto",
+    by: PanelKind = "auto",
     sizes: Iterable[int] | None = None,
     subsets: int = 50,
     within: float = 0.01,

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from quorate.errors import InputError
-from quorate.evaluation.panel.judges import ADDS, NOTHING
+from quorate.evaluation.panel.judges import ADDS, NOTHING, REPEATS
 
 if TYPE_CHECKING:
     from quorate.evaluation.panel.curve import Point
@@ -57,8 +57,8 @@ def worth(study: PanelStudy) -> str:
     if whole.effective_votes != whole.effective_votes:
         return ""
     against = "the truth" if study.measured_by == "truth" else "majority vote"
-    each = f"{whole.votes_per_task:.3g} votes per task carry the weight of {whole.effective_votes:.2g} independent ones"
-    limit = "" if math.isinf(study.ceiling) else f"; more of the same kind never reach {study.ceiling:.2g}"
+    each = f"{whole.votes_per_task:.3g} votes per task carry the weight of {whole.effective_votes:.3g} independent ones"
+    limit = "" if math.isinf(study.ceiling) else f"; more of the same kind never reach {study.ceiling:.3g}"
     return f"{each}, by their errors against {against}{limit}."
 
 
@@ -69,6 +69,7 @@ def additions(study: PanelStudy) -> str:
         return ""
     said = ", ".join(f"{number} {word if word != ADDS or number == 1 else 'add'}" for word, number in counted.items())
     said = said.replace(NOTHING, "add nothing" if counted.get(NOTHING, 0) > 1 else NOTHING)
+    said = said.replace(REPEATS, "repeat another" if counted.get(REPEATS, 0) > 1 else "repeats another")
     codes = [one.worker for one in reversed(study.found) if one.word == NOTHING]
     named = f"; nothing is added by {study.names(codes)}" if codes else ""
     return f"Of {len(study.found)} {'judges' if study.by == 'judges' else 'workers'}: {said}{named}."

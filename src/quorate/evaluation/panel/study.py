@@ -16,14 +16,14 @@ from quorate.data.votes import FrameKind
 from quorate.errors import InputError, OptionError, listed, shown
 from quorate.evaluation.agreement.coefficients import Estimate, or_none
 from quorate.evaluation.panel.curve import Point, enough
-from quorate.evaluation.panel.judges import ADDS, NOTHING, TOO_FEW, UNCLEAR, Judge
+from quorate.evaluation.panel.judges import ADDS, NOT_LOOKED_AT, NOTHING, REPEATS, TOO_FEW, UNCLEAR, Judge
 from quorate.evaluation.panel.selection import Chosen
 from quorate.io import frames
 from quorate.io.frames import Frame
 from quorate.io.ids import column
 
 MAX_NAMED: Final = 5  # judges in a sentence
-WORDS: Final = (ADDS, NOTHING, UNCLEAR, TOO_FEW)
+WORDS: Final = (ADDS, REPEATS, NOTHING, UNCLEAR, TOO_FEW, NOT_LOOKED_AT)
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,8 @@ class PanelStudy:
         majority vote, that always have the judge most like it, named by `beside`. In a crowd it is gained on the worker's own
         tasks. `lost_without` is what the model loses on all tasks (in a crowd, on the worker's own) where all others decide
         alone, with an interval. `effective_votes` is what the worker adds to those of all. `word` is "adds", "adds nothing",
-        "unclear" or "too few votes", and `why` says what earned it. Null is what was not measured.
+        "repeats" (the answers of a judge that panels gain by counting twice), "unclear", "too few votes" or "not looked at" (in a
+        crowd, workers behind the busiest), and `why` says what earned it. Null is what was not measured.
         """
         return self._native(self.judges_frame())
 
@@ -264,7 +265,7 @@ def check_budget(budget: object, has_cost: bool) -> float:
     if isinstance(budget, bool) or not isinstance(budget, int | float) or not 0 < budget < math.inf:
         raise OptionError(f"budget is {shown(budget)}: give the money for one task, a number above 0")
     if not has_cost:
-        raise OptionError(f"budget is {shown(budget)}, but no cost is known: give cost=…, what a vote costs, too")
+        raise OptionError(f"budget is {shown(budget)}, but no cost is known: say what a vote costs with cost=… (--cost)")
     return float(budget)
 
 

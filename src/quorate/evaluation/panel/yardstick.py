@@ -24,6 +24,7 @@ from quorate.models.base import Model
 from quorate.results.result import Result
 
 Floats = NDArray[np.float64]
+DOUBT: Final = 0.25  # share of the doubt about labels that may be an error of all tasks alike: measured, see the decision
 Z: Final = 1.6448536269514722  # of a 90% interval, the width of all intervals here
 MANY_VOTES: Final = 100_000  # from which on a fit is worth several threads
 
@@ -57,7 +58,7 @@ class Yardstick:
         return out
 
     def shares_of(self, labels: Integers) -> Floats:
-        """Return labels, [tasks] codes, as shares, [judged, K]: a task is all of its label, and of none where it has none (-1)."""
+        """Return labels, [tasks] codes, as shares, [judged, K]: a task is all of its label; one without label (-1) has none."""
         own, out = labels[self.tasks], np.zeros(self.chance.shape)
         has = np.flatnonzero(own >= 0)
         out[has, own[has]] = 1.0
@@ -73,6 +74,8 @@ class Yardstick:
         n, mean = len(self), float((shares * self.chance).sum()) / len(self)
         square = float((shares**2 * self.chance).sum()) + pseudo
         variance = max(square / n - mean**2, 0.0) / n
+        doubt = (self.chance * (1.0 - self.chance)).sum(axis=1)
+        variance += (DOUBT * float((np.abs(shares).sum(axis=1) * doubt).sum()) / n) ** 2
         if panels is not None and len(panels) > 1:
             variance += float(panels.var(ddof=1)) / len(panels)
         half = Z * variance**0.5
