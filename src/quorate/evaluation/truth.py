@@ -188,6 +188,11 @@ class Evaluation:
     def __repr__(self) -> str:
         return f"Evaluation(accuracy {self.accuracy:.4f} on {self.tasks} tasks)"
 
+    def _repr_html_(self) -> str:
+        from quorate.evaluation.cards import of_evaluation
+
+        return of_evaluation(self)
+
     @property
     def accuracy(self) -> float:
         """The share of right labels; NaN where no task has truth."""

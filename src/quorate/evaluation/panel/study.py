@@ -75,6 +75,11 @@ class PanelStudy:
     def __str__(self) -> str:
         return "\n".join(self.sentences())
 
+    def _repr_html_(self) -> str:
+        from quorate.evaluation.cards import of_panel
+
+        return of_panel(self)
+
     @cached_property
     def sizes(self) -> Frame:
         """A line per size of panels: how many were drawn, and what such panels are worth.
