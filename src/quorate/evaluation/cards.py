@@ -70,7 +70,7 @@ def of_panel(study: PanelStudy) -> str:
     kind = "accuracy" if study.measured_by == "truth" else "expected accuracy"
     what = "judges" if study.by == "judges" else "votes per task"
     figures = [
-        (f"{what} are enough", study.enough),
+        (f"of {whole.size} {what} are enough", study.enough),
         (f"{kind} of all", whole.accuracy),
         ("effective votes of all", whole.effective_votes),
     ]

@@ -32,14 +32,14 @@ FEW_EFFECTIVE: Final = 2 / 3  # of the votes on a task: fewer effective ones are
 LINE: Final = "1px solid rgba(128,128,128,.35)"
 STYLES: Final = {
     "card": f"border:{LINE};border-radius:6px;padding:.7em 1em;max-width:60em;color:inherit;background:transparent;"
-    "font:inherit;font-variant-numeric:tabular-nums",
+    "font:inherit;font-variant-numeric:tabular-nums;overflow-wrap:break-word;overflow-x:auto",
     "title": "font-weight:600;margin:0 0 .4em",
     "figures": "margin:0 0 .4em",
     "figure": "display:inline-block;margin:0 1.6em .2em 0",
     "value": "font-size:1.25em;font-weight:600",
     "name": "opacity:.75",
     "heading": "font-weight:600;margin:.6em 0 .1em",
-    "table": "border-collapse:collapse;margin:0;color:inherit;background:transparent",
+    "table": "border-collapse:collapse;margin:0;font:inherit;color:inherit;background:transparent",
     "cell": f"text-align:left;padding:.1em .9em .1em 0;border:0;border-bottom:{LINE};color:inherit;background:transparent",
     "note": "margin:.3em 0 0",
     "next": "margin:.6em 0 0;opacity:.75",
@@ -100,11 +100,11 @@ def of_result(result: Result) -> str:
     if here and not result.is_on_disk:
         doubtful = [(one.task, one.label, one.confidence, one.votes) for one in least_certain(result)]
         tables.append(Table("least certain", ("task", "label", "confidence", "votes"), doubtful))
-    found, unjudged = _workers(result)
+    found, nobody, unjudged = _workers(result)
     return Card(
         title=repr(result),
         figures=figures,
-        sentences=[f"{result.model} chose {chosen}"] if chosen else [],
+        sentences=[*([f"{result.model} chose {chosen}"] if chosen else []), *nobody],
         tables=[*tables, *found],
         warnings=[*_warnings(result), *_together(facts)],
         next_steps=['result.report("report.html")', "result.labels", f"result.workers{unjudged}"],
@@ -153,21 +153,21 @@ def _first_labels(result: Result) -> Table:
     return Table("first labels", ("task", "label", "confidence", "votes"), rows, more)
 
 
-def _workers(result: Result) -> tuple[list[Table], str]:
-    """Return the workers to look at, where they were judged or that is quick; and what to say where they were not."""
+def _workers(result: Result) -> tuple[list[Table], list[str], str]:
+    """Return the workers to look at, where they were judged or that is quick; or that there are none, or were not looked for."""
     judged = "judged" in vars(result) and "assessment" in vars(result.judged)  # both are kept once they were asked for
     if not result.is_here or not (judged or len(result.votes) <= MAX_JUDGED):
-        return [], " (judges every worker)"
+        return [], [], " (judges every worker)"
     brief = workers_in_brief(result.workers_frame(), FEW)
     if brief is None:
-        return [], ""
+        return [], [], ""
     counts = dict(brief.verdicts)
     unclear = counts.pop(UNKNOWN, 0)
     flagged = sum(counts.values())
     heading = f"workers to look at: {flagged or 'none'} of {brief.workers}" + (f", {unclear} unclear" if unclear else "")
-    rows = [(one.worker, one.verdict, one.why) for one in brief.flagged] or [("", "", "nobody")]
+    rows = [(one.worker, one.verdict, one.why) for one in brief.flagged]
     more = f"… and {flagged - len(rows)} more: result.workers" if flagged > len(rows) else ""
-    return [Table(heading, ("worker", "verdict", "why"), rows, more)], ""
+    return ([Table(heading, ("worker", "verdict", "why"), rows, more)], [], "") if rows else ([], [heading], "")
 
 
 def _measured(facts: Any) -> list[tuple[str, object]]:

@@ -30,8 +30,8 @@ from quorate.evaluation.panel.yardstick import (
 MAX_SIZE: Final = 12  # of a chosen panel
 FOLDS: Final = 5
 MAX_CELLS: Final = 20_000  # tasks x labels that a choice looks at
-# Points of accuracy that one more judge of mean cost must bring, for panels that spare money: 0 asks for accuracy alone.
-PRICES: Final = (0.0, 0.002, 0.01, 0.05)
+MAX_CAPS: Final = 5  # prices that a judge may have at most, where costs differ: panels of cheap judges are chosen, too
+THRIFT: Final = 0.01  # accuracy that a judge of mean cost must bring, for panels that spare money
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,10 @@ class Chooser:
         given, measure = answers(votes, self.yardstick.tasks[seen]), self.yardstick.of_some(seen)
         known: dict[tuple[int, ...], Floats] = {}
         out: dict[tuple[int, ...], Chosen] = {}
-        for price in PRICES if self._costs_differ() else PRICES[:1]:
+        for rule in self._rules():
             step("chosen panels")
-            whole = list(self._path(given, measure, np.ones(len(seen), np.bool_), price))
-            parts = [list(self._path(given, measure, fold[seen] != part, price)) for part in range(FOLDS)]
+            whole = list(self._path(given, measure, np.ones(len(seen), np.bool_), rule))
+            parts = [list(self._path(given, measure, fold[seen] != part, rule)) for part in range(FOLDS)]
             for size, panel in enumerate(whole):
                 if tuple(sorted(panel)) in out:
                     continue
@@ -83,25 +83,27 @@ class Chooser:
                 out[tuple(sorted(panel))] = self._chosen(panel, share, reference)
         return sorted(out.values(), key=lambda one: (one.size, one.cost or 0.0))
 
-    def _costs_differ(self) -> bool:
-        return self.costs is not None and len(np.unique(self.costs)) > 1
+    def _rules(self) -> list[Floats]:
+        """Return what each judge must bring beyond the others, [workers], by several rules; infinite for one who is too dear."""
+        costs = np.zeros(self.decider.votes.n_workers) if self.costs is None else self.costs
+        prices = np.unique(costs)
+        if len(prices) == 1:
+            return [np.zeros(len(costs))]
+        caps = np.unique(prices[:-1][np.linspace(0, len(prices) - 2, min(MAX_CAPS, len(prices) - 1)).astype(np.int64)])
+        spared = [np.zeros(len(costs)), THRIFT * costs / costs.mean()]
+        return [*spared, *(np.where(costs <= cap, 0.0, np.inf) for cap in caps)]
 
-    def _path(self, given: Counts, measure: Yardstick, tasks: Flags, price: float) -> Iterator[tuple[int, ...]]:
+    def _path(self, given: Counts, measure: Yardstick, tasks: Flags, rule: Floats) -> Iterator[tuple[int, ...]]:
         """Yield panels of 1, 2, … judges, each with one more than the one before, chosen by some `tasks`, [seen]."""
         if not tasks.any():  # fewer tasks than parts
             tasks = np.ones_like(tasks)
         given, measure = given[:, tasks], measure.of_some(tasks)
-        n = len(given)
         counts, chosen = np.zeros(given.shape[1:], np.int32), list[int]()
-        penalty = np.zeros(n)
-        if self.costs is not None and self.costs.mean() > 0:
-            penalty = price * self.costs / self.costs.mean()
-        for _ in range(min(n, MAX_SIZE)):
-            score = np.full(n, -np.inf)
-            for judge in range(n):
-                if judge not in chosen:
-                    score[judge] = measure.right(majority_shares(counts + given[judge])).mean() - penalty[judge]
-            best = int(score.argmax())
+        allowed = set(np.flatnonzero(np.isfinite(rule)).tolist())
+        for _ in range(min(len(allowed), MAX_SIZE)):
+            left = sorted(allowed - set(chosen))
+            score = [float(measure.right(majority_shares(counts + given[judge])).mean()) - rule[judge] for judge in left]
+            best = left[int(np.argmax(score))]
             chosen.append(best)
             counts = counts + given[best]
             yield tuple(chosen)

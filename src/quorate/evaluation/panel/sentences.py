@@ -24,13 +24,14 @@ def answer(study: PanelStudy) -> str:
     whole = study.points[-1]
     if found.size == whole.size:
         before = study.points[-2] if len(study.points) > 1 else None
-        missed = "" if before is None else f"; {_thing(study, before.size)} fall short by {_short(before)}"
-        return f"All {_thing(study, whole.size)} are needed: together they are {_right(study)} {_share(whole.accuracy)}{missed}."
-    shown = f"random panels of {found.size}" if study.by == "judges" else f"{found.size} random votes per task"
+        missed = "" if before is None else f"; {_thing(study, before.size)} are {_short(before)}"
+        every = _thing(study, whole.size) if study.by == "judges" else "votes"
+        return f"All {every} are needed: together they are {_right(study)} {_share(whole.accuracy)}{missed}."
+    shown = f"random panels of {found.size}" if study.by == "judges" else f"labels of {found.size} random votes per task"
     every = f"all {whole.size} judges" if study.by == "judges" else "all votes"
     return (
-        f"{_thing(study, found.size).capitalize()} are enough: {shown} are {_right(study)} {_share(found.accuracy)}, "
-        f"{every} {_share(whole.accuracy)} (short by {_short(found)})."
+        f"{_thing(study, found.size)} {_are(found.size)} enough: {shown} are {_right(study)} {_share(found.accuracy)}, "
+        f"{every} {_share(whole.accuracy)} ({_short(found)})."
     )
 
 
@@ -102,6 +103,10 @@ def _thing(study: PanelStudy, size: int) -> str:
     return f"{size} vote{'' if size == 1 else 's'} per task"
 
 
+def _are(size: int) -> str:
+    return "is" if size == 1 else "are"
+
+
 def _right(study: PanelStudy) -> str:
     return "right on" if study.measured_by == "truth" else "expected to be right on"
 
@@ -112,4 +117,4 @@ def _share(share: float) -> str:
 
 def _short(point: Point) -> str:
     gap = point.shortfall
-    return f"{100 * gap.value:.1f} points, 90% interval {100 * gap.low:.1f} to {100 * gap.high:.1f}"
+    return f"{100 * gap.value:.1f} points short of all, 90% interval {100 * gap.low:.1f} to {100 * gap.high:.1f}"

@@ -69,7 +69,7 @@ class PanelStudy:
 
     def __repr__(self) -> str:
         what = f"{len(self.workers)} {'judges' if self.by == 'judges' else 'workers'}"
-        size = f"{self.enough} {'' if self.by == 'judges' else 'votes per task '}are enough"
+        size = f"{self.enough} {'' if self.by == 'judges' else 'votes per task '}{'is' if self.enough == 1 else 'are'} enough"
         return f"PanelStudy({what}, {self.tasks} tasks, measured by {self.measured_by}: {size})"
 
     def __str__(self) -> str:
