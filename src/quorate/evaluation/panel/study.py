@@ -43,10 +43,10 @@ class PanelStudy:
     """How many judges are enough, what each adds, and which panels to take. `print` says it in sentences.
 
     >>> import quorate as qr
-    >>> crowd = qr.simulate(tasks=200, workers=7, votes_per_task=7, seed=1)
+    >>> crowd = qr.simulate(tasks=200, workers=7, votes_per_task=7, skill=0.9, seed=1)
     >>> study = qr.panel(crowd.votes, truth=crowd.truth, subsets=10)
     >>> study
-    PanelStudy(7 judges, 200 tasks, measured by truth: 5 are enough)
+    PanelStudy(7 judges, 200 tasks, measured by truth: 4 are enough)
     >>> study.sizes.columns[:6]
     ['size', 'panels', 'votes_per_task', 'accuracy', 'low', 'high']
     """
@@ -70,6 +70,8 @@ class PanelStudy:
     def __repr__(self) -> str:
         what = f"{len(self.workers)} {'judges' if self.by == 'judges' else 'workers'}"
         size = f"{self.enough} {'' if self.by == 'judges' else 'votes per task '}{'is' if self.enough == 1 else 'are'} enough"
+        if self.enough == self.points[-1].size:
+            size = "all are needed"
         return f"PanelStudy({what}, {self.tasks} tasks, measured by {self.measured_by}: {size})"
 
     def __str__(self) -> str:
@@ -136,7 +138,7 @@ class PanelStudy:
         Without costs the cheapest is the smallest. A crowd has no chosen panels: there it is a number of votes per task.
 
         >>> import quorate as qr
-        >>> crowd = qr.simulate(tasks=200, workers=7, votes_per_task=7, seed=1)
+        >>> crowd = qr.simulate(tasks=200, workers=7, votes_per_task=7, skill=0.9, seed=1)
         >>> study = qr.panel(crowd.votes, truth=crowd.truth, cost=0.02, subsets=10)
         >>> study.best(budget=0.07).size
         3

@@ -152,7 +152,7 @@ def share_interval(share: float, tasks: int) -> Interval:
 
     >>> found = share_interval(0.9, 100)
     >>> round(found.low, 3), round(found.high, 3)
-    (0.839, 0.939)
+    (0.84, 0.939)
     """
     middle = (share + Z**2 / (2 * tasks)) / (1 + Z**2 / tasks)
     half = Z / (1 + Z**2 / tasks) * (share * (1 - share) / tasks + Z**2 / (4 * tasks**2)) ** 0.5
