@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from quorate.evaluation.agreement.figures import Agreement
     from quorate.evaluation.compare.compare import compare
     from quorate.evaluation.compare.comparison import Comparison
+    from quorate.evaluation.panel.panel import panel
+    from quorate.evaluation.panel.study import BestPanel, PanelStudy
     from quorate.evaluation.sets import SetEvaluation
     from quorate.evaluation.simulate import Simulation, simulate
     from quorate.evaluation.truth import Evaluation, evaluate
@@ -86,6 +88,9 @@ _HOMES = {
     "MajorityVote": "models.majority",
     "OneCoin": "models.one_coin",
     "MultiResult": "results.sets",
+    "BestPanel": "evaluation.panel.study",
+    "PanelStudy": "evaluation.panel.study",
+    "panel": "evaluation.panel.panel",
     "SetEvaluation": "evaluation.sets",
     "Online": "online",
     "Prediction": "online",
@@ -103,6 +108,7 @@ __all__ = [
     "IWMV",
     "Agreement",
     "AutoModel",
+    "BestPanel",
     "Comparison",
     "CopiedVotes",
     "DamagedCheckpoint",
@@ -121,6 +127,7 @@ __all__ = [
     "OneCoin",
     "Online",
     "OptionError",
+    "PanelStudy",
     "PosteriorConfidence",
     "Prediction",
     "QuorateError",
@@ -141,6 +148,7 @@ __all__ = [
     "evaluate",
     "load",
     "merge",
+    "panel",
     "read",
     "simulate",
 ]

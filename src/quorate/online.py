@@ -34,6 +34,7 @@ from quorate.kernels.cpu import compiled
 from quorate.kernels.online_units import ONE, to_units
 from quorate.kernels.reference import ANSWER_UNIT
 from quorate.models.base import MODELS, make
+from quorate.results import higher
 from quorate.results.honest import LENT, PairSums, streamed_error, streamed_rule
 from quorate.results.result import Result
 from quorate.results.temperature import posterior_of
@@ -198,11 +199,13 @@ class Online:
     @property
     def abstentions(self) -> int:
         """The number of votes without a label, which count for nothing else."""
-        number: int = self._state.abstentions
-        return number
+        return int(self._state.abstentions)
 
     def __repr__(self) -> str:
         return f"Online({self._model}: {self._state.tasks} tasks, {self._state.workers} workers, {self._state.labels} labels)"
+
+    def _repr_html_(self) -> str:
+        return str(higher.load("quorate.results.card:of_stream")(self))
 
     @property
     def settings(self) -> OnlineSettings:

@@ -17,7 +17,7 @@ from quorate.cli.main import COMMANDS
 from quorate.data.options import ModelName
 from spark_there import missing
 
-READS_VOTES = ("aggregate", "predict", "encode", "agreement", "compare", "stream")
+READS_VOTES = ("aggregate", "predict", "encode", "agreement", "compare", "panel", "explain", "relabel", "report", "stream")
 EXAMPLES = {name: getattr(import_module(f"quorate.cli.{name}"), "EXAMPLES", ()) for name in COMMANDS}
 
 

@@ -33,6 +33,7 @@ def test_frames_come_back_as_spark_frames(spark, engine, frame_of):
     near = qr.aggregate(CROWD.votes)
     assert type(result).__name__ == "SparkResult"
     assert repr(result) == f"Spark{near!r}"
+    assert f"Spark{near!r}" in result._repr_html_(), "a card needs no tasks on the driver"
     assert result.labels.columns == near.labels.columns
     assert {row["task"]: row["label"] for row in result.labels.collect()} == dict(near.labels.select("task", "label").iter_rows())
     assert result.probabilities.count() == 90

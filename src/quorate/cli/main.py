@@ -30,6 +30,7 @@ COMMANDS: Final = (
     "compare",
     "explain",
     "relabel",
+    "panel",
     "stream",
     "simulate",
     "demo",

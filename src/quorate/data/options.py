@@ -22,6 +22,7 @@ Stop: TypeAlias = Literal["priors", "labels"]
 Level: TypeAlias = Literal["nominal", "ordinal", "interval"]  # of measurement
 TraceDetail: TypeAlias = Literal["full", "light"]
 Confidence: TypeAlias = Literal["honest", "posterior"]
+PanelKind: TypeAlias = Literal["auto", "judges", "votes"]  # what a panel is made of
 ClassPriors: TypeAlias = Literal["uniform", "estimated"]
 Strength: TypeAlias = float | Literal["auto"]
 SET_SEPARATOR: Final = "|"  # between the options of a set written as text

@@ -32,6 +32,11 @@ class SetEvaluation:
     def __repr__(self) -> str:
         return f"SetEvaluation(option accuracy {self.option_accuracy:.4f}, exact {self.exact_accuracy:.4f} on {self.tasks} tasks)"
 
+    def _repr_html_(self) -> str:
+        from quorate.evaluation.cards import of_set_evaluation
+
+        return of_set_evaluation(self)
+
     @property
     def exact_accuracy(self) -> float:
         """The share of tasks whose whole set is right."""

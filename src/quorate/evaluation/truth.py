@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from quorate.data.options import SET_SEPARATOR
-from quorate.data.votes import FrameKind
+from quorate.data.votes import FrameKind, Votes
 from quorate.errors import InputError, OptionError, shown
 from quorate.evaluation.confidence import Calibration, calibration
 from quorate.evaluation.sets import SetEvaluation, evaluate_sets
@@ -19,7 +19,7 @@ from quorate.io import frames
 from quorate.io.answers import is_dict, of_dict, one_each, read_answers, text_column, texts
 from quorate.io.columns import REST
 from quorate.io.frames import Frame
-from quorate.io.ids import label_columns
+from quorate.io.ids import column, label_columns
 from quorate.io.shapes import Wanted
 from quorate.io.sources import Source, is_spark_frame, read_frame
 from quorate.io.suspicious import SOME, unmatched, warn_suspicious
@@ -77,6 +77,25 @@ def read_truth(source: Result | Source, task: str | None, label: str | None) -> 
         frame = _columns(source, {"task": task, "truth": label})[0]
         return one_each(texts(frame.rename({"truth": "label"})), "truth", "label")
     return read_answers(source, "truth", task, label)[0]
+
+
+def truth_codes(votes: Votes, truth: Result | Source, task: str | None = None, label: str | None = None) -> NDArray[np.int64]:
+    """Return the true label of each task of votes, [tasks] codes: K for a label that nobody gave, -1 where it is not known.
+
+    Tasks are matched by id as text. It is an error where none of them has truth.
+
+    >>> import quorate as qr
+    >>> truth_codes(qr.read([(1, "ann", "cat"), (2, "ann", "dog"), (3, "ann", "dog")]), {"1": "dog", "3": "cow"}).tolist()
+    [1, -1, 2]
+    """
+    known = read_truth(truth, task, label)
+    tasks = pl.DataFrame({"task": column(votes.tasks).cast(pl.String)})
+    names = pl.DataFrame({"label": pl.Series(votes.labels.texts(), dtype=pl.String)}).with_row_index("code")
+    coded = known.join(names, on="label", how="left").with_columns(pl.col("code").cast(pl.Int64).fill_null(votes.n_labels))
+    codes = tasks.join(coded, on="task", how="left", maintain_order="left")["code"].fill_null(-1).to_numpy()
+    if not (codes >= 0).any():
+        raise InputError(f"the truth has none of the {votes.n_tasks} tasks of the votes: are these their ids?")
+    return codes
 
 
 def read_probabilities(source: Result | Source, tasks: pl.Series) -> tuple[dict[str, int], NDArray[np.float64]]:
@@ -168,6 +187,11 @@ class Evaluation:
 
     def __repr__(self) -> str:
         return f"Evaluation(accuracy {self.accuracy:.4f} on {self.tasks} tasks)"
+
+    def _repr_html_(self) -> str:
+        from quorate.evaluation.cards import of_evaluation
+
+        return of_evaluation(self)
 
     @property
     def accuracy(self) -> float:

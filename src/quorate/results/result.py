@@ -86,6 +86,11 @@ class Result:
             workers = self.grouping.described()
         return f"Result({self.model}: {v.n_tasks} tasks, {workers}, {v.n_labels} labels from {len(v)} votes{passes})"
 
+    def _repr_html_(self) -> str:
+        from quorate.results.card import of_result
+
+        return of_result(self)
+
     @cached_property
     def labels(self) -> Frame:
         """Task, label, confidence (probability that the label is right), votes, tie, and what else the model tells of a task.

@@ -62,6 +62,11 @@ class MultiResult:
         v = self.votes
         return f"MultiResult({self.model}: {len(v.tasks)} tasks, {v.binary.n_workers} workers, {len(v.options)} options)"
 
+    def _repr_html_(self) -> str:
+        from quorate.results.card import of_sets
+
+        return of_sets(self)
+
     @property
     def understood(self) -> Understood | None:
         """What reading made of the votes: format, columns, votes (sets), abstentions, repeated votes."""
@@ -281,6 +286,11 @@ class MultiResult:
         ids = self.votes.unvoted.cast(voted.schema["task"])
         left = pl.DataFrame({"task": ids}).with_columns(votes=pl.lit(0, pl.Int64), tie=False)
         return pl.concat([voted, left], how="diagonal")
+
+    def first_sets(self, limit: int) -> list[tuple[list[int], float]]:
+        """Return the chosen options, as codes, and the confidence of the first tasks, `limit` of them at most."""
+        chosen, confidence = self._matrix("labels")[:limit] == YES, self._matrix("confidence")[:limit].prod(axis=1)
+        return [(np.flatnonzero(line).tolist(), float(sure)) for line, sure in zip(chosen, confidence, strict=True)]
 
     def probabilities_frame(self) -> pl.DataFrame:
         """Return `probabilities` as a polars frame, whatever the caller's kind."""

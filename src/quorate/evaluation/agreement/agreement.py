@@ -51,7 +51,7 @@ from quorate.evaluation.agreement.pairs import (
     pair_means,
     pair_tables,
 )
-from quorate.evaluation.truth import read_truth
+from quorate.evaluation.truth import truth_codes
 from quorate.io.ids import column
 from quorate.io.read import Shaping, as_votes
 from quorate.io.sources import Source, is_spark_frame
@@ -174,14 +174,7 @@ def _reference(
     """Return the given labels of the votes' tasks, matched by id as text, or else the labels of a fit."""
     if truth is None:
         return None if model is None else Reference(_fitted(votes, model, seed), model)
-    known = read_truth(truth, truth_task, truth_label)
-    tasks = pl.DataFrame({"task": column(votes.tasks).cast(pl.String)})
-    names = pl.DataFrame({"label": pl.Series(votes.labels.texts(), dtype=pl.String)}).with_row_index("code")
-    coded = known.join(names, on="label", how="left").with_columns(pl.col("code").cast(pl.Int64).fill_null(votes.n_labels))
-    labels = tasks.join(coded, on="task", how="left", maintain_order="left")["code"].fill_null(-1).to_numpy()
-    if not (labels >= 0).any():
-        raise InputError(f"the truth has none of the {votes.n_tasks} tasks of the votes: are these their ids?")
-    return Reference(labels, "truth")
+    return Reference(truth_codes(votes, truth, truth_task, truth_label), "truth")
 
 
 def _compared_with(votes: Votes, reference: Reference | None, seed: int) -> Integers | None:

@@ -77,6 +77,11 @@ class Agreement:
     def __repr__(self) -> str:
         return f"Agreement(alpha {self.alpha:.4f}, {self.tasks} tasks, {len(self.workers)} workers, {len(self.labels)} labels)"
 
+    def _repr_html_(self) -> str:
+        from quorate.evaluation.cards import of_agreement
+
+        return of_agreement(self)
+
     @property
     def figures(self) -> Any:
         """Figure, title, value, low, high: every coefficient that these labels allow."""
