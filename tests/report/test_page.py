@@ -216,7 +216,7 @@ def test_without_a_comparison_a_few_models_are_fitted(result, crowd):
     text = page(result, truth=crowd[1])
     for model in ("mv", "fds", "auto"):
         accuracy = qr.evaluate(qr.aggregate(crowd[0], model=model), crowd[1]).accuracy
-        assert f"{model} {100 * accuracy:.0f}%" in re.search("Accuracy by model: ([^<>\"]*)", text)[1]
+        assert f"{model} {100 * accuracy:.0f}%" in re.search('Accuracy by model: ([^<>"]*)', text)[1]
 
 
 def test_tasks_in_doubt_come_in_the_order_of_what_one_more_vote_is_worth(result):
