@@ -29,9 +29,6 @@ LINK = re.compile(r"(```.*?^```|`[^`\n]+`)|(?<=\]\()(?!https?:|#)([^)#\s]+)", re
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # it colours what it says, asked or not
 BEGINS = re.compile(r"- |\d+\. |\|")  # a line of a list or a table
 CONTINUES = re.compile(r"- |\d+\. |\||  ")  # a line that may stand before it within the same
-PENDING = frozenset(
-    f"{name}.md" for name in ("report", "plots", "explaining-a-label", "asking-next", "comparing-models", "panel")
-)  # pages that the navigation may name before they are there
 
 
 class SiteError(Exception):
@@ -151,7 +148,7 @@ def _written_out(entries: list[Any], there: set[str]) -> list[Any]:
         if isinstance(below, list):
             if kept := _written_out(below, there):
                 out.append({title: kept})
-        elif below in there or below not in PENDING:
+        else:
             out.append({title: below})
     return out
 

@@ -1,14 +1,17 @@
-"""Cards of what is measured, for notebooks: evaluations, agreement, panels."""
+"""Cards of what is measured, for notebooks: evaluations, agreement, comparisons, panels."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
+
+import polars as pl
 
 from quorate.results.card import Card, Table
 
 if TYPE_CHECKING:
     from quorate.evaluation.agreement.coefficients import Estimate
     from quorate.evaluation.agreement.figures import Agreement
+    from quorate.evaluation.compare.comparison import Comparison
     from quorate.evaluation.panel.study import PanelStudy
     from quorate.evaluation.sets import SetEvaluation
     from quorate.evaluation.truth import Evaluation
@@ -62,6 +65,23 @@ def of_agreement(found: Agreement) -> str:
     sentences = [] if against is None else [f"errors are measured against {'the truth' if against == 'truth' else against}"]
     warnings = [f"no pairs of workers: {found.without_pairs}"] if found.without_pairs else []
     return Card(repr(found), figures, sentences, [table], warnings, ["agreement.figures", "agreement.pairs"]).html()
+
+
+def of_comparison(found: Comparison) -> str:
+    """Return the card of models side by side."""
+    columns, rows = found.overview()
+    refused = found.models_frame().filter(pl.col("refused").is_not_null()).select("model", "refused").rows()
+    figures = [("advised", found.best), ("models", len(rows)), ("tasks on which they differ", found.disputed)]
+    if found.judged_by is not None:
+        figures.append((f"tasks with {found.judged_by}", found.judged_tasks))
+    return Card(
+        repr(found),
+        figures,
+        found.advice,
+        [Table("models", columns, rows)],
+        warnings=[f"{model} could not run: {why}" for model, why in refused],
+        next_steps=["comparison.models", "comparison.differences", "comparison.disagreements", "comparison.plot()"],
+    ).html()
 
 
 def of_panel(study: PanelStudy) -> str:

@@ -19,7 +19,7 @@ from quorate.report.views.agreement import AgreementView, agreement
 from quorate.report.views.confusion import ConfusionView, confusions
 from quorate.report.views.tasks import TasksView, tasks
 from quorate.report.views.workers import WorkersView, workers
-from quorate.results.ask_next import Asked
+from quorate.results.ask_next import TaskGains
 from quorate.results.explain import explain_many
 from quorate.results.explanation import Explanation
 from quorate.results.result import Result
@@ -77,7 +77,7 @@ class Findings:
         votes = self.result.votes
         if votes.n_tasks * votes.n_labels > MAX_CELLS:
             return dict.fromkeys(self.tasks.uncertain[:MAX_UNCERTAIN].tolist(), math.nan)
-        found = Asked(self.result, None, None).ranked(MAX_UNCERTAIN, only_gains=True)
+        found = TaskGains(self.result, None, None).ranked(MAX_UNCERTAIN, only_gains=True)
         order = np.lexsort((found.code, -found.gain))
         gains = {
             code: gain for code, gain in zip(found.code[order].tolist(), found.gain[order].tolist(), strict=True) if code >= 0

@@ -18,10 +18,12 @@ from quorate.results.overview import UNKNOWN, least_certain, workers_in_brief
 from quorate.results.result import Result
 
 if TYPE_CHECKING:
+    from quorate.results.explanation import Explanation
     from quorate.results.sets import MultiResult
 
 FEW: Final = 5  # lines of a table
 MAX_TEXT: Final = 40  # characters of an id or label; the whole is shown on hover
+MAX_VOTES: Final = 24  # of an explanation
 MAX_SENTENCE: Final = 300  # characters of a reason or a warning
 MAX_HOVER: Final = 1000
 MAX_JUDGED: Final = 10_000  # votes up to which workers are judged for a card alone: a few tenths of a second
@@ -128,6 +130,22 @@ def of_sets(result: MultiResult) -> str:
         tables=[Table("first sets", ("task", "set", "confidence"), rows, more)],
         warnings=[*_warnings(result), *_together(facts)],
         next_steps=["result.labels", "result.probabilities", "result.workers"],
+    ).html()
+
+
+def of_explanation(why: Explanation) -> str:
+    """Return the card of an explanation: the answer, then what every vote adds."""
+    rows = [(vote.worker, vote.label, f"{vote.contribution:+.2f}", vote.accuracy) for vote in why.evidence[:MAX_VOTES]]
+    more = f"… and {len(why.evidence) - MAX_VOTES} more: explanation.votes" if len(why.evidence) > MAX_VOTES else ""
+    moved = [("prior", f"{why.prior:+.2f}"), *((step.name, f"{step.change:+.2f}") for step in why.steps)]
+    return Card(
+        title=repr(why),
+        sentences=[*why.sentences()],
+        tables=[
+            Table("votes", ("worker", "label", "adds to the log-odds", "accuracy"), rows, more),
+            Table("what else moves them", ("", "log-odds"), moved),
+        ],
+        next_steps=["explanation.plot()", "explanation.votes", "print(explanation)"],
     ).html()
 
 

@@ -19,6 +19,7 @@ from quorate.io import frames
 from quorate.io.frames import Frame
 from quorate.io.ids import series_of
 from quorate.results.higher import load
+from quorate.results.plotting import Chart, Theme
 
 WIDTH: Final = 16  # characters of the longest bar, to each side of zero
 NAME: Final = 24  # characters of a worker, a label or a step
@@ -168,14 +169,22 @@ class Explanation:
             **{name: getattr(self, name) for name in flags},
         }
 
-    def plot(self) -> Any:
-        """Return the waterfall of the log-odds as a chart; needs the extra `report`."""
-        return load("quorate.report.plots:explanation")(self)
+    def plot(self, *, theme: Theme = "light") -> Chart:
+        """Return the waterfall of the log-odds as a chart; needs the extra `report`.
+
+        - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
+        """
+        return load("quorate.report.plots:explanation")(self, theme=theme)
+
+    def _repr_html_(self) -> str:
+        from quorate.results.card import of_explanation
+
+        return of_explanation(self)
 
     def __str__(self) -> str:
-        return "\n".join([*self._answer(), "", *self._waterfall()])
+        return "\n".join([*self.sentences(), "", *self._waterfall()])
 
-    def _answer(self) -> Iterator[str]:
+    def sentences(self) -> Iterator[str]:
         """Yield the answer in sentences."""
         votes = f"{len(self.evidence)} vote{'' if len(self.evidence) == 1 else 's'}"
         if self.known:

@@ -16,6 +16,8 @@ from quorate.evaluation.compare.judged import JudgedBy
 from quorate.io import frames
 from quorate.io.frames import Frame
 from quorate.io.ids import column
+from quorate.results.higher import load
+from quorate.results.plotting import Chart, Theme
 
 MODEL_COLUMNS: Final = {
     "model": pl.String,
@@ -90,6 +92,18 @@ class Comparison:
         columns, rows = self.overview()
         lines = [visible(sentence) for sentence in self.advice]
         return "\n".join([*lines, "", *_aligned([columns, *rows])])
+
+    def _repr_html_(self) -> str:
+        from quorate.evaluation.cards import of_comparison
+
+        return of_comparison(self)
+
+    def plot(self, *, theme: Theme = "light") -> Chart:
+        """Return the accuracy of the models with intervals, majority vote the rule to beat; needs the extra `report`.
+
+        - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
+        """
+        return load("quorate.report.plots:comparison")(self, theme=theme)
 
     @property
     def models(self) -> Frame:

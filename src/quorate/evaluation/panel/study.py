@@ -21,6 +21,8 @@ from quorate.evaluation.panel.selection import Chosen
 from quorate.io import frames
 from quorate.io.frames import Frame
 from quorate.io.ids import column
+from quorate.results.higher import load
+from quorate.results.plotting import Chart, Theme
 
 MAX_NAMED: Final = 5  # judges in a sentence
 WORDS: Final = (ADDS, REPEATS, NOTHING, UNCLEAR, TOO_FEW, NOT_LOOKED_AT)
@@ -81,6 +83,13 @@ class PanelStudy:
         from quorate.evaluation.cards import of_panel
 
         return of_panel(self)
+
+    def plot(self, *, theme: Theme = "light") -> Chart:
+        """Return accuracy and effective votes by the size of a panel, with its cost; needs the extra `report`.
+
+        - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
+        """
+        return load("quorate.report.plots:panel")(self, theme=theme)
 
     @cached_property
     def sizes(self) -> Frame:
