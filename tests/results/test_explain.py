@@ -21,6 +21,7 @@ from strategies import crowds
 
 CROWD = qr.simulate(tasks=60, workers=8, labels=3, votes_per_task=(1, 6), spammers=0.2, seed=8)
 NOTHING = {"task": [], "worker": [], "label": []}
+pytestmark = pytest.mark.filterwarnings("ignore::quorate.NotConverged")  # of tiny crowds
 
 
 def require_true(result, why, *, by="confidence"):
