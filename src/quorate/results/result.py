@@ -33,7 +33,7 @@ from quorate.io.write import check_files
 from quorate.results import model_file
 from quorate.results.knowledge import Learned, learned_from
 from quorate.results.temperature import posterior_pieces, probability_pieces
-from quorate.results.workers import JudgedWorkers
+from quorate.results.workers import JudgedWorkers, agreeing_votes
 
 if TYPE_CHECKING:
     from quorate.io.costs import Cost
@@ -523,6 +523,10 @@ class Result:
     def judged(self) -> JudgedWorkers:
         """The workers as verdicts see them: what stands behind the columns of `workers`."""
         return JudgedWorkers(self)
+
+    def agreeing_votes(self) -> NDArray[np.int64]:
+        """Return the votes of each row (a worker and a given label) that equal the label of their task, [rows]."""
+        return agreeing_votes(self)
 
     def _cuts(self) -> list[slice]:
         """Return the tasks as slices that are looked at at once: all of them, where they are in memory."""

@@ -38,7 +38,7 @@ class JudgedWorkers:
             from quorate.results.groups import members_frame
 
             return members_frame(self.result, trust=trust)
-        cast, agreeing = self.result.votes.votes_per_row(), self.agreeing()
+        cast, agreeing = self.result.votes.votes_per_row(), self.result.agreeing_votes()
         votes, counted = self._by_worker(cast), self._weighed(cast)
         return pl.DataFrame(
             {
@@ -136,18 +136,6 @@ class JudgedWorkers:
             "why": reasons(unweighted(self.result.votes), found, votes, agreement, below, what),
         }
 
-    def agreeing(self) -> NDArray[np.int64]:
-        """Return the votes of each row that equal the label of their task, [rows]."""
-        v, out = self.result.votes, np.zeros(self.result.votes.n_rows, np.int64)
-        for part, whole_ptr, whole_row in v.parts():
-            labels = piece(self.result.fit.outcome.labels, part)
-            for start in range(0, len(labels), CHUNK):
-                ptr = whole_ptr[start : start + CHUNK + 1]
-                row = whole_row[ptr[0] : ptr[-1]]
-                chosen = np.repeat(labels[start : start + CHUNK], np.diff(ptr))
-                out += np.bincount(row[v.row_label[row] == chosen], minlength=v.n_rows)
-        return out
-
     def _by_worker(self, by_row: NDArray[Any]) -> NDArray[Any]:
         starts = self.result.votes.worker_ptr[:-1]
         return np.add.reduceat(by_row, starts) if len(starts) else by_row
@@ -156,6 +144,19 @@ class JudgedWorkers:
         """Return sums by worker, [workers], of votes by row, [rows], each times its weight."""
         weight = self.result.votes.row_weight
         return self._by_worker(by_row if weight is None else by_row * weight)
+
+
+def agreeing_votes(result: Result) -> NDArray[np.int64]:
+    """Return the votes of each row that equal the label of their task, [rows]."""
+    v, out = result.votes, np.zeros(result.votes.n_rows, np.int64)
+    for part, whole_ptr, whole_row in v.parts():
+        labels = piece(result.fit.outcome.labels, part)
+        for start in range(0, len(labels), CHUNK):
+            ptr = whole_ptr[start : start + CHUNK + 1]
+            row = whole_row[ptr[0] : ptr[-1]]
+            chosen = np.repeat(labels[start : start + CHUNK], np.diff(ptr))
+            out += np.bincount(row[v.row_label[row] == chosen], minlength=v.n_rows)
+    return out
 
 
 def abstained_column(votes: Votes, given: NDArray[np.int64]) -> pl.Series:

@@ -221,7 +221,8 @@ class SparkResult(Result):
         assert isinstance(outcome, RemoteOutcome)
         return outcome
 
-    def _agreeing(self) -> NDArray[np.int64]:
+    def agreeing_votes(self) -> NDArray[np.int64]:
+        """Return the votes of each row that equal the label of their task, [rows]: counted on the executors."""
         return self._outcome.agreeing
 
     def _native(self, frame: pl.DataFrame) -> Frame:
