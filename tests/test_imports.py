@@ -85,6 +85,7 @@ def test_aggregate_loads_only_what_it_uses():
         "results.trust",
         "evaluation",
         "paper",
+        "report",
         "models.glad",
         "results.sets",
         "results.calibrate",

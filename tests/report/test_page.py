@@ -2,6 +2,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import polars as pl
@@ -216,10 +217,17 @@ def test_without_a_comparison_a_few_models_are_fitted(result, crowd):
     text = page(result, truth=crowd[1])
     for model in ("mv", "fds", "auto"):
         accuracy = qr.evaluate(qr.aggregate(crowd[0], model=model), crowd[1]).accuracy
-        assert f"{model} {100 * accuracy:.0f}%" in re.search("Accuracy by model: ([^<>\"]*)", text)[1]
+        assert f"{model} {100 * accuracy:.0f}%" in re.search('Accuracy by model: ([^<>"]*)', text)[1]
 
 
 def test_tasks_in_doubt_come_in_the_order_of_what_one_more_vote_is_worth(result):
     found = re.findall(r'class="id" title="([^"]*)"', page(result))
     wanted = result.ask_next(10)["task"].to_list()
     assert found[:10] == wanted
+
+
+def test_tasks_on_executors_are_not_gathered(result):
+    outcome = replace(result.fit.outcome, labels=result.fit.outcome.labels[:0])
+    remote = replace(result, fit=replace(result.fit, outcome=outcome))
+    with pytest.raises(qr.InputError, match="Spark's executors: aggregate the votes.*engine='cpu'"):
+        remote.report("report.html")

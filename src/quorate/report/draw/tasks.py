@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from quorate.report import words
@@ -17,6 +18,7 @@ from quorate.results.explanation import Explanation, VoteEvidence
 
 MAX_SQUARES: Final = 40  # votes that a line shows
 MAX_FALL: Final = 24  # votes whose contribution is shown: the most telling ones
+MAX_SIGN: Final = 3  # characters of a label that fits into a square
 MAX_KEYS: Final = 12  # labels that the key names
 WIDTH: Final = 180.0  # of a waterfall, in units of its drawing
 MAX_TEXT: Final = 200  # characters of a name on hover
@@ -28,9 +30,14 @@ class LabelKeys:
 
     order: Mapping[str, int]  # label to its rank: the most frequent one first
 
+    @cached_property
+    def is_short(self) -> bool:
+        """Whether every label fits into a square; else all have numbers, as labels may be numbers themselves."""
+        return all(len(label) <= MAX_SIGN for label in self.order)
+
     def sign(self, label: str) -> str:
-        """Return one or two characters that stand for a label: the label itself where it is short, else its rank."""
-        return label if len(label) <= 2 else str(self.order.get(label, len(self.order)) + 1)
+        """Return what stands for a label in a square: the label itself where all are short, else its rank."""
+        return label if self.is_short else str(self.order.get(label, len(self.order)) + 1)
 
     def kind(self, label: str) -> str:
         """Return the class that colours a label; labels beyond the eight most frequent ones share one."""
@@ -44,10 +51,10 @@ class LabelKeys:
         )
 
     def key(self, labels: Iterable[str]) -> Markup | None:
-        """Return what the squares mean, for labels whose sign is not the label itself."""
-        found = sorted({label for label in labels if self.sign(label) != label}, key=lambda label: self.order.get(label, 0))
-        if not found:
+        """Return what the squares mean; nothing where they say it themselves."""
+        if self.is_short:
             return None
+        found = sorted(set(labels), key=lambda label: self.order.get(label, 0))
         lines = [
             tag("li", tag("span", self.sign(label), class_=f"vote {self.kind(label)}"), words.shortened(label, 90))
             for label in found[:MAX_KEYS]
@@ -72,7 +79,7 @@ def _task(one: Explanation, keys: LabelKeys, gain: float) -> Markup:
     more = len(by_skill) - len(squares)
     squares += [tag("span", f"… {words.count(more)} more", class_="small")] if more else []
     doubt, label = "bar doubt" if one.confidence < DOUBT else "bar", words.name(one.label)
-    named = [] if keys.sign(label) == label else [keys.square(label, "label"), " "]
+    named = [] if keys.is_short else [keys.square(label, "label"), " "]
     head = tag(
         "summary",
         tag("span", words.shortened(one.task, 60), class_="id", title=words.shortened(one.task, MAX_TEXT)),
