@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from quorate.models.majority import MajorityVote
     from quorate.models.one_coin import OneCoin
     from quorate.online import Online, Prediction
+    from quorate.results.explanation import Explanation, SetExplanation
     from quorate.results.result import Result
     from quorate.results.saved import FittedModel, load, merge
     from quorate.results.saved_sets import FittedSets
@@ -94,6 +95,8 @@ _HOMES = {
     "SetEvaluation": "evaluation.sets",
     "Online": "online",
     "Prediction": "online",
+    "Explanation": "results.explanation",
+    "SetExplanation": "results.explanation",
     "Result": "results.result",
     "Simulation": "evaluation.simulate",
     "simulate": "evaluation.simulate",
@@ -114,6 +117,7 @@ __all__ = [
     "DamagedCheckpoint",
     "DawidSkene",
     "Evaluation",
+    "Explanation",
     "FastDawidSkene",
     "FittedModel",
     "FittedSets",
@@ -134,6 +138,7 @@ __all__ = [
     "RepairedStream",
     "Result",
     "SetEvaluation",
+    "SetExplanation",
     "Simulation",
     "SparkStream",
     "SuspiciousVotes",

@@ -2,6 +2,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import polars as pl
@@ -223,3 +224,10 @@ def test_tasks_in_doubt_come_in_the_order_of_what_one_more_vote_is_worth(result)
     found = re.findall(r'class="id" title="([^"]*)"', page(result))
     wanted = result.ask_next(10)["task"].to_list()
     assert found[:10] == wanted
+
+
+def test_tasks_on_executors_are_not_gathered(result):
+    outcome = replace(result.fit.outcome, labels=result.fit.outcome.labels[:0])
+    remote = replace(result, fit=replace(result.fit, outcome=outcome))
+    with pytest.raises(qr.InputError, match="Spark's executors: aggregate the votes.*engine='cpu'"):
+        remote.report("report.html")

@@ -143,15 +143,15 @@
     const left = element("div"), right = element("div");
     left.append(table(["", ""], facts, 0));
     left.querySelector("thead").remove();
-    if (worker.partners.length) {
-      left.append(element("h3", "Whom it agrees with most"));
-      const rows = worker.partners.map(([name, kappa, same, shared]) => [shortened(name, 40), kappa.toFixed(2), percent(same), shared]);
-      left.append(scrolled(table(["worker", "beyond chance", "same answer", "shared tasks"], rows, 3), "Agreement of " + worker.name));
-    }
-    right.append(element("h3", "What it confuses"), scrolled(confusion(worker), "Confusion of " + worker.name));
+    left.append(element("h3", "What it confuses"), scrolled(confusion(worker), "Confusion of " + worker.name));
     right.append(element("h3", "Bias: what it gives, and what its tasks have"));
     const bias = worker.bias.map(([c, g, e]) => [labelled(c, 80), percent(g), percent(e)]);
     right.append(table(["label", "given", "expected"], bias, 2));
+    if (worker.partners.length) {
+      right.append(element("h3", "Whom it agrees with most"));
+      const rows = worker.partners.map(([name, kappa, same, shared]) => [shortened(name, 40), kappa.toFixed(2), percent(same), shared]);
+      right.append(scrolled(table(["worker", "beyond chance", "same answer", "shared tasks"], rows, 3), "Agreement of " + worker.name));
+    }
     columns.append(left, right);
     panel.append(columns);
   }
@@ -249,5 +249,5 @@
     });
     matrix.addEventListener("pointerleave", () => tip.remove());
   }
-  window.addEventListener("beforeprint", () => document.querySelectorAll("details.fold").forEach((one) => (one.open = true)));
+  window.addEventListener("beforeprint", () => document.querySelectorAll("details.fold:not(.data)").forEach((one) => (one.open = true)));
 })();

@@ -7,6 +7,7 @@ votes, nothing of it can run, and nothing can be fetched. docs/decisions/036-rep
 from __future__ import annotations
 
 import os
+import re
 from base64 import b64encode
 from collections.abc import Sequence
 from hashlib import sha256
@@ -201,8 +202,10 @@ def _read(result: Result | MultiResult, source: str) -> Markup:
         rows.append(("tasks without votes", f"{words.count(result.unvoted)}: nothing but abstentions, so they have no label"))
     if result.ties:
         rows.append(("ties", f"{words.counted(result.ties, 'label')} picked among tied ones"))
-    line = f"Read {source} as " if source and understood is not None else "Read as " if understood is not None else ""
-    sentence = f"{line}{understood}." if understood is not None else "The votes were given as arrays."
+    sentence = "The votes were given as arrays."
+    if understood is not None:
+        article = "a " if re.search("table|frame|dict", understood.format) else ""  # exports go by their names
+        sentence = f"Read {f'{source} ' if source else ''}as {article}{understood}."
     return join(
         [tag("p", words.shortened(sentence, 600), class_="small"), folded("How it was read and decided", table(["", ""], rows))]
     )

@@ -23,7 +23,7 @@ def section(
         tag("p", answer, class_="lead" if lead else "answer"),
         body,
         None if how is None else folded("How to read it", tag("p", how, class_="how")),
-        None if data is None else folded("Data", data),
+        None if data is None else folded("Data", data, class_="fold data"),
         id=identity,
         aria_labelledby=f"{identity}-title",
     )

@@ -211,8 +211,8 @@ def doubts(found: Findings) -> Markup:
     how = (
         "A line is a task: its label, the confidence, and its votes as squares, those of the most accurate workers first. Open "
         "it to see what each vote added to the log-odds of the label against the runner-up: to the right for the label, to the "
-        "left against it. The bars add up to the last one. Log-odds of 0 are one to one, of 2.2 nine to one, of 4.6 ninety-nine "
-        "to one."
+        "left against it, each bar from where the one before has ended. At the line both labels are as likely; log-odds of 2.2 "
+        "are nine to one, of 4.6 ninety-nine to one."
     )
     return section("tasks", of_tasks.QUESTION, _in_doubt(found) or view.sentence, *body, how=how)
 
@@ -315,8 +315,9 @@ def _wrong(found: Findings) -> Markup | None:
     true, chosen = np.nonzero(evaluation.matrix)
     view = ConfusionView(evaluation.label_names, true, chosen, evaluation.matrix[true, chosen], None, "the truth")
     first = view.worst.row(0, named=True)
+    true_name, taken_for = words.apart(first["true"], first["given"])
     answer = words.sentence(
-        f"most often {words.quoted(first['true'])} is taken for {words.quoted(first['given'])}: "
+        f"most often {true_name} is taken for {taken_for}: "
         f"{words.counted(int(first['votes']), 'task')}, {words.percent(first['share'])} of these"
     )
     how = "A row holds all tasks of one true label; its cells are the shares of the labels that were chosen for them."

@@ -96,6 +96,18 @@ def quoted(value: object, width: int = MAX_NAME) -> str:
     return f"‘{shortened(value, width)}’"
 
 
+def apart(one: object, other: object) -> tuple[str, str]:
+    """Return two labels in a sentence, shortened as far as they can still be told apart.
+
+    >>> apart("a" * 40 + "1" + "a" * 40, "a" * 40 + "2" + "a" * 40)[0] == quoted("a" * 40 + "1" + "a" * 40, 128)
+    True
+    """
+    for width in (MAX_NAME, 2 * MAX_NAME, 4 * MAX_NAME):
+        if shortened(one, width) != shortened(other, width):
+            break
+    return quoted(one, width), quoted(other, width)
+
+
 def listed(parts: list[str]) -> str:
     """Return phrases as one.
 

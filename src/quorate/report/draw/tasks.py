@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import cached_property
+from typing import Final, NamedTuple
 
 from quorate.report import words
 from quorate.report.draw.curves import bar
@@ -16,8 +18,9 @@ from quorate.results.explanation import Explanation, VoteEvidence
 
 MAX_SQUARES: Final = 40  # votes that a line shows
 MAX_FALL: Final = 24  # votes whose contribution is shown: the most telling ones
+MAX_SIGN: Final = 3  # characters of a label that fits into a square
 MAX_KEYS: Final = 12  # labels that the key names
-SIDE: Final = 90.0  # pixels of the longest bar, to each side of zero
+WIDTH: Final = 180.0  # of a waterfall, in units of its drawing
 MAX_TEXT: Final = 200  # characters of a name on hover
 
 
@@ -27,9 +30,14 @@ class LabelKeys:
 
     order: Mapping[str, int]  # label to its rank: the most frequent one first
 
+    @cached_property
+    def is_short(self) -> bool:
+        """Whether every label fits into a square; else all have numbers, as labels may be numbers themselves."""
+        return all(len(label) <= MAX_SIGN for label in self.order)
+
     def sign(self, label: str) -> str:
-        """Return one or two characters that stand for a label: the label itself where it is short, else its rank."""
-        return label if len(label) <= 2 else str(self.order.get(label, len(self.order)) + 1)
+        """Return what stands for a label in a square: the label itself where all are short, else its rank."""
+        return label if self.is_short else str(self.order.get(label, len(self.order)) + 1)
 
     def kind(self, label: str) -> str:
         """Return the class that colours a label; labels beyond the eight most frequent ones share one."""
@@ -43,10 +51,10 @@ class LabelKeys:
         )
 
     def key(self, labels: Iterable[str]) -> Markup | None:
-        """Return what the squares mean, for labels whose sign is not the label itself."""
-        found = sorted({label for label in labels if self.sign(label) != label}, key=lambda label: self.order.get(label, 0))
-        if not found:
+        """Return what the squares mean; nothing where they say it themselves."""
+        if self.is_short:
             return None
+        found = sorted(set(labels), key=lambda label: self.order.get(label, 0))
         lines = [
             tag("li", tag("span", self.sign(label), class_=f"vote {self.kind(label)}"), words.shortened(label, 90))
             for label in found[:MAX_KEYS]
@@ -71,7 +79,7 @@ def _task(one: Explanation, keys: LabelKeys, gain: float) -> Markup:
     more = len(by_skill) - len(squares)
     squares += [tag("span", f"… {words.count(more)} more", class_="small")] if more else []
     doubt, label = "bar doubt" if one.confidence < DOUBT else "bar", words.name(one.label)
-    named = [] if keys.sign(label) == label else [keys.square(label, "label"), " "]
+    named = [] if keys.is_short else [keys.square(label, "label"), " "]
     head = tag(
         "summary",
         tag("span", words.shortened(one.task, 60), class_="id", title=words.shortened(one.task, MAX_TEXT)),
@@ -115,44 +123,67 @@ def settling(one: Explanation) -> str:
 
 
 def _waterfall(one: Explanation) -> Markup:
-    """Return a table of what adds up to the log-odds of the label against the runner-up, the most telling votes of many."""
+    """Return a table of what adds up to the log-odds of the label against the runner-up, the most telling votes of many.
+
+    Each bar begins where the one before has ended. The line is where both labels are as likely.
+    """
     shown = sorted(one.evidence, key=lambda vote: -abs(vote.contribution))[:MAX_FALL]
     shown.sort(key=lambda vote: -vote.contribution)
     rest = len(one.evidence) - len(shown)
-    left = sum(vote.contribution for vote in one.evidence) - sum(vote.contribution for vote in shown)
-    changes = [one.prior, one.log_odds, left, *(vote.contribution for vote in shown), *(step.change for step in one.steps)]
-    most = max(abs(change) for change in changes) or 1.0
-    lines = [_line("prior", "how frequent both labels are", None, one.prior, most)]
-    lines += [_vote(vote, most) for vote in shown]
-    lines += [_line(f"{words.count(rest)} more votes", "", None, left, most)] if rest else []
-    lines += [_line(step.name, step.why, None, step.change, most) for step in one.steps]
+    lines = [_Line("prior", "how frequent both labels are", one.prior)]
+    lines += [_of_vote(vote) for vote in shown]
+    if rest:
+        left = sum(vote.contribution for vote in one.evidence) - sum(vote.contribution for vote in shown)
+        lines.append(_Line(f"{words.count(rest)} more votes", "", left))
+    lines += [_Line(step.name, step.why, step.change) for step in one.steps]
+    ends = list(itertools.accumulate(line.change for line in lines))
+    low, high = min(0.0, *ends), max(0.0, *ends)
+    scale = WIDTH / max(high - low, 1e-9)
+    zero = -low * scale
+    rows = [
+        _row(line, (start - low) * scale, (end - low) * scale, zero)
+        for line, start, end in zip(lines, [0.0, *ends[:-1]], ends, strict=True)
+    ]
     total = "in all" if not one.certain else "in all (certain: cut at a bound)"
-    lines.append(_line(total, "", None, one.log_odds, most, kind="sum"))
+    rows.append(_row(_Line(total, "", one.log_odds), zero, (one.log_odds - low) * scale, zero, kind="sum"))
     heads = [tag("th", what, scope="col") for what in ("who", "says")]
     heads += [tag("th", "right", scope="col", class_="n acc"), tag("th", "log-odds", scope="col", class_="n"), tag("td")]
-    return tag("table", tag("thead", tag("tr", heads)), tag("tbody", lines), class_="fall")
+    return tag("table", tag("thead", tag("tr", heads)), tag("tbody", rows), class_="fall")
 
 
-def _vote(vote: VoteEvidence, most: float) -> Markup:
+class _Line(NamedTuple):
+    """Something that moves the log-odds."""
+
+    name: str
+    says: str
+    change: float
+    accuracy: float | None = None  # of a worker; None: it is no vote
+
+
+def _of_vote(vote: VoteEvidence) -> _Line:
     says = words.shortened(vote.label, 40)
     if vote.weight != 1.0:
         says += f" (weight {vote.weight:g})"
     if vote.members:
         named = ", ".join(f"{words.shortened(one.worker, 20)} {words.shortened(one.label, 20)}" for one in vote.members[:6])
         says += f" (group: {named}{'…' if len(vote.members) > 6 else ''})"
-    return _line(words.shortened(vote.worker, 40), says, vote.accuracy, vote.contribution, most)
+    return _Line(words.shortened(vote.worker, 40), says, vote.contribution, vote.accuracy)
 
 
-def _line(name: str, says: str, accuracy: float | None, change: float, most: float, kind: str | None = None) -> Markup:
-    size = SIDE * abs(change) / most
-    start = SIDE + 5 if change >= 0 else SIDE + 5 - size
+def _row(line: _Line, start: float, end: float, zero: float, kind: str | None = None) -> Markup:
+    """Return a line of the waterfall, whose bar goes from `start` to `end`."""
     drawn = tag(
         "svg",
         tag(
-            "rect", x=f"{start:.1f}", width=f"{max(size, 0.5):.1f}", y="2", height="10", class_="for" if change >= 0 else "contra"
+            "rect",
+            x=f"{min(start, end):.1f}",
+            width=f"{max(abs(end - start), 0.7):.1f}",
+            y="2",
+            height="10",
+            class_="for" if line.change >= 0 else "contra",
         ),
-        tag("line", x1=SIDE + 5, x2=SIDE + 5, y1="0", y2="14", class_="zero"),
-        viewBox=f"0 0 {2 * SIDE + 10:g} 14",
+        tag("line", x1=f"{zero:.1f}", x2=f"{zero:.1f}", y1="-4", y2="18", class_="zero"),
+        viewBox=f"-2 0 {WIDTH + 4:g} 14",
         width="100%",
         height="14",
         preserveAspectRatio="none",
@@ -160,10 +191,10 @@ def _line(name: str, says: str, accuracy: float | None, change: float, most: flo
     )
     return tag(
         "tr",
-        tag("th", name, scope="row"),
-        tag("td", says),
-        tag("td", "" if accuracy is None else words.percent(accuracy), class_="n acc"),
-        tag("td", f"{change:+.2f}".replace("-", "−"), class_="n"),
+        tag("th", line.name, scope="row"),
+        tag("td", tag("span", line.says, class_="note") if line.accuracy is None else line.says),
+        tag("td", "" if line.accuracy is None else words.percent(line.accuracy), class_="n acc"),
+        tag("td", f"{line.change:+.2f}".replace("-", "−"), class_="n"),
         tag("td", drawn, class_="bars"),
         class_=kind,
     )

@@ -96,7 +96,8 @@ class ConfusionView:
         if not len(self.worst):
             return words.sentence(f"every vote of {who} equals {what}")
         one = self.worst.row(0, named=True)
-        most = f"most often {words.quoted(one['true'])} is called {words.quoted(one['given'])} ({words.percent(one['share'])})"
+        true, given = words.apart(one["true"], one["given"])
+        most = f"most often {true} is called {given} ({words.percent(one['share'])})"
         return words.sentence(f"{words.percent(float(right))} of the votes of {who} equal {what}; {most}")
 
 
