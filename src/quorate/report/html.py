@@ -81,8 +81,11 @@ def data(identity: str, content: object) -> Markup:
     return Markup(f'<script type="application/json" id="{text(identity)}">{packed}</script>')
 
 
-def table(heads: Iterable[Content], rows: Iterable[Iterable[Content]], *, numbers: int = 0, caption: str = "") -> Markup:
-    """Return a table whose last `numbers` columns are figures, and whose first cells name their rows."""
+def table(heads: Iterable[Content], rows: Iterable[Iterable[Content]], *, numbers: int = 0) -> Markup:
+    """Return a table whose last `numbers` columns are figures, and whose first cells name their rows.
+
+    Where all heads are empty there are none.
+    """
     names = list(heads)
     first = len(names) - numbers
 
@@ -95,12 +98,9 @@ def table(heads: Iterable[Content], rows: Iterable[Iterable[Content]], *, number
             ],
         )
 
-    return tag(
-        "table",
-        tag("caption", caption) if caption else None,
-        tag("thead", tag("tr", [tag("th", h, scope="col", class_="n" if at >= first else None) for at, h in enumerate(names)])),
-        tag("tbody", [line(row) for row in rows]),
-    )
+    head = tag("tr", [tag("th", what, scope="col", class_="n" if at >= first else None) for at, what in enumerate(names)])
+    body = tag("tbody", [line(row) for row in rows])
+    return tag("table", tag("thead", head) if any(names) else None, body)
 
 
 def folded(summary: Content, *content: Content, class_: str = "fold") -> Markup:

@@ -86,8 +86,8 @@ def workers_section(view: WorkersView, real: dict[int, tuple[int, int]], noun: s
         "labels are given. A verdict says what the votes prove, not what somebody meant."
     )
     panel = tag("div", class_="detail onlyjs", id="worker-detail", aria_live="polite")
-    pick = small("Choose a worker: click on a dot, press Enter on one, or take a name from the list.")
-    pick = Markup(pick.replace('class="small"', 'class="small onlyjs"', 1))
+    choose = "Choose a worker: click on a dot, press Enter on one, or take a name from the list."
+    pick = tag("p", choose, class_="small onlyjs")
     body: list[Content] = [draw_workers.draw(view), pick, panel, _search(), _list(view, real, noun)]
     rest = len(view.frame) - len(view.notable)
     if rest > 0:
@@ -321,7 +321,7 @@ def _wrong(found: Findings) -> Markup | None:
         f"{words.counted(int(first['votes']), 'task')}, {words.percent(first['share'])} of these"
     )
     how = "A row holds all tasks of one true label; its cells are the shares of the labels that were chosen for them."
-    drawn = Markup(matrix.confusion(view).replace("given →", "chosen →").replace(">votes</th>", ">tasks</th>"))
+    drawn = matrix.confusion(view, columns="chosen", counted="tasks")
     return section("errors", "Which labels are wrong?", answer, drawn, how=how)
 
 

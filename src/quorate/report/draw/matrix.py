@@ -18,10 +18,13 @@ HEAD: Final = 10  # characters of a name above a column; where one is longer, co
 SIDE: Final = 24  # and beside a row; where one is longer, a legend names the numbers
 
 
-def confusion(view: ConfusionView) -> Markup:
-    """Return a matrix of shares, rows true and columns given; of many labels the worst pairs."""
+def confusion(view: ConfusionView, *, columns: str = "given", counted: str = "votes") -> Markup:
+    """Return a matrix of shares, rows true and columns given; of many labels the worst pairs.
+
+    `columns` is what has become of labels, `counted` are the things that are counted.
+    """
     if not view.is_matrix:
-        return pairs(view)
+        return pairs(view, counted)
     matrix, names = view.matrix, view.labels
     heads, sides = _named(names)
     rows = []
@@ -29,10 +32,10 @@ def confusion(view: ConfusionView) -> Markup:
         cells = [_share(float(share), is_right=true == given) for given, share in enumerate(matrix[true])]
         rows.append(tag("tr", beside, cells, tag("td", words.count(int(view.support[true])), class_="n")))
     what = "true" if view.against == "the truth" else "chosen"
-    corner = tag("td", f"{what} ↓ given →", class_="nodata")
-    head = tag("thead", tag("tr", corner, heads, tag("th", "votes", scope="col", class_="n")))
+    corner = tag("td", f"{what} ↓ {columns} →", class_="nodata")
+    head = tag("thead", tag("tr", corner, heads, tag("th", counted, scope="col", class_="n")))
     whole = tag("table", head, tag("tbody", rows), class_="heat")
-    label = "Confusion of labels: share of the votes on tasks of each label"
+    label = f"Labels {columns}: shares of the {counted} of each label"
     return tag("div", scrolled(whole, label), _legend(names))
 
 
@@ -56,15 +59,15 @@ def _legend(names: Sequence[str]) -> Markup | None:
     return tag("ol", [tag("li", name) for name in full], class_="legend")
 
 
-def pairs(view: ConfusionView) -> Markup:
+def pairs(view: ConfusionView, counted: str = "votes") -> Markup:
     """Return the pairs of labels that are confused most."""
     what = "true label" if view.against == "the truth" else "chosen label"
     rows = [
         (words.shortened(true, 60), words.shortened(given, 60), words.percent(share), words.count(votes))
         for true, given, votes, share in view.worst.iter_rows()
     ]
-    whole = table([what, "called", "of its votes", "votes"], rows, numbers=2)
-    return scrolled(whole, "The pairs of labels that are confused most")
+    whole = table([what, "called", f"of its {counted}", counted], rows, numbers=2)
+    return scrolled(whole, f"The pairs of labels that most {counted} confuse")
 
 
 def _share(share: float, *, is_right: bool) -> Markup:
