@@ -52,3 +52,11 @@ def test_panels(crowd):
     assert all(sentence in shown.texts or sentence in shown.titles for sentence in found.sentences())
     assert {"1", "3", "9"} <= set(shown.cells)
     assert found.workers[found.found[0].worker] in shown.cells + shown.titles
+
+
+def test_comparisons(crowd):
+    found = qr.compare(crowd.votes, truth=crowd.truth, models=["mv", "auto"], resamples=50)
+    shown = read(found)
+    assert all(sentence in shown.texts or sentence in shown.titles for sentence in found.advice)
+    assert {"mv", "auto"} <= set(shown.cells)
+    assert "comparison.plot()" in shown.texts

@@ -203,14 +203,12 @@ def test_the_same_result_gives_the_same_page(crowd):
 
 
 def test_a_comparison_gives_the_accuracy_of_models(result, crowd):
-    class Compared:
-        def models_frame(self):
-            rows = [("mv", 0.5, 0.4, 0.6), ("auto", 0.8, 0.7, 0.9), ("glad", None, None, None)]
-            return pl.DataFrame(rows, ["model", "accuracy", "accuracy_low", "accuracy_high"], orient="row")
-
-    text = page(result, truth=crowd[1], comparison=Compared())
-    assert "Accuracy by model: auto 80%; mv 50%" in text
-    assert "auto (this report) 80%" in text
+    found = qr.compare(crowd[0], truth=crowd[1], models=["mv", "auto", "iwmv"])
+    text = page(result, truth=crowd[1], comparison=found)
+    rows = found.models_frame().select("model", "accuracy").rows()
+    assert "Accuracy by model: " + "; ".join(f"{name} {share:.0%}" for name, share in rows) in text
+    own = dict(rows)["auto"]
+    assert f"auto (this report) {own:.0%}" in text
 
 
 def test_without_a_comparison_a_few_models_are_fitted(result, crowd):

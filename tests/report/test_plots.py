@@ -245,6 +245,14 @@ def test_panels(tmp_path):
     assert "cost" not in json.dumps(plots.panel(studied([None, None, None])).to_dict()["vconcat"])
 
 
+def test_comparisons_panels_and_explanations_draw_themselves(result, crowd):
+    models = qr.compare(crowd.votes, truth=crowd.truth, models=["mv", "auto"], resamples=20)
+    study = qr.panel(crowd.votes, subsets=2, sizes=[1, 2], model="mv")
+    why = result.explain(result.labels_frame()["task"][0])
+    for found, draw in ((models, plots.comparison), (study, plots.panel), (why, plots.explanation)):
+        assert found.plot(theme="dark").to_dict() == draw(found, theme="dark").to_dict()
+
+
 def test_themes(result):
     light, dark, none = (result.plot.shares(theme=look) for look in ("light", "dark", "none"))
     assert light.to_dict()["config"]["background"] == "#ffffff"

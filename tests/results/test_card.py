@@ -137,3 +137,12 @@ def test_numbers_have_the_digits_that_mean_something():
 def test_a_card_is_made_of_the_result_alone():
     result = qr.aggregate(qr.simulate(tasks=30, workers=5, seed=1).votes)
     assert read(replace(result)).text == read(result).text, "nothing that was asked for before changes it"
+
+
+def test_explanations():
+    votes = [(NASTY[0], NASTY[1], "x"), (NASTY[0], "bob", "x"), (NASTY[0], "eve", NASTY[0]), ("other", "bob", "x")]
+    why = qr.aggregate(votes).explain(NASTY[0])
+    found = read(why)
+    assert {NASTY[0], NASTY[1], "bob", "eve"} <= set(found.cells + found.titles)
+    assert f"{why.evidence[0].contribution:+.2f}" in found.cells
+    assert "explanation.plot()" in found.texts
