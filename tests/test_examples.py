@@ -39,6 +39,8 @@ def test_every_cell_runs(path, tmp_path, monkeypatch):
     assert notebook.cells[-1].outputs[0].text == sys.executable, "another interpreter ran the notebook"
     shown = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert any("text/html" in output.get("data", {}) for output in shown), "no cell shows a frame"
+    assert any("vega-lite" in output.get("data", {}).get("text/html", "") for output in shown), "no cell shows a plot"
+    assert (work / "report.html").exists()
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=ids)

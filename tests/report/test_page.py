@@ -163,7 +163,7 @@ def test_results_on_disk_say_what_is_left_out(crowd, tmp_path):
     crowd[0].write_csv(path)
     text = page(qr.aggregate(path, engine="disk"), truth=crowd[1])
     assert "Verdicts are not looked for where votes are on disk" in text
-    assert "Least certain" in text
+    assert "Where one more vote is worth most" in text
 
 
 def test_sets_have_a_page():
@@ -222,6 +222,14 @@ def test_tasks_in_doubt_come_in_the_order_of_what_one_more_vote_is_worth(result)
     found = re.findall(r'class="id" title="([^"]*)"', page(result))
     wanted = result.ask_next(10)["task"].to_list()
     assert found[:10] == wanted
+
+
+def test_the_least_certain_task_is_that_of_all_tasks():
+    result = qr.aggregate(qr.simulate(tasks=300, workers=12, labels=4, skill=0.5, seed=1).votes)
+    first = result.labels.sort("confidence").row(0, named=True)
+    text = page(result)
+    assert first["task"] not in result.ask_next(30)["task"].to_list()  # so that it is not among those listed first
+    assert f"Task ‘{first['task']}’ is the least certain one ({100 * first['confidence']:.0f}%)" in text
 
 
 def test_tasks_on_executors_are_not_gathered(result):

@@ -182,7 +182,7 @@ def doubts(found: Findings) -> Markup:
     listed = [found.explanations[code] for code in found.doubtful]
     if listed:
         body += [
-            tag("h3", "Least certain, those first where one more vote is worth most"),
+            tag("h3", "Where one more vote is worth most" if max(found.doubtful.values()) > 0 else "Least certain"),
             draw_tasks.tasks(listed, keys, list(found.doubtful.values())),
         ]
     again = [found.explanations[code] for code in view.disputed[:MAX_DISPUTED].tolist()]
@@ -222,8 +222,8 @@ def _in_doubt(found: Findings) -> str:
     view = found.tasks
     if view.n_tasks < 2 or not len(view.uncertain):
         return ""
-    first = min((found.explanations[code] for code in found.doubtful), key=lambda one: one.confidence)
-    least = f"task {words.quoted(first.task)} is the least certain one ({words.percent(first.confidence)})"
+    first = view.listed(view.uncertain[:1]).row(0, named=True)
+    least = f"task {words.quoted(first['task'])} is the least certain one ({words.percent(first['confidence'])})"
     if not len(view.disputed):
         return words.sentence(f"{least}; no vote speaks against the label of its task")
     most = found.explanations[int(view.disputed[0])]

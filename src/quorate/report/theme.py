@@ -29,7 +29,8 @@ NUMBERS: Final = {"decimal": ".", "thousands": "\u2009", "grouping": [3], "curre
 PLACES: Final = re.compile(r'(?<= )(?:d|transform|x2|y2|x|y|width|height)="[^"]*"')
 NUMBER: Final = re.compile(r"-?\d+\.\d{3,}(?:e-?\d+)?")
 REFERRED: Final = re.compile(r'(?<= id=")(?:gradient_|clip)\d+(?=")|(?<=url\(#)(?:gradient_|clip)\d+(?=\))')
-FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'Liberation Sans', Arial, sans-serif"
+# Fonts of equal widths: a saved picture has its places from the machine that drew it, and its letters from the one that shows it.
+FONT: Final = "Arial, 'Liberation Sans', Arimo, Helvetica, sans-serif"
 Chart: TypeAlias = alt.typing.ChartType  # any chart of Altair
 
 

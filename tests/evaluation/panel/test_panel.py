@@ -90,7 +90,7 @@ def test_enough_is_the_first_size_from_which_on_nothing_is_lost(study):
     loose = replace(study, within=0.2)
     assert loose.enough < study.enough
     assert str(loose).startswith(f"{loose.enough} judges are enough: random panels of {loose.enough} are right on ")
-    assert str(replace(study, within=0.0)).startswith("All 9 judges are needed: together they are right on ")
+    assert str(replace(study, within=0.0)).startswith("Taken at random, all 9 judges are needed: together they are right on ")
 
 
 def test_without_truth_it_is_called_an_estimate(judges, blind, study):

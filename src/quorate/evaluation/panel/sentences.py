@@ -24,9 +24,10 @@ def answer(study: PanelStudy) -> str:
     whole = study.points[-1]
     if found.size == whole.size:
         before = study.points[-2] if len(study.points) > 1 else None
-        missed = "" if before is None else f"; {_thing(study, before.size)} are {_short(before)}"
-        every = _thing(study, whole.size) if study.by == "judges" else "votes"
-        return f"All {every} are needed: together they are {_right(study)} {_share(whole.accuracy)}{missed}."
+        missed = "" if before is None else f"; {_thing(study, before.size)} {_are(before.size)} {_short(before)}"
+        # Chosen judges may do with fewer, as the next sentence says.
+        every = f"Taken at random, all {_thing(study, whole.size)}" if study.by == "judges" else "All votes"
+        return f"{every} are needed: together they are {_right(study)} {_share(whole.accuracy)}{missed}."
     shown = f"random panels of {found.size}" if study.by == "judges" else f"labels of {found.size} random votes per task"
     every = f"all {whole.size} judges" if study.by == "judges" else "all votes"
     return (
