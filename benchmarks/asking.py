@@ -18,12 +18,12 @@ import polars as pl
 import quorate as qr
 from quorate.io.write import write_aside
 
-SETS = {"rte": "RTE", "sp": "SP"}
+SETS = {"rte": "RTE", "sp": "SP"}  # whose curves are shown
+OTHERS = {"labelme": "LabelMe", "snow_temp": "Temporal (snow_temp)", "zencrowd_in": "ZenCrowd", "bm": "BM"}
 SHARES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.75)  # of all votes
 ROUNDS = 20  # to half of all votes
 HALF = 0.5
 PAGE = Path(__file__).parents[1] / "docs" / "asking-next.md"
-TABLE = re.compile(r"(<!-- asking -->\n).*?(\n<!-- /asking -->)", re.DOTALL)
 
 
 class Crowd:
@@ -63,75 +63,90 @@ class Crowd:
         open_ones = self.shown[order] < self.size[order]
         return order[open_ones][:number], float(ranked["expected_gain"].to_numpy()[open_ones][:number].sum())
 
+    def least_certain(self, number):
+        """The least certain tasks with a vote that is not revealed."""
+        order = np.array([self.index[task] for task in self.fit().labels.sort("confidence")["task"].cast(pl.String)])
+        return order[self.shown[order] < self.size[order]][:number]
 
-def curve(folder, name, seed, *, by_gain):
-    """Accuracy at the shares, and what was expected and gained up to half of the votes, in right labels."""
+
+def curve(folder, name, seed, way, shares=SHARES):
+    """Accuracy at the shares, and what was expected up to half of the votes, in right labels."""
     crowd = Crowd(folder, name, seed)
     every, tasks = len(crowd.votes), len(crowd.size)
     batch = max(int(HALF * every - tasks) // ROUNDS, 1)
     found, expected = [], 0.0
-    for share in SHARES:
+    for share in shares:
         while (left := round(share * every) - int(crowd.shown.sum())) > 0:
-            if by_gain:
+            if way == "ask_next":
                 asked, gain = crowd.by_gain(min(batch, left))
                 expected += gain if share <= HALF else 0.0
                 crowd.reveal(asked)
             else:
-                crowd.reveal(crowd.at_random(left))
+                crowd.reveal(crowd.at_random(left) if way == "random" else crowd.least_certain(min(batch, left)))
         found.append(crowd.accuracy())
     return found, expected
 
 
-def measured(folder, name, seeds):
-    """The curves of both ways in the mean of the seeds, the accuracy of all votes, and expected and real gain."""
-    drawn = np.mean([curve(folder, name, seed, by_gain=False)[0] for seed in range(seeds)], axis=0)
-    asked = [curve(folder, name, seed, by_gain=True) for seed in range(seeds)]
+def measured(folder, name, seeds, shares):
+    """The curves of all ways in the mean of the seeds, the accuracy of all votes, and expected and real gain."""
+    curves = {way: [curve(folder, name, seed, way, shares) for seed in range(seeds)] for way in ("random", "ask_next", "least")}
+    means = {way: np.mean([found for found, _ in each], axis=0) for way, each in curves.items()}
     begin, every = [], []
     for seed in range(seeds):
         crowd = Crowd(folder, name, seed)
         begin.append(crowd.accuracy())
         crowd.shown = crowd.size
         every.append(crowd.accuracy())
-    half = SHARES.index(HALF)
-    gained = np.mean([one[0][half] for one in asked]) - np.mean(begin)
+    half, whole, start = shares.index(HALF), float(np.mean(every)), float(np.mean(begin))
+    gap = whole - means["random"][half]
     return {
-        "random": drawn,
-        "asked": np.mean([one[0] for one in asked], axis=0),
-        "all": float(np.mean(every)),
-        "start": float(np.mean(begin)),
-        "expected": float(np.mean([one[1] for one in asked])),
-        "gained": float(gained * len(crowd.size)),
+        **means,
+        "all": whole,
+        "start": start,
+        "gap": gap,
+        "closed": {way: (means[way][half] - means["random"][half]) / gap for way in ("ask_next", "least")},
+        "expected": float(np.mean([expected for _, expected in curves["ask_next"]])),
+        "gained": float((means["ask_next"][half] - start) * len(crowd.size)),
         "tasks": len(crowd.size),
         "votes": len(crowd.votes),
     }
 
 
-def table(found):
-    """The curves as a table of Markdown, and what they close of the gap."""
+def curves_table(found):
+    """The curves as a table of Markdown."""
     heads = [f"{share:.0%}" for share in SHARES]
     lines = ["| set | asking | " + " | ".join(heads) + " | all votes |", "|---" * (len(heads) + 3) + "|"]
-    for name, one in found.items():
-        for way, text in (("random", "at random"), ("asked", "`ask_next`")):
+    for name, text in SETS.items():
+        one = found[name]
+        for way, asking in (("random", "at random"), ("ask_next", "`ask_next`")):
             cells = " | ".join(f"{value:.4f}".lstrip("0") for value in one[way])
-            lines.append(f"| {SETS[name]} | {text} | {cells} | {one['all']:.4f} |".replace(" 0.", " ."))
-    half, sentences = SHARES.index(HALF), []
+            lines.append(f"| {text} | {asking} | {cells} | {one['all']:.4f} |".replace(" 0.", " ."))
+    return "\n".join(lines)
+
+
+def halfway_table(found):
+    """What is closed of the gap at half of the votes, and what was expected and gained, as a table of Markdown."""
+    heads = ("set", "votes, tasks", "one vote per task", "gap", "`ask_next` closes", "least certain first closes")
+    lines = [f"| {' | '.join(heads)} | more right labels: expected | real |"]
+    lines.append("|---" * 8 + "|")
     for name, one in found.items():
-        gap = one["all"] - one["random"][half]
-        closed = (one["asked"][half] - one["random"][half]) / gap
-        sentences.append(
-            f"{SETS[name]} ({one['votes']:,} votes on {one['tasks']:,} tasks; one vote per task gives {one['start']:.4f}): "
-            f"at half of the votes `ask_next` closes {closed:.0%} of the gap of {100 * gap:.1f} points. "
-            f"It expected {one['expected']:.0f} more right labels by then, and got {one['gained']:.0f}."
-        )
-    return "\n".join(lines) + "\n\n" + "\n".join(f"- {one}" for one in sentences)
+        closed = [f"{one['closed'][way]:.0%}" for way in ("ask_next", "least")]
+        cells = [f"{one['votes']:,}, {one['tasks']:,}", f"{one['start']:.4f}".lstrip("0"), f"{100 * one['gap']:.1f} points"]
+        cells += [*closed, f"{one['expected']:.0f}", f"{one['gained']:.0f}"]
+        lines.append(f"| {(SETS | OTHERS)[name]} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
 
 
 def main():
     warnings.simplefilter("ignore")
     folder, seeds = Path(os.environ.get("QUORATE_DATA", "data")), int(next(iter(sys.argv[1:]), "10"))
-    text = table({name: measured(folder, name, seeds) for name in SETS})
-    print(text)
-    page = TABLE.sub(lambda at: at[1] + text + at[2], PAGE.read_text())
+    found = {name: measured(folder, name, seeds, SHARES if name in SETS else (HALF,)) for name in SETS | OTHERS}
+    page = PAGE.read_text()
+    for name, text in (("asking", curves_table(found)), ("halfway", halfway_table(found))):
+        print(text)
+        page = re.sub(
+            rf"(<!-- {name} -->\n).*?(\n<!-- /{name} -->)", lambda at, text=text: at[1] + text + at[2], page, flags=re.DOTALL
+        )
     write_aside(PAGE, lambda aside: aside.write_text(page))
 
 
