@@ -67,13 +67,16 @@ def check(
 
     `frames` are tables, whose suffix names a format; `others` are files of any name. Each stands by the option that names it.
     """
+    from quorate.errors import OptionError
     from quorate.io.write import check_files, check_folder, check_target
 
     for name in frames.values():
         if name is not None:
             check_target(Path(name))
-    for name in (others or {}).values():
+    for option, name in (others or {}).items():
         if name is not None:
+            if str(name) == "-":
+                raise OptionError(f"{option} is -: that is standard output, and this goes to a file; give its path")
             check_folder(Path(name))
     check_files({**frames, **(others or {}), "standard output": 1 if to_stdout else None}, inputs)
 

@@ -83,7 +83,8 @@ def _doubts(result: MultiResult) -> Markup:
     frame = result.labels_frame().filter(pl.col("confidence").is_not_null())
     chances = result.probabilities_frame().drop("task").to_numpy()
     order = np.argsort(frame["confidence"].to_numpy(), kind="stable")[:MAX_SETS]
-    options = [words.shortened(name, 60) for name in result.votes.options.texts()]
+    names = result.votes.options.texts()
+    options = [words.shortened(name, 60) for name in names]
     binary, k = result.votes.binary, len(options)
     lines = []
     for at in order.tolist():
@@ -95,7 +96,7 @@ def _doubts(result: MultiResult) -> Markup:
         rows = [
             (
                 options[o],
-                "chosen" if options[o] in row["label"] else "",
+                "chosen" if names[o] in row["label"] else "",
                 words.percent(float(chances[at][o])),
                 f"{said[o]} of {row['votes']}",
             )

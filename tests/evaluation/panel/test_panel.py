@@ -227,7 +227,7 @@ def test_bad_options_say_what_is_accepted(options, message):
 
 
 def test_a_panel_needs_two_of_each():
-    with pytest.raises(qr.InputError, match="1 workers on 2 tasks: a panel needs two of each"):
+    with pytest.raises(qr.InputError, match="1 worker on 2 tasks: a panel needs two of each"):
         qr.panel([(1, "ann", "x"), (2, "ann", "y")])
     with pytest.raises(qr.OptionError, match="weight"):
         qr.panel([(1, "a", "x", 0.5), (2, "b", "y", 1.0)], weight="sure")

@@ -12,7 +12,7 @@ from quorate.data import options
 from quorate.data.options import DEFAULTS, Choice, Duplicates, ModelName, Number, PanelKind, Rules
 from quorate.data.votes import Votes
 from quorate.data.weights import require_unweighted
-from quorate.errors import InputError, OptionError
+from quorate.errors import InputError, OptionError, shown
 from quorate.evaluation.agreement.agreement import measure_errors
 from quorate.evaluation.agreement.coefficients import Bootstrap
 from quorate.evaluation.panel import crowd, judges
@@ -101,10 +101,11 @@ def panel(
     require_unweighted(given, "panel", "read the votes without weight")
     given = replace(held(given), found_gold=None)  # panels are to learn from their votes alone
     if given.n_workers < 2 or given.n_tasks < 2:
-        raise InputError(f"{given.n_workers} workers on {given.n_tasks} tasks: a panel needs two of each at least")
+        size = f"{_counted(given.n_workers, 'worker')} on {_counted(given.n_tasks, 'task')}"
+        raise InputError(f"{size}: a panel needs two of each at least")
     costs = None if cost is None else read_costs(cost, given.workers)
     if budget is not None:
-        budget = check_budget(options.plain(budget), costs is not None)
+        budget = check_budget(budget if isinstance(budget, bool) else options.plain(budget), costs is not None)
     kind = _kind(given, by)
     codes = None if truth is None else truth_codes(given, truth, truth_task, truth_label)
     votes, codes, some = _looked_at(given, codes, kind, seed)
@@ -126,6 +127,10 @@ def panel(
         frame_kind=given.frame_kind,
         **plan.look(votes, codes),
     )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _kind(votes: Votes, by: str) -> str:
@@ -160,6 +165,8 @@ def _sizes(votes: Votes, kind: str, sizes: Iterable[int] | None) -> tuple[int, .
         usual = usual_sizes(most)
         many = most if kind == "judges" else np.quantile(per_task, 0.95)  # few tasks have more votes
         return (*(size for size in usual[:-1] if size < many), most)
+    if not isinstance(sizes, Iterable) or isinstance(sizes, str):
+        raise OptionError(f"sizes is {shown(sizes)}: give a list of whole numbers, as [1, 3, 5]")
     given = list(sizes)
     for size in given:
         Number(least=1, most=most, whole=True).check("sizes", size)
