@@ -26,8 +26,8 @@ PREVIEW = 20  # labels shown on a terminal
 MAX_ID = 40  # characters of an id in a table of a summary
 
 
-def label_list(text: str) -> list[str]:
-    """Return labels joined by commas as a list.
+def label_list(text: str, what: str = "labels") -> list[str]:
+    """Return labels, or `what` else is joined by commas, as a list.
 
     >>> label_list("cat, dog")
     ['cat', 'dog']
@@ -36,7 +36,7 @@ def label_list(text: str) -> list[str]:
 
     labels = [part.strip() for part in text.split(",")]
     if not all(labels):
-        raise OptionError(f"labels is {text!r}: give labels joined by commas, none of them empty")
+        raise OptionError(f"{what} is {text!r}: give {what} joined by commas, none of them empty")
     return labels
 
 

@@ -116,7 +116,7 @@ def _asked(result: Any, n: int | None, ask: str | None, cost: str | None, budget
     from quorate.results.ask_next import ask_next, ask_next_sets
     from quorate.results.sets import MultiResult
 
-    price = None if cost is None else _cost(cost)
+    price = None if cost is None else typed_cost(cost)
     if not isinstance(result, MultiResult):
         return ask_next(result, n, worker=None if ask is None else _workers(ask), cost=price, budget=budget)
     if ask is not None or not isinstance(price, float | None):
@@ -192,7 +192,7 @@ def _workers(text: str) -> Any:
     return ids
 
 
-def _cost(text: str) -> Any:
+def typed_cost(text: str) -> Any:
     """Return a cost as it was typed: a number, worker=number joined by commas, or a file."""
     from quorate.errors import OptionError
 

@@ -60,7 +60,7 @@ def _trust(result: MultiResult, evaluation: SetEvaluation | None) -> Markup:
     asked = view.tasks * view.labels
     wrong = result.expected_wrong_options
     cards.append(("expected wrong answers", words.figure(wrong), f"of {words.count(asked)} questions, one per task and option"))
-    if evaluation is not None:
+    if evaluation is not None and evaluation.tasks:
         behind = (
             f"{words.percent(evaluation.option_accuracy)} of the answers; {words.counted(evaluation.tasks, 'task')} with truth"
         )
@@ -127,7 +127,7 @@ def _doubts(result: MultiResult) -> Markup:
 def _against_truth(evaluation: SetEvaluation | None) -> Markup:
     question = "How good are the sets?"
     if evaluation is None or not evaluation.tasks:
-        what = "No truth was given" if evaluation is None else "The truth has none of these tasks"
+        what = "No truth was given" if evaluation is None else "The truth has none of the tasks whose set was not given"
         text = tag(
             "p", f"{what}: pass ", code("--truth truth.csv"), " or ", code("result.report(path, truth=…)"), " to see accuracy."
         )

@@ -74,8 +74,8 @@ def ask_next_sets(
     if cost is not None:
         Number(least=0).check("cost", cost)
     _check(n, cost, budget)
-    k = max(len(result.votes.options), 1)
-    parts = [TaskGains(one, None, cost) for one in result.results]
+    k = len(result.votes.options)
+    parts = [TaskGains(one, None, cost) for one in result.results] if k else []  # without options nothing can be gained
     gain = np.zeros(len(result.votes.tasks))
     for part in parts:
         every = np.concatenate([np.zeros(0), *(gains for _, gains in part.gains())])

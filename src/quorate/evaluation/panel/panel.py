@@ -26,6 +26,7 @@ from quorate.evaluation.truth import truth_codes
 from quorate.io.costs import Cost, read_costs
 from quorate.io.exclude import held
 from quorate.io.read import Shaping, as_votes
+from quorate.io.sets import SetVotes
 from quorate.io.sources import Source, is_spark_frame
 from quorate.models.base import Model, make
 from quorate.results.result import Result
@@ -96,6 +97,8 @@ def panel(
         raise InputError(
             "panel fits the votes many times and is not run on Spark: give the votes of some tasks in memory (frame.toArrow())"
         )
+    if isinstance(source, SetVotes):
+        raise InputError("panel is for votes with one label: give one yes/no vote per task and option")
     chosen_model = make(model, {"seed": 0}, {} if isinstance(model, Model) else {"seed": seed})
     given = as_votes(source, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates, **shaping)
     require_unweighted(given, "panel", "read the votes without weight")
@@ -165,9 +168,10 @@ def _sizes(votes: Votes, kind: str, sizes: Iterable[int] | None) -> tuple[int, .
         usual = usual_sizes(most)
         many = most if kind == "judges" else np.quantile(per_task, 0.95)  # few tasks have more votes
         return (*(size for size in usual[:-1] if size < many), most)
-    if not isinstance(sizes, Iterable) or isinstance(sizes, str):
+    typed: object = sizes  # a number or a text is a likely slip
+    if isinstance(typed, str) or not isinstance(typed, Iterable):
         raise OptionError(f"sizes is {shown(sizes)}: give a list of whole numbers, as [1, 3, 5]")
-    given = list(sizes)
+    given = list(typed)
     for size in given:
         Number(least=1, most=most, whole=True).check("sizes", size)
     return (*sorted({int(size) for size in given} - {most}), most)
