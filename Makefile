@@ -72,7 +72,7 @@ trust: $(READY)  ## every model judged by truth, from the sets in QUORATE_DATA: 
 compare: $(READY)  ## whether compare names a good model, from the sets in QUORATE_DATA with a fifth of the truth as gold (6 minutes)
 	$(BIN)/python benchmarks/compare.py
 
-asking: $(READY)  ## accuracy by votes asked, at random and by ask_next, from the sets in QUORATE_DATA, into docs/asking-next.md (5 minutes)
+asking: $(READY)  ## accuracy by votes asked, at random and by ask_next, from the sets in QUORATE_DATA, into docs/asking-next.md (2 minutes)
 	$(BIN)/python benchmarks/asking.py
 
 reproduce: $(READY)  ## the paper's tables and figures beside ours, from the sets in QUORATE_DATA (else ./data)

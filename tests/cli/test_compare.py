@@ -100,3 +100,10 @@ def test_votes_are_not_written_over(run, votes_csv):
     before = votes_csv.read_bytes()
     assert run("compare", votes_csv, "-o", votes_csv).code == 1
     assert votes_csv.read_bytes() == before
+
+
+def test_an_empty_name_of_a_model_is_said_to_be_one(quorate, tmp_path):
+    (tmp_path / "votes.csv").write_text("task,worker,label\n1,ann,cat\n")
+    assert (
+        "models is 'mv,,ds': give models joined by commas" in quorate("compare", tmp_path / "votes.csv", "--models", "mv,,ds")[2]
+    )

@@ -84,3 +84,16 @@ def test_it_does_not_write_over_what_it_reads(run, judges):
     done = run("panel", judges / "votes.csv", "--cost", judges / "costs.csv", "--judges", judges / "costs.csv")
     assert done.code == 1
     assert "the costs" in done.err
+
+
+def test_costs_can_be_typed_by_worker(run, judges):
+    typed = ",".join(f"w{n}={1.0 + n}" for n in range(6))
+    same = [
+        run("panel", judges / "votes.csv", "--subsets", 2, "--json", "--cost", cost).out for cost in (typed, judges / "costs.csv")
+    ]
+    assert same[0] == same[1]
+    done = run("panel", judges / "votes.csv", "--cost", "much")
+    assert (done.code, done.err.strip()) == (
+        1,
+        "quorate: --cost is 'much': give a number, worker=number joined by commas, or a table worker, cost",
+    )

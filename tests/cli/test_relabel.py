@@ -125,3 +125,22 @@ def test_the_votes_are_not_written_over(quorate, votes):
     assert status == 1
     assert "would be lost" in stderr
     assert votes.read_bytes() == before
+
+
+def test_the_table_of_groups_is_not_written_over(quorate, votes, tmp_path):
+    groups = tmp_path / "groups.csv"
+    groups.write_text("worker,group\nw0,first\nw1,first\n")
+    status, _, stderr = quorate("relabel", votes, "--groups", groups, "-o", groups)
+    assert status == 1
+    assert "is read as well, as the groups" in stderr
+    assert groups.read_text().startswith("worker,group\n")
+
+
+def test_tasks_without_votes_are_counted_apart(quorate, tmp_path):
+    path = tmp_path / "votes.csv"
+    path.write_text(
+        "task,worker,label\n" + "".join(f"{t},w{w},{'ab'[(t + w) % 2]}\n" for t in range(4) for w in range(3)) + "9,w0,NA\n"
+    )
+    _, _, stderr = quorate("relabel", path, "--abstain", "NA")
+    gain = qr.aggregate(path, abstain="NA").ask_next(9).filter(pl.col("votes") > 0)["expected_gain"].sum()
+    assert f"5 of 5 tasks, 1 of them without votes so far: one more vote on each is expected to put {gain:.3g} of" in stderr

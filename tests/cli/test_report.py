@@ -54,3 +54,12 @@ def test_the_demo_ends_with_a_page(quorate, tmp_path):
     assert code == 0
     assert str(tmp_path / "report.html") in out.replace("\n", "")
     assert "mixes-up" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_page_does_not_go_to_a_file_called_minus(quorate, files, monkeypatch):
+    monkeypatch.chdir(files)
+    for asked in (("report", "votes.csv", "-o", "-"), ("aggregate", "votes.csv", "--report", "-")):
+        code, _, err = quorate(*asked)
+        assert code == 1
+        assert "is -: that is standard output" in err
+    assert not (files / "-").exists()

@@ -215,3 +215,16 @@ def test_asking_beats_chance_on_real_votes(data_dir):
     assert len(known) == 4000
     at_random, every = accuracy(votes.filter(pl.col("turn") < 5)), accuracy(votes)
     assert accuracy(known) > at_random + 0.5 * (every - at_random)
+
+
+def test_without_votes_there_is_nobody_to_ask_about():
+    nothing = qr.aggregate(pl.DataFrame(schema=dict.fromkeys(("task", "worker", "label"), pl.String)))
+    for worker in ("any", ["ann"]):
+        found = nothing.ask_next(3, worker=worker)
+        assert (found.columns[:2], len(found)) == (["task", "worker"], 0)
+
+
+@pytest.mark.parametrize("worker", ["", [None], ["w1", ""], [float("nan")]])
+def test_a_worker_without_id_cannot_be_asked(worker):
+    with pytest.raises(qr.OptionError, match="missing or empty"):
+        RESULT.ask_next(3, worker=worker)

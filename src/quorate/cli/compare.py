@@ -79,7 +79,7 @@ def command(
 
     targets = {"--output": output_models, "--differences": differences, "--disagreements": disagreements}
     output.check(targets, {"the votes": votes, "the truth": truth, "the gold": gold}, to_stdout=True)
-    chosen = None if models is None else model_names(output.label_list(models))  # before anything is read
+    chosen = None if models is None else model_names(output.label_list(models, "models"))  # before anything is read
     known = qr.read(reading.source(votes), **reading.given(locals()))
     with _progress(quiet or as_json) as progress:
         found = qr.compare(

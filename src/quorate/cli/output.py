@@ -26,8 +26,8 @@ PREVIEW = 20  # labels shown on a terminal
 MAX_ID = 40  # characters of an id in a table of a summary
 
 
-def label_list(text: str) -> list[str]:
-    """Return labels joined by commas as a list.
+def label_list(text: str, what: str = "labels") -> list[str]:
+    """Return labels, or `what` else is joined by commas, as a list.
 
     >>> label_list("cat, dog")
     ['cat', 'dog']
@@ -36,7 +36,7 @@ def label_list(text: str) -> list[str]:
 
     labels = [part.strip() for part in text.split(",")]
     if not all(labels):
-        raise OptionError(f"labels is {text!r}: give labels joined by commas, none of them empty")
+        raise OptionError(f"{what} is {text!r}: give {what} joined by commas, none of them empty")
     return labels
 
 
@@ -67,13 +67,16 @@ def check(
 
     `frames` are tables, whose suffix names a format; `others` are files of any name. Each stands by the option that names it.
     """
+    from quorate.errors import OptionError
     from quorate.io.write import check_files, check_folder, check_target
 
     for name in frames.values():
         if name is not None:
             check_target(Path(name))
-    for name in (others or {}).values():
+    for option, name in (others or {}).items():
         if name is not None:
+            if str(name) == "-":
+                raise OptionError(f"{option} is -: that is standard output, and this goes to a file; give its path")
             check_folder(Path(name))
     check_files({**frames, **(others or {}), "standard output": 1 if to_stdout else None}, inputs)
 

@@ -34,7 +34,9 @@ def command(
     truth: Annotated[Path | None, typer.Option(help="Known labels, to measure by; else what all votes say.")] = None,
     truth_task: Annotated[str | None, typer.Option(help="Column of the task in the truth.")] = None,
     truth_label: Annotated[str | None, typer.Option(help="Column of the label in the truth.")] = None,
-    cost: Annotated[str | None, typer.Option(help="What a vote costs: a number, or a file with worker and cost.")] = None,
+    cost: Annotated[
+        str | None, typer.Option(help="What a vote costs: a number, ann=0.2,bob=0.5, or a table worker, cost.")
+    ] = None,
     budget: Annotated[float | None, typer.Option(help="The money for one task.")] = None,
     model: Annotated[
         str,
@@ -77,9 +79,10 @@ def command(
     """
     import quorate as qr
     from quorate.cli import console, output
+    from quorate.cli.relabel import typed_cost
     from quorate.io.write import write_frame
 
-    prices = _cost(cost)
+    prices = None if cost is None else typed_cost(cost)
     inputs = {"the votes": votes, "the truth": truth, "the costs": prices if isinstance(prices, Path) else None}
     output.check({"--curve": curve, "--judges": judges, "--panels": panels}, inputs, to_stdout=True)
     known = qr.read(reading.source(votes), **reading.given(locals()))
@@ -110,16 +113,6 @@ def command(
         if known.understood is not None:
             console.data().say(output.read_as(votes, known.understood))
         _print(study)
-
-
-def _cost(given: str | None) -> float | Path | None:
-    """Return the cost that was typed: a number, or else the path of a table."""
-    if given is None:
-        return None
-    try:
-        return float(given)
-    except ValueError:
-        return Path(given)
 
 
 def _sizes(given: str | None) -> Sequence[int] | None:

@@ -87,10 +87,12 @@ def command(
     """
     from quorate.cli.fitted import Fitting, fitted
     from quorate.cli.questions import labels_file
+    from quorate.io.groups import ANSWERS_LIKE
 
     target = None if output is None else str(output)
     table = labels_file(votes, target, to, form, {"--no-header": no_header})
     inputs = {"the votes": votes, "the gold": gold, "the model": using}
+    inputs |= {"the groups": None if groups == ANSWERS_LIKE else groups}
     inputs |= {"the workers": _file(ask), "the costs": _file(cost)}
     out.check({"-o": table}, inputs, others={"-o": output}, to_stdout=output is None)
     asked = Fitting(using, model, None, seed, gold, groups, threads, multi, set_separator)
@@ -114,7 +116,7 @@ def _asked(result: Any, n: int | None, ask: str | None, cost: str | None, budget
     from quorate.results.ask_next import ask_next, ask_next_sets
     from quorate.results.sets import MultiResult
 
-    price = None if cost is None else _cost(cost)
+    price = None if cost is None else typed_cost(cost)
     if not isinstance(result, MultiResult):
         return ask_next(result, n, worker=None if ask is None else _workers(ask), cost=price, budget=budget)
     if ask is not None or not isinstance(price, float | None):
@@ -160,9 +162,12 @@ def _tell(frame: pl.DataFrame, result: Any, votes: list[str]) -> None:
     what = "options" if hasattr(result, "results") else "labels"
     wrong = getattr(result, "expected_wrong_options", result.expected_errors)
     price = f" for {out.figure(float(frame['cost'].sum()))}" if "cost" in frame.columns else ""
+    voted = frame.filter(frame["votes"] > 0)
+    first = len(frame) - len(voted)  # tasks without votes have no label that could be wrong
+    new = f", {first} of them without votes so far" if first else ""
     out.say(
-        f"{len(frame)} of {len(result.votes.tasks)} tasks: one more vote on each{price} is expected to put "
-        f"{frame['expected_gain'].sum():.3g} of {wrong:.3g} wrong {what} right"
+        f"{len(frame)} of {len(result.votes.tasks) + result.unvoted} tasks{new}: one more vote on each{price} is expected to put "
+        f"{voted['expected_gain'].sum():.3g} of {wrong:.3g} wrong {what} right"
     )
 
 
@@ -187,7 +192,7 @@ def _workers(text: str) -> Any:
     return ids
 
 
-def _cost(text: str) -> Any:
+def typed_cost(text: str) -> Any:
     """Return a cost as it was typed: a number, worker=number joined by commas, or a file."""
     from quorate.errors import OptionError
 

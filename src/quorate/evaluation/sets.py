@@ -86,13 +86,20 @@ def evaluate_sets(
     truth_task: str | None = None,
     truth_label: str | None = None,
     set_separator: str = SET_SEPARATOR,
+    with_gold: bool = True,
 ) -> SetEvaluation:
-    """Return how well chosen sets meet the true ones; either is a result, a frame, a file or tuples."""
+    """Return how well chosen sets meet the true ones; either is a result, a frame, a file or tuples.
+
+    Without `with_gold`, sets of a result that were given to it are left out.
+    """
     chosen = _sets(labels, "labels", task, label, set_separator)
     true = _sets(truth, "truth", truth_task, truth_label, set_separator)
     both = chosen.join(true, on="task", how="inner", suffix="_true")
     examples = true["task"].head(SOME), chosen["task"].head(SOME)
     warn_suspicious(unmatched("truth", (len(true), len(chosen), len(both)), *examples, among="labels"))
+    if not with_gold and isinstance(labels, MultiResult):
+        given = labels.gold_tasks().cast(pl.String)
+        both = both.filter(~pl.col("task").is_in(given.implode()))
     options = tuple(sorted({o for name in ("label", "label_true") for o in both[name].explode().drop_nulls()}))
     if isinstance(labels, MultiResult):
         options = tuple(dict.fromkeys([*labels.votes.options.texts(), *options]))

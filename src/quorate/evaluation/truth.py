@@ -365,7 +365,7 @@ def evaluate(
         if probabilities is not None:
             raise OptionError("probabilities are for labels, not for sets of options: leave them out")
         sets = cast(MultiResult | Source, labels)
-        columns = {"task": task, "label": label, "truth_task": truth_task, "truth_label": truth_label}
+        columns: Any = {"task": task, "label": label, "truth_task": truth_task, "truth_label": truth_label}
         return evaluate_sets(sets, cast(Source, truth), **columns, set_separator=set_separator)
     chosen, kind = read_labels(labels, task, label)
     true = read_truth(truth, truth_task, truth_label)

@@ -20,9 +20,11 @@ from quorate.report.views.confusion import ConfusionView, confusions
 from quorate.report.views.tasks import TasksView, tasks
 from quorate.report.views.workers import WorkersView, workers
 from quorate.results.ask_next import TaskGains
+from quorate.results.evidence import figures_at
 from quorate.results.explain import explain_many
 from quorate.results.explanation import Explanation
 from quorate.results.result import Result
+from quorate.results.workers import gold_frame
 
 MAX_UNCERTAIN: Final = 30  # tasks that are listed, with every vote
 MAX_DISPUTED: Final = 20
@@ -83,7 +85,12 @@ class Findings:
             code: gain for code, gain in zip(found.code[order].tolist(), found.gain[order].tolist(), strict=True) if code >= 0
         }
         rest = [code for code in self.tasks.uncertain.tolist() if code not in gains]
-        return dict(list((gains | dict.fromkeys(rest, 0.0)).items())[:MAX_UNCERTAIN])
+        listed = dict(list((gains | dict.fromkeys(rest, 0.0)).items())[:MAX_UNCERTAIN])
+        least = self.tasks.uncertain[:1].tolist()  # the page names it, so the list has it
+        if len(listed) == MAX_UNCERTAIN and least and least[0] not in listed:
+            listed.popitem()
+            listed[least[0]] = gains.get(least[0], math.nan)
+        return listed
 
     @cached_property
     def explanations(self) -> dict[int, Explanation]:
@@ -92,14 +99,31 @@ class Findings:
         return dict(zip(codes.tolist(), explain_many(self.result, codes), strict=True))
 
     @cached_property
+    def is_gold(self) -> NDArray[np.bool_]:
+        """Whether the label of each task was given, [tasks]."""
+        n, gold = self.result.votes.n_tasks, self.result.fit.task_columns.get("gold")
+        return np.zeros(n, np.bool_) if gold is None else np.asarray(figures_at(gold, np.arange(n)), np.bool_)
+
+    @cached_property
+    def judged(self) -> pl.DataFrame | None:
+        """The truth of tasks whose label was not given: a label that was says nothing of how good labels are."""
+        if self.truth is None or not self.is_gold.any():
+            return self.truth
+        given = column(self.result.votes.tasks, np.flatnonzero(self.is_gold)).cast(pl.String)
+        return self.truth.filter(~pl.col("task").is_in(given.implode()))
+
+    @cached_property
     def evaluation(self) -> Evaluation | None:
-        """What truth says of the labels; None where there is none."""
-        return None if self.truth is None else evaluate(self.result, self.truth)
+        """What truth says of the labels that were not given; None where it says nothing."""
+        if self.judged is None or (self.is_gold.any() and not len(self.judged)):
+            return None
+        found = evaluate(self.result, self.judged)
+        return found if found.tasks else None
 
     @cached_property
     def true_codes(self) -> NDArray[np.int64] | None:
         """The true label of each task, [tasks]: -1 where it is not known, K where nobody gives it; None without truth."""
-        if self.evaluation is None or self.truth is None or not self.result.is_here:
+        if self.truth is None or not self.result.is_here:
             return None
         votes = self.workers.people.votes
         names = pl.DataFrame({"label": pl.Series(votes.labels.texts(), dtype=pl.String)}).with_row_index("code")
@@ -120,8 +144,9 @@ class Findings:
         """The accuracy of some models, best first; none without truth, and the report's own alone where votes are many."""
         if self.evaluation is None:
             return ()
-        if self.comparison is not None:
-            return _compared(self.comparison, self.result.model)
+        compared = () if self.comparison is None else _compared(self.comparison, self.result.model)
+        if compared:
+            return compared
         own = _score(self.result.model, self.evaluation, is_own=True)
         fitted = [own]
         if self.truth is not None and self.result.is_here and len(self.result.votes) <= MAX_COMPARED:
@@ -129,11 +154,12 @@ class Findings:
         return tuple(sorted(fitted, key=lambda one: -one.accuracy))
 
     def _evaluated(self, model: str) -> Evaluation:
-        """Return how another model does on the same votes, with its own settings and without gold."""
+        """Return how another model does on the same votes and gold, with its own settings."""
         from quorate.models.aggregation import aggregate
 
-        fitted = aggregate(self.result.votes, model=model, confidence="posterior", gold=None)  # type: ignore[call-overload]
-        found: Evaluation = evaluate(fitted, self.truth)  # type: ignore[arg-type]
+        gold = gold_frame(self.result.votes, self.result.fit.outcome.labels, self.is_gold)
+        fitted = aggregate(self.result.votes, model=model, confidence="posterior", gold=gold)  # type: ignore[call-overload]
+        found: Evaluation = evaluate(fitted, self.judged)  # type: ignore[arg-type]
         return found
 
 
@@ -143,7 +169,7 @@ def _score(model: str, found: Evaluation, *, is_own: bool = False) -> ModelScore
 
 
 def _compared(comparison: Compared, own: str) -> tuple[ModelScore, ...]:
-    """Return the accuracy of the models that a comparison knows it of, best first."""
+    """Return the accuracy of the models that a comparison knows it of with an interval, best first."""
     frame = comparison.models_frame().select("model", "accuracy", "accuracy_low", "accuracy_high").drop_nulls()
     rows = frame.sort("accuracy", descending=True, maintain_order=True).iter_rows()
     return tuple(ModelScore(name, accuracy, low, high, name == own) for name, accuracy, low, high in rows)
@@ -159,4 +185,5 @@ def wilson(right: int, tasks: int) -> tuple[float, float]:
         return 0.0, 1.0
     share, z2 = right / tasks, NORMAL**2
     middle, half = share + z2 / (2 * tasks), NORMAL * math.sqrt(share * (1 - share) / tasks + z2 / (4 * tasks**2))
-    return (middle - half) / (1 + z2 / tasks), (middle + half) / (1 + z2 / tasks)
+    low, high = (middle - half) / (1 + z2 / tasks), (middle + half) / (1 + z2 / tasks)
+    return (low if right else 0.0), (high if right < tasks else 1.0)  # which they are, but for the last bits

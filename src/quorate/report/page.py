@@ -119,7 +119,7 @@ def page(
 
 
 def _evaluated(result: MultiResult, truth: Any, task: str | None, label: str | None, separator: str) -> SetEvaluation:
-    return evaluate_sets(result, truth, truth_task=task, truth_label=label, set_separator=separator)
+    return evaluate_sets(result, truth, truth_task=task, truth_label=label, set_separator=separator, with_gold=False)
 
 
 def _page_data(view: WorkersView, agreement: AgreementView | None, noun: str) -> dict[str, Any]:

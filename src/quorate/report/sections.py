@@ -263,7 +263,8 @@ def against_truth(found: Findings) -> list[Markup | None]:
     """Return the sections that need truth, or one that says how to see them."""
     evaluation = found.evaluation
     if evaluation is None:
-        remedy = ["No truth was given: pass ", code("--truth truth.csv"), " or ", code("result.report(path, truth=…)")]
+        missing = "No truth was given" if found.truth is None else "The truth has none of the tasks whose label was not given"
+        remedy = [f"{missing}: pass ", code("--truth truth.csv"), " or ", code("result.report(path, truth=…)")]
         text = tag("p", *remedy, " to see accuracy, whether confidence is true, and how often each worker is really right.")
         return [
             tag(
@@ -278,7 +279,7 @@ def against_truth(found: Findings) -> list[Markup | None]:
     span = f"{words.percent(low)} to {words.percent(high)}"
     answer = (
         f"{words.percent(evaluation.accuracy)} of {words.counted(evaluation.tasks, 'label')} with truth are right "
-        f"(95% interval {span})."
+        f"(95% interval {span}).{_left_out(found)}"
     )
     scores = found.scores
     rows = [(one.model, words.percent(one.accuracy), f"{words.percent(one.low)} to {words.percent(one.high)}") for one in scores]
@@ -287,6 +288,14 @@ def against_truth(found: Findings) -> list[Markup | None]:
     data = table(["model", "accuracy", "95% interval"], rows, numbers=2)
     models = section("truth", "How good are the labels?", answer, curves.models(scores), more, how=how, data=data)
     return [models, _reliability(found), _wrong(found)]
+
+
+def _left_out(found: Findings) -> str:
+    """Return that truth says nothing of labels that were given; empty where none was."""
+    number = 0 if found.truth is None or found.judged is None else len(found.truth) - len(found.judged)
+    if not number:
+        return ""
+    return f" {words.counted(number, 'task')} with truth whose label was given as gold {'is' if number == 1 else 'are'} left out."
 
 
 def _reliability(found: Findings) -> Markup | None:

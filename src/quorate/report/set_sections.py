@@ -60,7 +60,7 @@ def _trust(result: MultiResult, evaluation: SetEvaluation | None) -> Markup:
     asked = view.tasks * view.labels
     wrong = result.expected_wrong_options
     cards.append(("expected wrong answers", words.figure(wrong), f"of {words.count(asked)} questions, one per task and option"))
-    if evaluation is not None:
+    if evaluation is not None and evaluation.tasks:
         behind = (
             f"{words.percent(evaluation.option_accuracy)} of the answers; {words.counted(evaluation.tasks, 'task')} with truth"
         )
@@ -83,7 +83,8 @@ def _doubts(result: MultiResult) -> Markup:
     frame = result.labels_frame().filter(pl.col("confidence").is_not_null())
     chances = result.probabilities_frame().drop("task").to_numpy()
     order = np.argsort(frame["confidence"].to_numpy(), kind="stable")[:MAX_SETS]
-    options = [words.shortened(name, 60) for name in result.votes.options.texts()]
+    names = result.votes.options.texts()
+    options = [words.shortened(name, 60) for name in names]
     binary, k = result.votes.binary, len(options)
     lines = []
     for at in order.tolist():
@@ -95,7 +96,7 @@ def _doubts(result: MultiResult) -> Markup:
         rows = [
             (
                 options[o],
-                "chosen" if options[o] in row["label"] else "",
+                "chosen" if names[o] in row["label"] else "",
                 words.percent(float(chances[at][o])),
                 f"{said[o]} of {row['votes']}",
             )
@@ -126,7 +127,7 @@ def _doubts(result: MultiResult) -> Markup:
 def _against_truth(evaluation: SetEvaluation | None) -> Markup:
     question = "How good are the sets?"
     if evaluation is None or not evaluation.tasks:
-        what = "No truth was given" if evaluation is None else "The truth has none of these tasks"
+        what = "No truth was given" if evaluation is None else "The truth has none of the tasks whose set was not given"
         text = tag(
             "p", f"{what}: pass ", code("--truth truth.csv"), " or ", code("result.report(path, truth=…)"), " to see accuracy."
         )

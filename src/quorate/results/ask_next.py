@@ -74,8 +74,8 @@ def ask_next_sets(
     if cost is not None:
         Number(least=0).check("cost", cost)
     _check(n, cost, budget)
-    k = max(len(result.votes.options), 1)
-    parts = [TaskGains(one, None, cost) for one in result.results]
+    k = len(result.votes.options)
+    parts = [TaskGains(one, None, cost) for one in result.results] if k else []  # without options nothing can be gained
     gain = np.zeros(len(result.votes.tasks))
     for part in parts:
         every = np.concatenate([np.zeros(0), *(gains for _, gains in part.gains())])
@@ -110,6 +110,8 @@ def _candidates(result: Result, worker: object, cost: Cost | None) -> Vocabulary
     if not named:
         raise OptionError(f"worker is {shown(worker)}: give 'any', a worker, or a list of workers")
     texts = list(dict.fromkeys(text_of(one) for one in named))
+    if not all(texts) or any(one is None or one != one for one in named):
+        raise OptionError(f"worker is {shown(worker)}: one of these is missing or empty, and nobody can be asked by that id")
     mapping = {} if result.grouping is None else result.grouping.mapping
     for one in texts:
         if one in mapping and mapping[one] != one:
@@ -232,6 +234,8 @@ class TaskGains:
     def _with_workers(self, found: Ranked) -> Ranked:
         """Return the tasks with the candidate whose vote is worth most on each; without those that all have voted on."""
         assert self.candidates is not None
+        if not len(found.code):
+            return found
         some = TaskVotes.of(self.result, found.code)
         k, n = self.result.votes.n_labels, some.n_tasks
         most = int(np.diff(some.task_ptr).max(initial=0))

@@ -91,10 +91,12 @@ def _option_counts(result: MultiResult) -> tuple[NDArray[Any], NDArray[Any]]:
     from quorate.results.sets import YES
 
     binary, k = result.votes.binary, len(result.votes.options)
-    option = np.repeat(np.arange(binary.n_tasks) % max(k, 1), np.diff(binary.task_ptr))
+    if not k:  # every set is empty
+        return np.zeros(0), np.zeros(0)
+    option = np.repeat(np.arange(binary.n_tasks) % k, np.diff(binary.task_ptr))
     given = np.bincount(option, binary.row_label[binary.row] == YES, minlength=k)
     parts = [one.fit.outcome.labels == YES for one in result.results]
-    chosen = parts[0].reshape(-1, k).sum(axis=0) if len(parts) == 1 and k else np.array([part.sum() for part in parts])
+    chosen = parts[0].reshape(-1, k).sum(axis=0) if len(parts) == 1 else np.array([part.sum() for part in parts])
     return given, chosen
 
 

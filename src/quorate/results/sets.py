@@ -287,6 +287,11 @@ class MultiResult:
         left = pl.DataFrame({"task": ids}).with_columns(votes=pl.lit(0, pl.Int64), tie=False)
         return pl.concat([voted, left], how="diagonal")
 
+    def gold_tasks(self) -> pl.Series:
+        """Return the tasks whose set was given, as a column."""
+        given = self._gold().get("gold")
+        return column(self.votes.tasks, np.zeros(0, np.int64) if given is None else np.flatnonzero(given))
+
     def first_sets(self, limit: int) -> list[tuple[list[int], float]]:
         """Return the chosen options, as codes, and the confidence of the first tasks, `limit` of them at most."""
         chosen, confidence = self._matrix("labels")[:limit] == YES, self._matrix("confidence")[:limit].prod(axis=1)

@@ -227,7 +227,7 @@ def test_bad_options_say_what_is_accepted(options, message):
 
 
 def test_a_panel_needs_two_of_each():
-    with pytest.raises(qr.InputError, match="1 workers on 2 tasks: a panel needs two of each"):
+    with pytest.raises(qr.InputError, match="1 worker on 2 tasks: a panel needs two of each"):
         qr.panel([(1, "ann", "x"), (2, "ann", "y")])
     with pytest.raises(qr.OptionError, match="weight"):
         qr.panel([(1, "a", "x", 0.5), (2, "b", "y", 1.0)], weight="sure")
@@ -249,3 +249,22 @@ def test_control_characters_stay_data(judges):
     assert "\x1b[31mred\n" in found.judges_frame()["worker"].to_list()
     assert "\x1b" not in str(found)
     assert not any("\x1b" in line or "\n" in line for line in found.sentences())
+
+
+def test_options_that_are_no_such_thing_are_refused():
+    votes = qr.simulate(tasks=20, workers=3, votes_per_task=3, seed=1).votes
+    for sizes in (5, "12"):
+        with pytest.raises(qr.OptionError, match="give a list of whole numbers"):
+            qr.panel(votes, sizes=sizes)
+    with pytest.raises(qr.OptionError, match="budget is True"):
+        qr.panel(votes, cost=1, budget=True)
+    sets = qr.aggregate([("t", "ann", ["a"])], multi=True).votes
+    with pytest.raises(qr.InputError, match="panel is for votes with one label"):
+        qr.panel(sets)
+
+
+def test_where_every_label_is_wrong_no_share_is_below_nothing():
+    crowd = qr.simulate(tasks=20, workers=5, votes_per_task=5, seed=1)
+    study = qr.panel(crowd.votes, truth=crowd.truth.with_columns(label=pl.lit("another")), subsets=3)
+    assert all(one.accuracy.low >= 0 for one in study.chosen)
+    assert not any("-0.0%" in line for line in study.sentences())

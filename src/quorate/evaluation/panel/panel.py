@@ -12,7 +12,7 @@ from quorate.data import options
 from quorate.data.options import DEFAULTS, Choice, Duplicates, ModelName, Number, PanelKind, Rules
 from quorate.data.votes import Votes
 from quorate.data.weights import require_unweighted
-from quorate.errors import InputError, OptionError
+from quorate.errors import InputError, OptionError, shown
 from quorate.evaluation.agreement.agreement import measure_errors
 from quorate.evaluation.agreement.coefficients import Bootstrap
 from quorate.evaluation.panel import crowd, judges
@@ -26,6 +26,7 @@ from quorate.evaluation.truth import truth_codes
 from quorate.io.costs import Cost, read_costs
 from quorate.io.exclude import held
 from quorate.io.read import Shaping, as_votes
+from quorate.io.sets import SetVotes
 from quorate.io.sources import Source, is_spark_frame
 from quorate.models.base import Model, make
 from quorate.results.result import Result
@@ -96,15 +97,18 @@ def panel(
         raise InputError(
             "panel fits the votes many times and is not run on Spark: give the votes of some tasks in memory (frame.toArrow())"
         )
+    if isinstance(source, SetVotes):
+        raise InputError("panel is for votes with one label: give one yes/no vote per task and option")
     chosen_model = make(model, {"seed": 0}, {} if isinstance(model, Model) else {"seed": seed})
     given = as_votes(source, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates, **shaping)
     require_unweighted(given, "panel", "read the votes without weight")
     given = replace(held(given), found_gold=None)  # panels are to learn from their votes alone
     if given.n_workers < 2 or given.n_tasks < 2:
-        raise InputError(f"{given.n_workers} workers on {given.n_tasks} tasks: a panel needs two of each at least")
+        size = f"{_counted(given.n_workers, 'worker')} on {_counted(given.n_tasks, 'task')}"
+        raise InputError(f"{size}: a panel needs two of each at least")
     costs = None if cost is None else read_costs(cost, given.workers)
     if budget is not None:
-        budget = check_budget(options.plain(budget), costs is not None)
+        budget = check_budget(budget if isinstance(budget, bool) else options.plain(budget), costs is not None)
     kind = _kind(given, by)
     codes = None if truth is None else truth_codes(given, truth, truth_task, truth_label)
     votes, codes, some = _looked_at(given, codes, kind, seed)
@@ -126,6 +130,10 @@ def panel(
         frame_kind=given.frame_kind,
         **plan.look(votes, codes),
     )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _kind(votes: Votes, by: str) -> str:
@@ -160,7 +168,10 @@ def _sizes(votes: Votes, kind: str, sizes: Iterable[int] | None) -> tuple[int, .
         usual = usual_sizes(most)
         many = most if kind == "judges" else np.quantile(per_task, 0.95)  # few tasks have more votes
         return (*(size for size in usual[:-1] if size < many), most)
-    given = list(sizes)
+    typed: object = sizes  # a number or a text is a likely slip
+    if isinstance(typed, str) or not isinstance(typed, Iterable):
+        raise OptionError(f"sizes is {shown(sizes)}: give a list of whole numbers, as [1, 3, 5]")
+    given = list(typed)
     for size in given:
         Number(least=1, most=most, whole=True).check("sizes", size)
     return (*sorted({int(size) for size in given} - {most}), most)

@@ -156,4 +156,4 @@ def share_interval(share: float, tasks: int) -> Interval:
     """
     middle = (share + Z**2 / (2 * tasks)) / (1 + Z**2 / tasks)
     half = Z / (1 + Z**2 / tasks) * (share * (1 - share) / tasks + Z**2 / (4 * tasks**2)) ** 0.5
-    return Interval(share, min(middle - half, share), max(middle + half, share))
+    return Interval(share, max(min(middle - half, share), 0.0), min(max(middle + half, share), 1.0))

@@ -195,7 +195,7 @@ def _clustered(kappa: Floats, ring: Integers) -> Integers:
     clusters = [np.flatnonzero(ring == number).tolist() for number in np.unique(ring[ring >= 0])]
     clusters += [[worker] for worker in np.flatnonzero(ring < 0).tolist()]
     near = np.nan_to_num(kappa, nan=0.0)
-    between = np.array([[near[np.ix_(a, b)].mean() for b in clusters] for a in clusters]).reshape(len(clusters), -1)
+    between = np.array([[near[np.ix_(a, b)].mean() for b in clusters] for a in clusters]).reshape(len(clusters), len(clusters))
     np.fill_diagonal(between, -np.inf)
     while len(clusters) > 1:
         i, j = sorted(divmod(int(np.argmax(between)), len(clusters)))

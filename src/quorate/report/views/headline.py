@@ -56,14 +56,16 @@ class HeadlineView:
             return "There are no votes, and no labels."
         wrong, noun = self.expected_wrong, self.noun
         share = words.percent(self.wrong_share)
-        if wrong < 0.5:
+        good = self.wrong_share <= GOOD
+        if wrong < 0.5 and good:
             return words.sentence(f"hardly any {noun} is expected to be wrong")
         about = f"about {words.figure(wrong)} of {words.counted(self.tasks, noun)} ({share})"
         are = "is" if words.figure(wrong) == "1" else "are"
-        good = self.wrong_share <= GOOD
         verdict = (
             "most can be trusted" if good else "look at the doubtful ones" if self.wrong_share <= FAIR else "handle with care"
         )
+        if self.tasks == 1:
+            return words.sentence(f"there is one {noun}, which is wrong with a probability of {share}: {verdict}")
         return words.sentence(f"{about} {are} expected to be wrong: {verdict}")
 
 
