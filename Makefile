@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 BASE   := $(VENV)/.base#  quorate itself, compiled, and what it needs
 READY  := $(VENV)/.ready# and what its development needs
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+unexport PYTHONDONTWRITEBYTECODE # or each of the hundreds of processes of the tests compiles every file again
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell getconf _NPROCESSORS_ONLN)
 
 # Installs a Debian package where that is allowed, and says what to install where it is not.

@@ -55,8 +55,7 @@ def assert_honest_workers(ours, theirs):
     assert (mean <= high).all()
 
 
-@where
-@pytest.mark.parametrize("gold", [None, GOLD], ids=["alone", "gold"])
+@pytest.mark.parametrize(("rows", "gold"), [("driver", None), ("executors", GOLD)])
 def test_auto_with_honest_confidence(spark, frame_of, rows, gold):
     near = honest(CROWD.votes, "auto", "cpu", gold=gold)
     far = honest(frame_of(CROWD.votes), "auto", ENGINES[rows], gold=gold)
@@ -73,7 +72,7 @@ def test_auto_with_its_own_confidence(spark, frame_of, rows):
     far.release()
 
 
-@where
+@pytest.mark.parametrize("rows", ["executors"])  # where the workers without a vote are in no block of rows
 def test_confusions_of_careful_workers_know_all_histories(spark, frame_of, rows):
     """Those of workers without a vote here, too: they tell of the mean worker, as in memory."""
     counts = [("w3", "l0", "l1", 6.0), ("w3", "l2", "l2", 30.0), ("gone", "l1", "l0", 40.0), ("gone", "l0", "l0", 9.0)]
@@ -93,7 +92,7 @@ def test_confusions_of_careful_workers_know_all_histories(spark, frame_of, rows)
     far.release()
 
 
-@where
+@pytest.mark.parametrize("rows", ["driver"])
 def test_real_votes(spark, data_dir, rows):
     path = data_dir / "labelme"
     gold = pl.read_csv(path / "truth.csv", infer_schema=False).head(40)
@@ -103,8 +102,7 @@ def test_real_votes(spark, data_dir, rows):
     far.release()
 
 
-@where
-@pytest.mark.parametrize("model", ["mv", "ds", "iwmv"])  # decided by votes, scores and weights
+@pytest.mark.parametrize(("rows", "model"), [("driver", "mv"), ("driver", "ds"), ("executors", "iwmv")])  # votes, scores, weights
 def test_honest_confidence_of_other_models(spark, frame_of, rows, model):
     known = {"options": {} if model == "mv" else {"max_iter": 2}, "gold": GOLD}
     with pytest.warns() if model != "mv" else nullcontext():

@@ -17,7 +17,7 @@ import quorate as qr
 from same_fit import fit
 
 HERE = Path(__file__).parent
-CROWD = qr.simulate(tasks=60_000, workers=60, labels=4, votes_per_task=5, skill=0.5, seed=8)
+CROWD = qr.simulate(tasks=20_000, workers=60, labels=4, votes_per_task=5, skill=0.5, seed=8)
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_the_command_line_on_a_standalone_cluster(cluster, votes, near, tmp_path
     command += ["-o", tmp_path / "labels.parquet", "--workers", tmp_path / "workers.csv"]
     done = run(command, PYSPARK_PYTHON=python_of_executors())
     facts = json.loads(done.stdout)
-    assert (facts["tasks"], facts["votes"], facts["iterations"]) == (60_000, 300_000, near.iterations)
+    assert (facts["tasks"], facts["votes"], facts["iterations"]) == (20_000, 100_000, near.iterations)
     labels = pl.read_parquet(tmp_path / "labels.parquet" / "*.parquet").sort("task")
     assert labels.select("task", "label", "votes", "tie").equals(near.labels.sort("task").select("task", "label", "votes", "tie"))
     assert pl.read_csv(tmp_path / "workers.csv" / "*.csv").height == 60

@@ -41,6 +41,7 @@ from quorate.spark.executor import (
     count_step,
     pair_sums,
 )
+from quorate.spark.garbage import spare_loaded
 from quorate.spark.layout import LINE, SCHEMA, Packing, Part, line
 from quorate.spark.session import ipc
 
@@ -521,6 +522,7 @@ def from_part(settings: FitSettings, work: Any, items: Items) -> Iterator[tuple[
 
 def part_inputs(settings: FitSettings, items: Items) -> Iterator[tuple[int, RoutedPart, PartInput]]:
     """Yield (its number, the part, its input) of a partition, if it has a part."""
+    spare_loaded()
     routed: RoutedPart | None = None
     number, messages, labels = 0, list[TableMessage](), None
     for key, item in items:
@@ -556,6 +558,7 @@ def at_block(receive: AtBlock, items: Items) -> Iterator[tuple[int, BlockState]]
 
 def block_inputs(items: Items) -> Iterator[tuple[int, BlockPanel, BlockState | None, list[ToBlock]]]:
     """Yield (its number, the block, its state, its messages) of a partition, if it has a block."""
+    spare_loaded()
     block: BlockPanel | None = None
     number, state, messages = 0, None, []
     for key, item in items:

@@ -24,6 +24,7 @@ from quorate.kernels import reference
 from quorate.kernels.cpu import fastest
 from quorate.kernels.reference import HonestRule
 from quorate.results.temperature import tempered
+from quorate.spark.garbage import spare_loaded
 from quorate.spark.layout import Part, ids_of
 
 REFERENCE_VOTES = 1 << 18  # votes per shard of the reference kernels, which need K numbers per vote
@@ -383,6 +384,7 @@ def gold_tasks(votes: int, data: bytes) -> int:
 
 def run(work: Callable[[Part], PartCounts], parts: Iterator[bytes]) -> Iterator[PartCounts]:
     """Yield the sum over the parts of a partition, if it has any."""
+    spare_loaded()
     total = None
     for data in parts:
         counted = work(Part.unpack(data))

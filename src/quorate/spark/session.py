@@ -15,6 +15,7 @@ from typing import Any, Final
 import polars as pl
 
 from quorate.errors import InputError, QuorateError
+from quorate.spark.garbage import spare_loaded
 from quorate.spark.master import check_master
 
 Frame = Any  # a Spark frame: pyspark is optional, so its types are not named
@@ -267,6 +268,7 @@ def _reason(error: Exception) -> str:
 
 
 def _to_bytes(batches: Iterator[Any]) -> Iterator[Any]:
+    spare_loaded()
     for batch in batches:
         yield from arrow_batches(pl.DataFrame({"part": [ipc(pl.DataFrame(batch))]}))
 
@@ -276,6 +278,7 @@ def _line(part: bytes) -> tuple[bytearray]:
 
 
 def _from_bytes(batches: Iterator[Any]) -> Iterator[Any]:
+    spare_loaded()
     for batch in batches:
         for part in pl.DataFrame(batch)["part"]:
             yield from arrow_batches(pl.read_ipc(part))
