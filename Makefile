@@ -59,7 +59,7 @@ lint: $(READY)  ## style, types and layers
 
 docs: $(READY)  ## run every example of README, docs and notebooks, check their links, and build the site into build/site/html
 	$(BIN)/python -m pytest tests/test_docs.py tests/test_examples.py
-	$(BIN)/python website/build.py
+	$(BIN)/python docs/site/build.py
 
 pictures: $(READY)  ## the pictures of docs/plots.md, from simulated votes
 	$(BIN)/python benchmarks/pictures.py

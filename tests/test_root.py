@@ -7,7 +7,7 @@ ROOT = Path(__file__).parent.parent
 KNOWN = {
     ".ci", ".editorconfig", ".github", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CITATION.cff",
     "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "SECURITY.md", "benchmarks", "constraints.txt", "csrc", "docs",
-    "examples", "pyproject.toml", "src", "tests", "website",
+    "examples", "pyproject.toml", "src", "tests",
 }  # fmt: skip
 
 

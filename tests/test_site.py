@@ -19,7 +19,7 @@ import quorate as qr
 from quorate.cli.main import COMMANDS, app_of
 
 ROOT = Path(__file__).parents[1]
-BUILD = ROOT / "website" / "build.py"
+BUILD = ROOT / "docs" / "site" / "build.py"
 MISSING = [name for name in ("zensical", "mkdocstrings", "mkdocstrings_handlers") if importlib.util.find_spec(name) is None]
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"the site needs {', '.join(MISSING)}: pip install 'quorate[docs]'")
 RESOURCES = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "audio": "src", "link": "href"}
@@ -56,7 +56,7 @@ def pages(site):
 
 
 def loaded(name):
-    spec = importlib.util.spec_from_file_location(f"website_{name}", BUILD.with_name(f"{name}.py"))
+    spec = importlib.util.spec_from_file_location(f"site_{name}", BUILD.with_name(f"{name}.py"))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -3,6 +3,7 @@
 import json
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -10,6 +11,7 @@ import pytest
 
 import quorate as qr
 from quorate.evaluation.panel import panel as call
+from quorate.evaluation.panel import sentences
 
 
 def words(study):
@@ -268,3 +270,8 @@ def test_where_every_label_is_wrong_no_share_is_below_nothing():
     study = qr.panel(crowd.votes, truth=crowd.truth.with_columns(label=pl.lit("another")), subsets=3)
     assert all(one.accuracy.low >= 0 for one in study.chosen)
     assert not any("-0.0%" in line for line in study.sentences())
+
+
+def test_panels_above_all_are_said_to_be_above():
+    gap = SimpleNamespace(value=-0.02, low=-0.065, high=0.025)
+    assert sentences._short(SimpleNamespace(shortfall=gap)) == "2.0 points above all, 90% interval -2.5 to 6.5"

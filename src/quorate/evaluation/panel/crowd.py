@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from quorate.data.votes import Votes
-from quorate.evaluation.panel.judges import ADDS, NOT_LOOKED_AT, NOTHING, TOO_FEW, UNCLEAR, Judge
+from quorate.evaluation.panel.judges import ADDS, NOT_LOOKED_AT, NOTHING, TOO_FEW, UNCLEAR, Judge, points
 from quorate.evaluation.panel.sampling import Flags, Integers, kept, vote_tasks
 from quorate.evaluation.panel.yardstick import Floats, Interval, Yardstick, majority_shares
 from quorate.results.result import Result
@@ -99,7 +99,7 @@ def _some(task: Integers, n: int, rng: np.random.Generator) -> Flags:
 
 def _word(gain: Interval, lost: Interval, within: float, tasks: int) -> tuple[str, str]:
     """Return what can be said of a worker, and why: a word is said where an interval earns it."""
-    said = f"{100 * gain.value:.1f} points ({100 * gain.low:.1f} to {100 * gain.high:.1f})"
+    said = points(gain)
     if gain.low > 0:
         return ADDS, f"its {tasks} tasks gain {said} beside some of the other votes"
     if gain.high >= within:

@@ -163,15 +163,16 @@ def _word(votes: Votes, judge: int, like: Alike, gain: Interval, lost: Interval,
     other = votes.workers[int(like.beside[judge])]
     if like.is_twin(judge):
         same = f"gives the answers of {other} on {like.same[judge]:.0%} of {like.shared[judge]} tasks: keep one of them"
-        return (NOTHING, same) if gain.low <= 0 else (REPEATS, f"{same}, and let it count twice: panels gain {_points(gain)} so")
+        return (NOTHING, same) if gain.low <= 0 else (REPEATS, f"{same}, and let it count twice: panels gain {points(gain)} so")
     if gain.low > 0:
-        return ADDS, f"panels that have {other}, the judge most like it, gain {_points(gain)}"
+        return ADDS, f"panels that have {other}, the judge most like it, gain {points(gain)}"
     if gain.high >= within:
-        return UNCLEAR, f"panels gain {_points(gain)}: {tasks} tasks tell no more"
+        return UNCLEAR, f"panels gain {points(gain)}: {tasks} tasks tell no more"
     if lost.low > 0:
-        return UNCLEAR, f"panels gain {_points(gain)}, but all others lose {_points(lost)} without it"
-    return NOTHING, f"panels that have {other}, the judge most like it, gain {_points(gain)}"
+        return UNCLEAR, f"panels gain {points(gain)}, but all others lose {points(lost)} without it"
+    return NOTHING, f"panels that have {other}, the judge most like it, gain {points(gain)}"
 
 
-def _points(gain: Interval) -> str:
+def points(gain: Interval) -> str:
+    """Return a gain in points of accuracy, with its interval, as reasons have it."""
     return f"{100 * gain.value:.1f} points ({100 * gain.low:.1f} to {100 * gain.high:.1f})"

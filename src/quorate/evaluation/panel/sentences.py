@@ -118,4 +118,6 @@ def _share(share: float) -> str:
 
 def _short(point: Point) -> str:
     gap = point.shortfall
-    return f"{100 * gap.value:.1f} points short of all, 90% interval {100 * gap.low:.1f} to {100 * gap.high:.1f}"
+    sign, than = (100, "short of") if gap.value >= 0 else (-100, "above")
+    low, high = sorted((sign * gap.low, sign * gap.high))
+    return f"{sign * gap.value:.1f} points {than} all, 90% interval {low:.1f} to {high:.1f}"

@@ -1,4 +1,4 @@
-"""Builds the site of the documentation from docs/, the program and its docstrings: `python website/build.py [FOLDER]`.
+"""Builds the site of the documentation from docs/, the program and its docstrings: `python docs/site/build.py [FOLDER]`.
 
 The pages are gathered in FOLDER/pages (build/site/pages, unless said otherwise): those of docs/, some files that stand
 elsewhere in the repository, and the reference of the command line, which is written anew each time. Then the site is built from
@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 
 HERE = Path(__file__).parent
-ROOT = HERE.parent
+ROOT = HERE.parents[1]
 ELSEWHERE = ("CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/README.md", "benchmarks/RESULTS.md")  # pages outside docs/
 COMMANDS = "<!-- commands -->\n"  # where they are written
 ASIDE = re.compile(r"^\*In the repository.*?\*\n\n?", re.MULTILINE | re.DOTALL)  # of no concern on the site
@@ -67,7 +67,7 @@ def gather(pages: Path) -> list[str]:
     shutil.copytree(HERE / "assets", pages / "assets")
     names = []
     for source in sorted([*(ROOT / "docs").rglob("*"), *(ROOT / name for name in ELSEWHERE)]):
-        if source.is_dir() or any(part.startswith(".") for part in source.relative_to(ROOT).parts):
+        if source.is_dir() or HERE in source.parents or any(part.startswith(".") for part in source.relative_to(ROOT).parts):
             continue
         name = name_of(source.relative_to(ROOT).as_posix())
         target = pages / name
@@ -132,9 +132,9 @@ def navigation(entries: list[Any], pages: Iterable[str]) -> list[Any]:
     found = _written_out(entries, there)
     listed = list(_pages_of(found))
     if missing := there.difference(listed):
-        raise SiteError(f"not in the navigation of website/mkdocs.yml: {', '.join(sorted(missing))}")
+        raise SiteError(f"not in the navigation of docs/site/mkdocs.yml: {', '.join(sorted(missing))}")
     if wrong := {name for name in listed if name not in there or listed.count(name) > 1}:
-        raise SiteError(f"in the navigation of website/mkdocs.yml, but not there, or twice: {', '.join(sorted(wrong))}")
+        raise SiteError(f"in the navigation of docs/site/mkdocs.yml, but not there, or twice: {', '.join(sorted(wrong))}")
     return found
 
 
