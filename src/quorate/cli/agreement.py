@@ -103,7 +103,7 @@ def command(
     if matrix is not None:
         write_frame(found.matrix_frame(), matrix)
     if as_json:
-        output.document(found.summary() | {"understood": None if known.understood is None else known.understood.summary()})
+        output.document(found.summary() | {"understood": output.summary_of(known.understood)})
     elif quiet:
         typer.echo(float(found.alpha))
     else:

@@ -103,7 +103,7 @@ def command(
         if target is not None:
             write_frame(frame(), target)
     if as_json:
-        output.document(found.summary() | {"understood": None if known.understood is None else known.understood.summary()})
+        output.document(found.summary() | {"understood": output.summary_of(known.understood)})
     elif quiet:
         typer.echo(found.best)
     else:

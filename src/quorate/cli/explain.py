@@ -81,7 +81,7 @@ def command(
     found = _explained(result, task_id, settled, by)
     understood = result.understood
     if as_json:
-        content = {"understood": None if understood is None else understood.summary(), "tasks": [one.to_dict() for one in found]}
+        content = {"understood": output.summary_of(understood), "tasks": [one.to_dict() for one in found]}
         output.document(content)
         return
     if understood is not None and not quiet:

@@ -162,6 +162,11 @@ def figure(value: object) -> str:
     return visible(str(value))
 
 
+def summary_of(understood: Understood | None) -> dict[str, object] | None:
+    """Return how votes were understood, as JSON has it; None where nothing was read."""
+    return None if understood is None else understood.summary()
+
+
 def document(content: object) -> None:
     """Print one JSON document; what a terminal would obey is escaped as JSON does it, so that the content stays the same."""
     import json

@@ -106,7 +106,7 @@ def command(
         if path is not None:
             write_frame(frame(), path)
     if as_json:
-        output.document(study.to_dict() | {"understood": None if known.understood is None else known.understood.summary()})
+        output.document(study.to_dict() | {"understood": output.summary_of(known.understood)})
     elif quiet:
         typer.echo(study.enough)
     else:

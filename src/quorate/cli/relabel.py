@@ -101,7 +101,7 @@ def command(
     frame = _asked(result, wanted, ask, cost, budget)
     _write(frame, result, votes, output, to)
     if as_json:
-        summary = None if result.understood is None else result.understood.summary()
+        summary = out.summary_of(result.understood)
         gain = float(frame["expected_gain"].sum())
         out.document({"understood": summary, "expected_gain": gain, "tasks": frame.to_dicts()})
         return

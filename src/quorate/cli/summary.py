@@ -302,7 +302,7 @@ def document(
 ) -> dict[str, object]:
     """Return everything as one JSON document has it."""
     whole = dict(facts)
-    whole["understood"] = None if result.understood is None else result.understood.summary()
+    whole["understood"] = out.summary_of(result.understood)
     whole["label_shares"] = (
         None
         if seen.shares is None
