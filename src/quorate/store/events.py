@@ -1,0 +1,190 @@
+"""The events of a campaign's log: the only source of its state.
+
+An event says what was asked for, in numbers that do not change: a worker is its number, a label its place in the
+campaign's list. The names of both can change, or be erased, without a change of the log. Fields are only ever added, with
+a default, so that every log that was written can be read.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+
+class _Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="event", gc=False):
+    """One entry of a log; `time` is in microseconds since 1970, and never falls from one entry to the next."""
+
+    time: int
+
+
+class Created(_Event, frozen=True, tag="created"):
+    """The campaign's first event."""
+
+    labels: list[str]  # ids
+    names: list[str]  # what people read
+    model: str  # fds, ds, hybrid, auto
+    settings: dict[str, Any] = {}  # seed, strength, confidence of the stream
+    policy: dict[str, Any] = {}  # version 1
+    refit: dict[str, Any] = {}  # when refits run: see live/settings.py
+    retention: dict[str, Any] = {}  # how long tasks and votes are kept: see live/settings.py
+
+
+class Vote(_Event, frozen=True, tag="vote"):
+    """A worker's first vote on a task."""
+
+    task: str
+    worker: int
+    label: int
+    id: str | None = None  # given by the client, to be idempotent
+
+
+class Change(_Event, frozen=True, tag="change"):
+    """Another vote of a worker who had voted on the task: it takes the place of the earlier one."""
+
+    task: str
+    worker: int
+    label: int
+    id: str | None = None
+
+
+class Retraction(_Event, frozen=True, tag="retraction"):
+    """A worker's vote on a task, taken back."""
+
+    task: str
+    worker: int
+
+
+class Gold(_Event, frozen=True, tag="gold"):
+    """The true label of a task; None takes it back."""
+
+    task: str
+    label: int | None
+
+
+class PolicySet(_Event, frozen=True, tag="policy"):
+    """A new version of the policy: versions are numbered 1, 2, 3, … in the order of the log."""
+
+    policy: dict[str, Any]
+    by: str | None = None
+
+
+class Ban(_Event, frozen=True, tag="ban"):
+    """The votes of these workers no longer count."""
+
+    workers: list[int]
+    by: str | None = None
+    reason: str | None = None
+
+
+class Unban(_Event, frozen=True, tag="unban"):
+    """They count again."""
+
+    workers: list[int]
+    by: str | None = None
+
+
+class WorkerSet(_Event, frozen=True, tag="worker"):
+    """What is known of a worker beside votes: the group they belong to, whether they are an expert. None: as it was."""
+
+    worker: int
+    group: str | None = None
+    expert: bool | None = None
+
+
+class Rename(_Event, frozen=True, tag="rename"):
+    """A new name of a label; its id stays."""
+
+    label: int
+    name: str
+
+
+class LabelAdded(_Event, frozen=True, tag="label"):
+    """One more label, after all others."""
+
+    id: str
+    name: str
+
+
+class Erase(_Event, frozen=True, tag="erase"):
+    """The name of a worker was erased; their votes and what was learned of them stay, under the number."""
+
+    worker: int
+
+
+class Override(_Event, frozen=True, tag="override"):
+    """A person decides a task, whatever the votes say."""
+
+    task: str
+    label: int
+    by: str | None = None
+    reason: str | None = None
+
+
+class Reopen(_Event, frozen=True, tag="reopen"):
+    """A decision is appealed: the task is open again."""
+
+    task: str
+    by: str | None = None
+    reason: str | None = None
+
+
+class RefitBegun(_Event, frozen=True, tag="refit-begun"):
+    """A refit reads the votes in force here."""
+
+
+class RefitDone(_Event, frozen=True, tag="refit"):
+    """It takes effect here; `read` is the position of its `RefitBegun`."""
+
+    read: int
+
+
+class Tick(_Event, frozen=True, tag="tick"):
+    """The clock made a decision: every hold that was due at this time has ended."""
+
+
+class Sweep(_Event, frozen=True, tag="sweep"):
+    """These tasks left memory for the archive, as their decisions were old: the first `tasks` that were last touched."""
+
+    tasks: int
+
+
+class SettingsChanged(_Event, frozen=True, tag="settings"):
+    """New rules for refits or retention; None: as it was."""
+
+    refit: dict[str, Any] | None = None
+    retention: dict[str, Any] | None = None
+
+
+class BreakerReset(_Event, frozen=True, tag="breaker-reset"):
+    """A person has looked: automatic decisions go on."""
+
+    by: str | None = None
+
+
+Event: TypeAlias = (
+    Created
+    | Vote
+    | Change
+    | Retraction
+    | Gold
+    | PolicySet
+    | Ban
+    | Unban
+    | WorkerSet
+    | Rename
+    | LabelAdded
+    | Erase
+    | Override
+    | Reopen
+    | RefitBegun
+    | RefitDone
+    | Tick
+    | Sweep
+    | SettingsChanged
+    | BreakerReset
+)
+EVENTS: tuple[type[_Event], ...] = Event.__args__
+
+encode = msgspec.json.Encoder().encode  # a list of events -> the body of a page
+decode = msgspec.json.Decoder(list[Event]).decode
