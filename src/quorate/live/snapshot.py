@@ -56,7 +56,7 @@ def to_bytes(state: CampaignState) -> bytes:
             state.time,
             state.labels,
             state.names,
-            [(v.version, v.policy.to_dict(), v.position, v.time, v.by) for v in state.policies],
+            [(v.version, v.policy.document(), v.position, v.time, v.by) for v in state.policies],
             state.refit,
             state.retention,
             state.since_refit,
@@ -91,6 +91,8 @@ def from_bytes(data: bytes, archive: Archive) -> CampaignState:
     state.refit, state.retention = saved.refit, saved.retention
     state.since_refit, state.votes, state.breakers = saved.since_refit, saved.votes, saved.breakers
     state.online = Online.from_bytes(saved.online)
+    state.policy, state.version = state.policies[-1].policy, state.policies[-1].version
+    state.codes = {label: code for code, label in enumerate(state.labels)}
     state.rule = Rule(state.policy, state.labels)
     state.crowd.all = {worker.number: worker for worker in saved.workers}
     for task in saved.tasks:

@@ -20,8 +20,9 @@ from quorate.live.breakers import Breakers
 from quorate.live.crowd import Crowd, Worker
 from quorate.live.decision import Decision, moment
 from quorate.live.policy import Policy
-from quorate.live.rule import OPEN, Evidence, Rule, Standing
+from quorate.live.rule import Rule
 from quorate.live.settings import Refit, Retention
+from quorate.live.standing import EXPERTS_DIFFER, NO_EXPERT, Evidence, Standing
 from quorate.live.tasks import SETTLED, Task, Tasks
 from quorate.online import KINDS, Online
 from quorate.store import events
@@ -50,6 +51,7 @@ class CampaignState:
         self.archive = archive
         self.position, self.time = 0, created.time
         self.labels, self.names = list(created.labels), list(created.names)
+        self.codes = {label: code for code, label in enumerate(self.labels)}
         self.online = Online(labels=self.labels, model=cast(StreamedModel, created.model), **created.settings)
         self.kind = KINDS[self.online.settings["confidence"]]
         self.lasting = 2 * self.kind  # the same confidence, by what was measured however long ago
@@ -87,7 +89,7 @@ class CampaignState:
         else:
             worker.votes += 1
             self.votes += 1
-            if event.again:
+            if task.moved is not None and event.worker in task.moved:
                 _note(task, event.worker, self.position)
         if worker.banned or self._on_probation(worker):
             _keep_aside(worker, name, event.label)
@@ -109,6 +111,7 @@ class CampaignState:
         else:
             self.online.state.retract(name, worker.text)
             self.since_refit += 1
+        _note(task, event.worker, self.position)
         worker.votes -= 1
         self.votes -= 1
         answer = self._answer(name)
@@ -125,22 +128,25 @@ class CampaignState:
     def _override(self, event: events.Override) -> Touched:
         task = self.tasks.by_name.get(event.task) or self._enter(event.task)
         answer = self._answer(event.task)
-        self._stand(task, answer, self.rule.override(task.standing, event.label, self.time, event.by))
+        self._stand(task, answer, self.rule.override(task.standing, event.label, self.time, by=event.by))
         return task, answer
 
     def _reopen(self, event: events.Reopen) -> Touched:
         task = self.tasks.by_name.get(event.task) or self._enter(event.task)
         answer = self._answer(event.task)
-        self._stand(task, answer, self.rule.reopen(task.standing, answer[2], self.time, event.by))
+        experts = sum(is_expert for _, _, is_expert in self._ballots(event.task))
+        self._stand(task, answer, self.rule.reopen(task.standing, answer[2], self.time, experts=experts))
         return task, answer
 
     def _policy(self, event: events.PolicySet) -> None:
         self._adopt_policy(event.policy, event.time, event.by)
-        if self.rule.probation is None:
+        for task in self.tasks:
+            task.standing = self.rule.adopt(task.standing, self.time)
+        if self.policy.probation is None:
             for worker in list(self.crowd.all.values()):
                 if worker.aside and not worker.banned:
                     self._take_in(worker)
-        self._reconsider()
+        self._reconsider(every=True)
 
     def _ban(self, event: events.Ban) -> None:
         for number in event.workers:
@@ -172,6 +178,7 @@ class CampaignState:
 
     def _label(self, event: events.LabelAdded) -> None:
         self.online.add_label(event.id)
+        self.codes[event.id] = len(self.labels)
         self.labels.append(event.id)
         self.names.append(event.name)
         self.rule = Rule(self.policy, self.labels)
@@ -196,7 +203,7 @@ class CampaignState:
             task = self.tasks.by_name.get(name)
             if task is not None and self.rule.due(task.standing) == due:
                 answer = self._answer(name)
-                self._stand(task, answer, self.rule.tick(task.standing, self.time))
+                self._stand(task, answer, self.rule.tick(task.standing, self.time, breaker=self.breakers.tripped is not None))
 
     def _sweep(self, event: events.Sweep) -> None:
         leaving = [*_first(self.tasks.settled, event.decided), *_first(self.tasks.waiting, event.others)]
@@ -210,23 +217,13 @@ class CampaignState:
 
     def _breaker_reset(self, event: events.BreakerReset) -> None:
         self.breakers.reset()
-        self._reconsider()
+        self._reconsider(every=True)
 
     # --- what readers ask
 
-    @property
-    def policy(self) -> Policy:
-        """The policy that holds now."""
-        return self.policies[-1].policy
-
-    @property
-    def version(self) -> int:
-        """Its version."""
-        return self.policies[-1].version
-
     def code(self, label: str) -> int | None:
         """Return the code of a label's id, None for an unknown one."""
-        return self.rule.codes.get(label)
+        return self.codes.get(label)
 
     def find(self, name: str) -> Task | None:
         """Return a task, from memory or as it was archived, without bringing it back; None for an unknown one."""
@@ -290,6 +287,7 @@ class CampaignState:
         policy = Policy.of(document)
         self.rule = Rule(policy, self.labels)
         self.policies.append(PolicyVersion(len(self.policies) + 1, policy, max(1, self.position), time, by))
+        self.policy, self.version = policy, len(self.policies)
 
     def _answer(self, name: str) -> Answer:
         """Return what the stream says of a task in memory; what it rests on is measured again where that is due."""
@@ -304,17 +302,29 @@ class CampaignState:
     def evidence(self, task: Task, answer: Answer) -> Evidence:
         """Return what the policy looks at."""
         label, tie, votes, gold, likely = answer
-        ballots = self._ballots(task.name) if self.rule.needs_votes else None
-        confidence = likely[label] if label >= 0 else 0.0
-        return Evidence(votes, label, confidence, likely, self.time, tie, gold, ballots, self.breakers.tripped)
+        found = Evidence(votes, label, likely[label] if label >= 0 else 0.0, likely, tie, self.time, gold)
+        found.breaker = self.breakers.tripped is not None
+        if self.rule.needs_votes:
+            self._look_at_votes(found, self._ballots(task.name))
+        return found
 
     def _ballots(self, name: str) -> list[tuple[int, str | None, bool]]:
-        """Return (label, group, whether from an expert) of every vote on a task."""
-        found = []
-        for text, label in self.online.state.votes_of(name) or ():
-            worker = self.crowd.all[int(text)]
-            found.append((label, worker.group, worker.expert))
-        return found
+        """Return (label, group, whether from an expert) of every vote on a task that counts."""
+        workers = self.crowd.all
+        votes = ((label, workers[int(text)]) for text, label in self.online.state.votes_of(name) or ())
+        return [(label, worker.group, worker.expert) for label, worker in votes]
+
+    def _look_at_votes(self, found: Evidence, ballots: list[tuple[int, str | None, bool]]) -> None:
+        """Fill in what only some policies look at: votes by label, by group, and those of experts."""
+        counts, groups = [0.0] * len(self.labels), dict[str, list[int]]()
+        for label, group, is_expert in ballots:
+            counts[label] += 1
+            if group is not None:
+                groups.setdefault(group, [0] * len(self.labels))[label] += 1
+            if is_expert:
+                found.experts += 1
+                found.expert = label if found.expert in (NO_EXPERT, label) else EXPERTS_DIFFER
+        found.counts, found.groups = counts, list(groups.values())
 
     def _settle(self, task: Task, answer: Answer) -> None:
         """Let the policy look at a task again."""
@@ -341,13 +351,14 @@ class CampaignState:
             task.last = after.label
         self.changes.append(self.decision(task, answer))
 
-    def _reconsider(self) -> None:
-        """Let the policy look at every task in memory, as parameters or the policy have changed."""
+    def _reconsider(self, *, every: bool = False) -> None:
+        """Let the policy look at the tasks in memory again: `every` one, or those whose votes are judged otherwise now."""
         tasks = list(self.tasks)
         if not tasks:
             return
         (label, tie, votes, gold, likely), (status, stands, confidence) = self._look(tasks)
-        for at in np.flatnonzero(self.rule.might_change(status, stands, votes, label, confidence, likely)).tolist():
+        might = np.ones(len(tasks), bool) if every else self.rule.might_change(status, stands, votes, label, confidence, likely)
+        for at in np.flatnonzero(might).tolist():
             answer = int(label[at]), bool(tie[at]), int(votes[at]), bool(gold[at]), likely[at].tolist()
             self._settle(tasks[at], answer)
 
@@ -386,11 +397,11 @@ class CampaignState:
         return _PACK.encode((task, votes))
 
     def _on_probation(self, worker: Worker) -> bool:
-        return self.rule.probation is not None and not worker.trusted and not worker.expert
+        return self.policy.probation is not None and not worker.trusted and not worker.expert
 
     def _promote(self, worker: Worker) -> bool:
         """Let the votes of a worker count from now on, where enough of them were right."""
-        probation = self.rule.probation
+        probation = self.policy.probation
         assert probation is not None
         judged = right = 0
         for name, label in (worker.aside or {}).items():

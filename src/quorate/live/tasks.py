@@ -9,9 +9,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.live.rule import OPEN, STATUSES, Standing
+from quorate.live.standing import CODES, NEW, Standing
 
-CODES: Final = {status: code for code, status in enumerate(STATUSES)}
 SETTLED: Final = frozenset({"decided", "locked"})
 
 
@@ -21,7 +20,7 @@ class Task(msgspec.Struct, gc=False):
     name: str
     opened: int  # time of its first event
     touched: int  # time of its last one
-    standing: Standing = OPEN
+    standing: Standing = NEW
     position: int = 0  # of the event that gave it its status and label
     version: int = 0  # of the policy that did
     flips: int = 0  # how often the decided label became another

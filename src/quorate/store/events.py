@@ -37,7 +37,6 @@ class Vote(_Event, frozen=True, tag="vote"):
     worker: int
     label: int
     id: str | None = None  # given by the client, to be idempotent
-    again: bool = False  # they had one before, and took it back
 
 
 class Change(_Event, frozen=True, tag="change"):
