@@ -1,0 +1,1 @@
+"""What a policy does to given probabilities: a try at home, without a campaign."""
