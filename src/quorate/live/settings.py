@@ -22,8 +22,12 @@ class _Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         except msgspec.ValidationError as error:
             raise InputError(f"{cls.__name__.lower()}: {error}") from None
 
+    def document(self) -> dict[str, Any]:
+        """Return the settings as a document."""
+        return msgspec.structs.asdict(self)
 
-class Refit(_Settings):
+
+class Refit(_Settings, frozen=True):
     """When the votes in memory are fitted as a batch, in the background."""
 
     votes: Count = 1000  # after so many votes …
@@ -31,7 +35,7 @@ class Refit(_Settings):
     seconds: Positive | None = None  # or after so many seconds, where there was a vote
 
 
-class Retention(_Settings):
+class Retention(_Settings, frozen=True):
     """How long tasks stay in memory. Those that leave it are archived, and come back when they are touched."""
 
     tasks: Count = 100_000  # decided ones in memory: beyond it the ones untouched for longest leave

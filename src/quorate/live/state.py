@@ -43,6 +43,14 @@ class PolicyVersion(msgspec.Struct, frozen=True):
     by: str | None = None
 
 
+class Archived(msgspec.Struct, array_like=True, frozen=True):
+    """A task that has left memory."""
+
+    task: Task | None
+    answer: Answer  # when it left
+    votes: Any  # as the stream takes it back: (worker, label) of every vote first
+
+
 class CampaignState:
     """Everything that follows from the log of one campaign up to `position`."""
 
@@ -91,7 +99,7 @@ class CampaignState:
             self.votes += 1
             if task.moved is not None and event.worker in task.moved:
                 _note(task, event.worker, self.position)
-        if worker.banned or self._on_probation(worker):
+        if worker.banned or self.on_probation(worker):
             _keep_aside(worker, name, event.label)
             if not worker.banned:
                 self._promote(worker)
@@ -162,7 +170,7 @@ class CampaignState:
         for number in event.workers:
             worker = self.crowd.get(number)
             worker.banned = False
-            if worker.aside and not self._on_probation(worker):
+            if worker.aside and not self.on_probation(worker):
                 self._take_in(worker)
 
     def _worker(self, event: events.WorkerSet) -> None:
@@ -228,10 +236,50 @@ class CampaignState:
     def find(self, name: str) -> Task | None:
         """Return a task, from memory or as it was archived, without bringing it back; None for an unknown one."""
         task = self.tasks.by_name.get(name)
-        if task is None and self.archive.seen(name):
-            record = self.archive.get(name, self.position)
-            return None if record is None else _archived(record)[0]
-        return task
+        return task if task is not None else (self._archived(name) or _NO_RECORD).task
+
+    def archived(self, name: str) -> tuple[Task, Answer] | None:
+        """Return a task that is not in memory, and what the stream said of it when it left."""
+        record = self._archived(name)
+        return None if record is None or record.task is None else (record.task, record.answer)
+
+    def _archived(self, name: str) -> Archived | None:
+        if not self.archive.seen(name):
+            return None
+        record = self.archive.get(name, self.position)
+        return None if record is None else _opened(record)
+
+    def ballots(self, name: str) -> list[tuple[int, int, bool]]:
+        """Return (worker, label, whether it counts) of every vote in force on a task."""
+        record = None if name in self.tasks.by_name else self._archived(name)
+        votes = (self.online.state.votes_of(name) or ()) if record is None else record.votes[0]
+        found = [(int(text), label, True) for text, label in votes]
+        aside = ((w.number, w.aside[name], False) for w in self.crowd.all.values() if w.aside and name in w.aside)
+        return [*found, *aside]
+
+    def has_gold(self, name: str) -> bool:
+        """Return whether the true label of a task is known."""
+        record = None if name in self.tasks.by_name else self._archived(name)
+        return self.answer(name)[3] if record is None else record.answer[3]
+
+    def in_force(self, event: events.Vote | events.Change, position: int) -> bool:
+        """Return whether a vote of the log is still in force: not changed, not taken back, its worker not banned."""
+        worker = self.crowd.all.get(event.worker)
+        if worker is None or worker.banned or self.voted(event.task, event.worker) != event.label:
+            return False
+        task = self.find(event.task)
+        moved = None if task is None else task.moved
+        return (moved or {}).get(event.worker, position) == position
+
+    def label_shares(self) -> list[float]:
+        """Return how often each label comes, as a share, among the tasks in memory."""
+        tasks = self.online.state.measure(False)[3]
+        return [number / max(1, sum(tasks)) for number in tasks]
+
+    def votes_in_memory(self) -> int:
+        """Return how many votes that count are in memory."""
+        votes: int = self.online.state.measure(False)[4]
+        return votes
 
     def voted(self, name: str, worker: int) -> int:
         """Return the label that a worker's vote on a task has, -1 where they have none there."""
@@ -240,9 +288,9 @@ class CampaignState:
             return -1
         if known.aside is not None and (aside := known.aside.get(name)) is not None:
             return aside
-        if name not in self.tasks.by_name and self.archive.seen(name):
-            record = self.archive.get(name, self.position)
-            return -1 if record is None else dict(_archived(record)[1][0]).get(known.text, -1)
+        if name not in self.tasks.by_name:
+            record = self._archived(name)
+            return -1 if record is None else dict(record.votes[0]).get(known.text, -1)
         label: int = self.online.state.voted(name, known.text)
         return label
 
@@ -372,13 +420,13 @@ class CampaignState:
 
     def _enter(self, name: str) -> Task:
         """Take a task into memory: a new one, or one from the archive."""
-        record = self.archive.get(name, self.position) if self.archive.seen(name) else None
-        if record is None:
+        record = self._archived(name)
+        if record is None or record.task is None:
             task = Task(name, self.time, self.time)
             self.tasks.enter(task)
             return task
-        task, votes = _archived(record)
-        self.online.state.bring_back(name, votes)
+        task = record.task
+        self.online.state.bring_back(name, record.votes)
         self.tasks.enter(task)
         due = self.rule.due(task.standing)
         if due:
@@ -392,11 +440,13 @@ class CampaignState:
 
     def _leave(self, task: Task) -> bytes:
         """Take a task out of memory, and return what the archive keeps of it."""
+        answer = self._answer(task.name)
         votes = self.online.state.evict(task.name)
         self.tasks.leave(task)
-        return _PACK.encode((task, votes))
+        return _PACK.encode(Archived(task, answer, votes))
 
-    def _on_probation(self, worker: Worker) -> bool:
+    def on_probation(self, worker: Worker) -> bool:
+        """Return whether the votes of a worker do not count yet."""
         return self.policy.probation is not None and not worker.trusted and not worker.expert
 
     def _promote(self, worker: Worker) -> bool:
@@ -430,10 +480,11 @@ class CampaignState:
 
 
 _PACK: Final = msgspec.msgpack.Encoder()
-_UNPACK: Final = msgspec.msgpack.Decoder(tuple[Task, Any])
+_UNPACK: Final = msgspec.msgpack.Decoder(Archived)
+_NO_RECORD: Final = Archived(None, NOTHING, ((),))
 
 
-def _archived(record: bytes) -> tuple[Task, Any]:
+def _opened(record: bytes) -> Archived:
     try:
         return _UNPACK.decode(record)
     except msgspec.MsgspecError as error:

@@ -90,6 +90,15 @@ class Tasks:
         self.status[task.slot] = 255
         task.slot = -1
 
+    def older(self, time: int, most: int) -> int:
+        """Return how many settled tasks were last touched before a time, up to `most`."""
+        number = 0
+        for name in self.settled:  # in the order in which they were touched
+            if number == most or self.by_name[name].touched >= time:
+                break
+            number += 1
+        return number
+
     def show(
         self, tasks: list[Task], winner: NDArray[np.int32], likely: NDArray[np.float64]
     ) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.float64]]:

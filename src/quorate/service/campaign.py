@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +15,32 @@ from quorate.live.rule import Rule
 from quorate.live.settings import Refit, Retention
 from quorate.live.state import Answer, CampaignState, Touched
 from quorate.live.tasks import Task
-from quorate.service import views
+from quorate.service import lists, views
 from quorate.service.duties import Duties
 from quorate.service.errors import Conflict, Invalid, NotFound
 from quorate.service.listening import Listeners
 from quorate.service.loading import Loaded
 from quorate.service.names import Names
-from quorate.service.types import CampaignSpec, CampaignView, Label, VoteAnswer, VoteIn
+from quorate.service.queue import Queue
+from quorate.service.types import (
+    CampaignSpec,
+    CampaignView,
+    Label,
+    NextAnswer,
+    PolicyView,
+    RefitAnswer,
+    TasksPage,
+    TaskView,
+    VoteAnswer,
+    VoteIn,
+    VotesPage,
+    WorkersPage,
+    WorkerView,
+)
 from quorate.store import events
 from quorate.store.archive import StoreArchive
 from quorate.store.batch import DecisionRow
-from quorate.store.ids import IdIndex
+from quorate.store.ids import IdIndex, content_of
 
 if TYPE_CHECKING:
     from quorate.service.campaigns import Campaigns
@@ -41,7 +56,7 @@ class Campaign:
         self.listeners = Listeners()
         self._told: list[Decision] = []  # made, and not yet on disk
         self.accepted = self.repeated = self.retracted = self.decided = 0  # since the server began
-        self.duties = Duties(self)
+        self.duties, self.queue = Duties(self), Queue(self)
         self.adopt(loaded)
 
     @classmethod
@@ -140,20 +155,20 @@ class Campaign:
             at = found.index(-1)
             where = f"vote {at}: " if len(votes) > 1 else ""
             raise Invalid(f"{where}label {shown(votes[at].label)} is unknown: the labels are {listed(self.state.labels, 20)}")
-        fresh: dict[str, bytes] = {}
+        fresh: dict[str, tuple[str, str, str]] = {}
         for at, vote in enumerate(votes):
             if vote.id is None:
                 continue
-            content = _content(vote)
-            before = fresh.get(vote.id) or self.ids.content(vote.id)
-            if before is None:
-                fresh[vote.id] = content
-            elif before == content:
-                found[at] = -1
+            says = vote.task, vote.worker, vote.label
+            if vote.id in fresh:
+                known = "same" if fresh[vote.id] == says else "other"
             else:
+                known = self.ids.known(vote.id, content_of(vote.task, self.names.number(vote.worker) or 0, found[at]))
+            if known == "other":
                 raise Conflict(f"the id {shown(vote.id)} was used for another vote")
-        for id_, content in fresh.items():
-            self.ids.add(id_, content, self.campaigns.pending())
+            if known == "same":
+                found[at] = -1
+            fresh[vote.id] = says
         return found
 
     def _one_vote(self, vote: VoteIn, code: int) -> Answer | None:
@@ -170,6 +185,10 @@ class Campaign:
         kind = events.Vote if was < 0 else events.Change
         touched = self.submit(kind(time=self.now(), task=vote.task, worker=number, label=code, id=vote.id))
         assert touched is not None
+        if vote.id is not None:
+            self.ids.remember(vote.id, content_of(vote.task, number, code), self.state.position)
+            if (full := self.ids.full()) is not None:
+                self.campaigns.pending().ids.append(full)
         return touched[1]
 
     def _decision(self, name: str, answer: Answer | None) -> Decision:
@@ -234,27 +253,27 @@ class Campaign:
         code = None if label is None else self.code(label)
         return await self._touch(events.Gold(time=self.now(), task=task, label=code))
 
-    async def override(self, task: str, label: str, *, by: str | None = None, reason: str | None = None) -> Decision:
+    async def override(self, task: str, label: str, by: str | None = None, reason: str | None = None) -> Decision:
         """Let a person decide a task."""
         self.campaigns.require_open()
         self._known(task)
         return await self._touch(events.Override(time=self.now(), task=task, label=self.code(label), by=by, reason=reason))
 
-    async def reopen(self, task: str, *, by: str | None = None, reason: str | None = None) -> Decision:
+    async def reopen(self, task: str, by: str | None = None, reason: str | None = None) -> Decision:
         """Open a task again."""
         self.campaigns.require_open()
         self._known(task)
         return await self._touch(events.Reopen(time=self.now(), task=task, by=by, reason=reason))
 
     async def ban(
-        self, workers: Iterable[str], *, by: str | None = None, reason: str | None = None, dry_run: bool = False
+        self, workers: Iterable[str], by: str | None = None, reason: str | None = None, dry_run: bool = False
     ) -> list[tuple[Decision, Decision]]:
         """Let the votes of workers count no longer; return the decisions that change, before and after."""
         numbers = [self.number_of(worker) for worker in workers]
         return await self._judge(events.Ban(time=self.now(), workers=numbers, by=by, reason=reason), dry_run)
 
     async def unban(
-        self, workers: Iterable[str], *, by: str | None = None, dry_run: bool = False
+        self, workers: Iterable[str], by: str | None = None, dry_run: bool = False
     ) -> list[tuple[Decision, Decision]]:
         """Let them count again."""
         numbers = [self.number_of(worker) for worker in workers]
@@ -271,14 +290,15 @@ class Campaign:
         await self.campaigns.commit()
         return after
 
-    async def set_worker(self, worker: str, *, group: str | None = None, expert: bool | None = None) -> int:
+    async def set_worker(self, worker: str, group: str | None = None, expert: bool | None = None) -> WorkerView:
         """Note the group of a worker, or whether they are an expert; a worker who has not voted yet is made known."""
         self.campaigns.require_open()
         number = self.names.number(worker)
         if number is None:
             number = self.names.add(worker)
             self.campaigns.pending().workers.append((self.number, number, worker))
-        return await self._commit(events.WorkerSet(time=self.now(), worker=number, group=group, expert=expert))
+        await self._commit(events.WorkerSet(time=self.now(), worker=number, group=group, expert=expert))
+        return self.worker(worker)
 
     async def erase(self, worker: str) -> int:
         """Forget the name of a worker; their votes stay, under a number."""
@@ -290,8 +310,8 @@ class Campaign:
 
     # --- settings
 
-    async def set_policy(self, document: dict[str, Any], *, by: str | None = None) -> int:
-        """Make a new version of the policy, and return its number; the policy that holds already is no new one."""
+    async def set_policy(self, document: dict[str, Any], by: str | None = None) -> PolicyView:
+        """Make a new version of the policy, and return it; the policy that holds already is no new one."""
         self.campaigns.require_open()
         try:
             policy = Policy.of(document)
@@ -300,7 +320,7 @@ class Campaign:
             raise Invalid(error) from None
         if policy != self.state.policy:
             self.submit(events.PolicySet(time=self.now(), policy=policy.document(), by=by))
-        version = self.state.version
+        version = views.policies(self.state)[-1]
         await self.on_disk_now()
         return version
 
@@ -333,7 +353,7 @@ class Campaign:
             raise Invalid(error) from None
         return await self._commit(events.SettingsChanged(time=self.now(), refit=refit, retention=retention))
 
-    async def reset_breaker(self, *, by: str | None = None) -> int:
+    async def reset_breaker(self, by: str | None = None) -> int:
         """Let automatic decisions go on: a person has looked."""
         self.campaigns.require_open()
         return await self._commit(events.BreakerReset(time=self.now(), by=by))
@@ -362,12 +382,65 @@ class Campaign:
         """Ids and names of all labels."""
         return [Label(label, name) for label, name in zip(self.state.labels, self.state.names, strict=True)]
 
+    async def task(self, task: str) -> TaskView:
+        """Return a task: what is decided, how likely every label is, and why."""
+        await self.on_disk_now()
+        return views.task(self.state, self.names, task)
+
+    def tasks(self, status: str | None, sort: str, limit: int, after: str | None) -> TasksPage:
+        """Return tasks in memory by status: the least certain first, or the oldest."""
+        return lists.tasks(self.state, status, sort, limit, after)
+
+    async def votes(self, after: int, limit: int) -> VotesPage:
+        """Return the votes in force after a position, in the order of the log."""
+        return await lists.votes(self, after, limit)
+
+    def worker(self, name: str) -> WorkerView:
+        """Return what is known of a worker."""
+        return views.worker(self.state, self.names, self.number_of(name), self.duties.last_fit)
+
+    def workers(self, limit: int, after: int) -> WorkersPage:
+        """Return workers in the order of their first votes."""
+        return lists.workers(self.state, self.names, limit, after)
+
+    def next(self, worker: str, n: int) -> NextAnswer:
+        """Return tasks for a worker to vote on, the most valuable first."""
+        return self.queue.next(worker, n)
+
+    def policies(self) -> list[PolicyView]:
+        """Return every version of the policy."""
+        return views.policies(self.state)
+
+    async def refit(self) -> RefitAnswer:
+        """Begin a refit; it takes effect later, as an event."""
+        self.campaigns.require_open()
+        begun = not self.state.refit_read
+        if begun:
+            self.campaigns.start(self.duties.refit())
+            await asyncio.sleep(0)  # until it has read
+        position = self.state.refit_read
+        await self.on_disk_now()
+        return RefitAnswer(position, begun)
+
+    def stats(self) -> dict[str, Any]:
+        """Return counters, for metrics."""
+        return {
+            "position": self.position,
+            "committed": self.committed,
+            "accepted": self.accepted,
+            "repeated": self.repeated,
+            "retracted": self.retracted,
+            "decisions": self.decided,
+            "refits": self.duties.refits,
+            "tasks": self.state.tasks.counts(),
+            "archived": len(self.archive),
+            "workers": len(self.names),
+            "votes": self.state.votes,
+            "listeners": len(self.listeners),
+            "breaker": self.state.breakers.tripped,
+        }
+
     def listen(self) -> AsyncIterator[Decision]:
         """Yield the decisions that come to be on disk from now on."""
         return self.listeners.listen()
 
-
-def _content(vote: VoteIn) -> bytes:
-    """Return a digest of what a vote says."""
-    text = "\0".join((vote.task, vote.worker, vote.label))  # ids have no NUL
-    return hashlib.blake2b(text.encode(), digest_size=8).digest()

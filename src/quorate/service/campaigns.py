@@ -10,17 +10,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from quorate.errors import InputError, QuorateError
+from quorate.errors import InputError, OptionError, QuorateError
+from quorate.live.decision import Decision
 from quorate.live.policy import Policy
+from quorate.live.state import CampaignState
 from quorate.service.campaign import Campaign
 from quorate.service.errors import Invalid, NotFound, Unavailable
 from quorate.service.loading import load
 from quorate.service.types import CampaignSpec
 from quorate.store import events
+from quorate.store.archive import MemoryArchive
 from quorate.store.batch import Batch
 from quorate.store.opening import open_store
 from quorate.store.protocol import Store
@@ -49,6 +52,7 @@ class Campaigns:
         self._waiting = 0  # events folded and not yet on disk
         self._broken: str | None = "the campaigns are being loaded"
         self._tasks: set[asyncio.Task[None]] = set()
+        self.on_decisions: Callable[[Campaign, list[Decision]], None] = lambda campaign, decisions: None
         self.commits = 0
         self.commit_seconds = 0.0
         self._writer = Writer(store, self._written)
@@ -61,7 +65,7 @@ class Campaigns:
         self = cls(store, clock)
         await self._load(store.campaigns())
         self._broken = None
-        self._start(self._keep_house())
+        self.start(self._keep_house())
         return self
 
     async def close(self) -> None:
@@ -76,7 +80,7 @@ class Campaigns:
             await asyncio.wait([self.commit()])
         if not self._broken:
             for campaign in self.by_name.values():
-                await campaign.save_snapshot()
+                await campaign.duties.save_snapshot()
         self._broken = "the server stops"
         await self._loop.run_in_executor(None, self._writer.close)
         self.threads.shutdown(wait=True)
@@ -119,14 +123,14 @@ class Campaigns:
                 refit=spec.refit,
                 retention=spec.retention,
             )
-            campaign = Campaign.new(self, name, created)
-        except InputError as error:
+            CampaignState(created, MemoryArchive())  # raises where anything is wrong
+        except (InputError, OptionError, TypeError) as error:
             raise Invalid(error) from None
         number = await self.in_writer(lambda store: store.create_campaign(name))
         if (raced := self.by_name.get(name)) is not None:
             raced.require_same(spec)
             return raced, False
-        campaign.number = number
+        campaign = Campaign.new(self, name, number, created)
         self._take(campaign)
         campaign.submit(created)
         await self.commit()
@@ -177,7 +181,7 @@ class Campaigns:
     def _finish(self, batch: Batch, error: Exception | None) -> None:
         self._is_writing = False
         if error is not None:
-            self._fail(error)
+            self.fail(error)
             return
         self.commits += 1
         self._waiting -= len(batch)
@@ -187,7 +191,7 @@ class Campaigns:
         if self._batch:
             self._flush()
 
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: BaseException) -> None:
         """Refuse everything that was not written, and build the states again."""
         log.error("the log cannot be written: %s", error)
         reason = f"the log cannot be written: {error}"
@@ -196,7 +200,7 @@ class Campaigns:
             done.set_exception(Unavailable(reason, retry_after=1))
             done.exception()  # seen, whether or not anybody waits
         self._batch, self._done, self._waiting = Batch(), self._loop.create_future(), 0
-        self._start(self._recover())
+        self.start(self._recover())
 
     async def _recover(self) -> None:
         while True:
@@ -227,10 +231,23 @@ class Campaigns:
         self.by_name[campaign.name] = campaign
         self.by_number[campaign.number] = campaign
 
-    def _start(self, work: object) -> None:
-        task = self._loop.create_task(work)  # type: ignore[arg-type]
+    def start(self, work: Coroutine[Any, Any, object]) -> None:
+        """Let work run beside requests; what goes wrong in it is logged."""
+        task = self._loop.create_task(self._guarded(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _guarded(self, work: Coroutine[Any, Any, object]) -> None:
+        try:
+            await work
+        except Unavailable:
+            pass  # it will be due again
+        except Exception:
+            log.exception("work beside requests failed")
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Run work that takes long, and touches no state, beside the event loop."""
+        return await self._loop.run_in_executor(self.threads, work)
 
     async def _keep_house(self) -> None:
         while True:
@@ -238,7 +255,7 @@ class Campaigns:
             for campaign in list(self.by_name.values()):
                 if self._broken is None:
                     try:
-                        await campaign.keep_house()
+                        await campaign.duties.look()
                     except Unavailable:
                         break
                     except Exception:

@@ -27,6 +27,10 @@ class Names:
         """Return the name of a worker, None for an erased one."""
         return self._names.get(number)
 
+    def after(self, number: int, limit: int) -> list[int]:
+        """Return the numbers of up to `limit` workers after one."""
+        return [n for n in range(number + 1, min(self._last, number + limit) + 1) if n in self._names]
+
     def add(self, name: str) -> int:
         """Return the number of a new worker."""
         self._last = number = self._last + 1
