@@ -224,8 +224,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
         - `indent`: spaces per level; 0: one line.
 
-        >>> Policy(quorum={"groups": 3}).to_json()[-66:]
-        '"reopen":{"votes":2},"probation":null,"breakers":null,"next":{...}}'
+        >>> Policy(hold=60).to_json() == Policy(hold=60.0, confidence=0.9).to_json()
+        True
         """
         text = msgspec.json.encode(self, order="deterministic")
         return (msgspec.json.format(text, indent=indent) if indent else text).decode()
@@ -247,6 +247,49 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         from quorate.live.rule import Rule
 
         return Rule(self, labels)
+
+    def decide(
+        self,
+        probabilities: Mapping[str, float],
+        *,
+        votes: int | Mapping[str, int],
+        groups: Mapping[str, Mapping[str, int]] | None = None,
+        experts: Sequence[str] = (),
+        gold: str | None = None,
+        breaker: bool = False,
+        time: float = 0.0,
+        before: Outcome | None = None,
+    ) -> Outcome:
+        """Return what the policy makes of a task: status, label, reason, and why in sentences.
+
+        - `probabilities`: label to how likely it is right; the sum is 1.
+        - `votes`: how many votes count; or label to votes, which `escalate.disagreement` needs.
+        - `groups`: group of workers to label to votes, for a `quorum`.
+        - `experts`: the labels that experts voted for, one per vote.
+        - `gold`: the true label, where it is known.
+        - `breaker`: whether a breaker has tripped.
+        - `time`: the moment, in seconds from any beginning.
+        - `before`: what the same policy made of the task until now: hysteresis, holds and locks go on from there.
+
+        >>> outcome = Policy().decide({"spam": 0.94, "ok": 0.06}, votes=3)
+        >>> outcome
+        Outcome(status='decided', label='spam', confidence=0.94, reason='confidence')
+        >>> outcome.why
+        ['3 of at least 3 votes, at most 9', '0.94 of 0.90 confidence for spam', 'decided: spam']
+        """
+        from quorate.live.outcome import outcome
+
+        return outcome(
+            self,
+            probabilities,
+            votes=votes,
+            groups=groups or {},
+            experts=experts,
+            gold=gold,
+            breaker=breaker,
+            time=time,
+            before=before,
+        )
 
     def __rich_repr__(self) -> Any:
         yield from self._told()

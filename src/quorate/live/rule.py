@@ -33,7 +33,8 @@ class Rule:
     - `labels`: the ids of the labels, in the order of their codes.
 
     `needs_counts`, `needs_groups`, `needs_experts` and `needs_probabilities` say which of the costly parts of `Evidence` it
-    looks at; `needs_votes` is True where it looks at any of the first three.
+    looks at; `needs_votes` is True where it looks at any of the first three. `thresholds` are the
+    confidences that the labels need; empty where costs stand in their place.
 
     >>> from quorate.live.standing import NEW, Evidence
     >>> rule = Rule(Policy(), ["spam", "ok"])
@@ -45,6 +46,7 @@ class Rule:
         "_by",
         "_cost_of",
         "_disagreement",
+        "_enough",
         "_hold",
         "_hysteresis",
         "_lock",
@@ -52,7 +54,6 @@ class Rule:
         "_maximum_cost",
         "_minimum",
         "_quorum",
-        "_thresholds",
         "_tie",
         "labels",
         "needs_counts",
@@ -61,6 +62,7 @@ class Rule:
         "needs_probabilities",
         "needs_votes",
         "policy",
+        "thresholds",
     )
 
     def __init__(self, policy: Policy, labels: Sequence[str]) -> None:
@@ -69,7 +71,8 @@ class Rule:
         self._minimum = policy.minimum_votes
         runs_out = policy.maximum_votes is not None and policy.escalate.votes_run_out
         self._maximum = policy.maximum_votes if policy.maximum_votes is not None and runs_out else NEVER
-        self._thresholds = [threshold - ROUNDING for threshold in thresholds(policy, self.labels)]
+        self.thresholds = thresholds(policy, self.labels)
+        self._enough = [threshold - ROUNDING for threshold in self.thresholds]
         self._cost_of = cost_of(policy, self.labels)
         self._maximum_cost = ROUNDING + (policy.maximum_cost or 0.0)
         self._by = "confidence" if self._cost_of is None else "costs"
@@ -110,7 +113,7 @@ class Rule:
             return _undecided(standing, "open", "minimum_votes", evidence.time)
         if (self._tie or self._disagreement is not None) and (doubt := self._doubt(evidence)):
             return _undecided(standing, "escalated", doubt, evidence.time)
-        label = self._best(evidence)
+        label = self.best(evidence)
         missing = self._by
         if label >= 0 and self._quorum is not None and not self.has_quorum(label, evidence):
             label, missing = -1, "quorum"
@@ -186,14 +189,36 @@ class Rule:
             else _placed(standing, standing.status, standing.label, standing.since, due, standing.reason)
         )
 
+    def why(self, standing: Standing, evidence: Evidence) -> list[str]:
+        """Return why the task stands as it does, as sentences: which rule holds, what there is and what is missing.
+
+        - `standing`: where it stands.
+        - `evidence`: what is known of it.
+
+        >>> from quorate.live.standing import NEW, Evidence
+        >>> Rule(Policy(), ["spam", "ok"]).why(NEW, Evidence(votes=2, label=0, confidence=0.84))
+        ['2 of at least 3 votes: 1 more needed at least', '0.84 of 0.90 confidence for spam', 'open']
+        """
+        from quorate.live.why import why
+
+        return why(self, standing, evidence)
+
     def has_quorum(self, label: int, evidence: Evidence) -> bool:
         """Return whether votes for the label come from enough groups.
 
         - `label`: the index of the label.
         - `evidence`: what is known of the task.
         """
-        quorum = self._quorum
-        return quorum is None or sum(group[label] >= quorum.votes for group in evidence.groups) >= quorum.groups
+        return self._quorum is None or self.groups_for(label, evidence) >= self._quorum.groups
+
+    def groups_for(self, label: int, evidence: Evidence) -> int:
+        """Return how many groups have the votes for the label that the quorum asks of each.
+
+        - `label`: the index of the label.
+        - `evidence`: what is known of the task.
+        """
+        asked = 1 if self._quorum is None else self._quorum.votes
+        return sum(group[label] >= asked for group in evidence.groups)
 
     def disagreement(self, evidence: Evidence) -> float:
         """Return the share of the effective votes that is against the leading label.
@@ -222,14 +247,31 @@ class Rule:
             return "disagreement"
         return ""
 
-    def _best(self, evidence: Evidence) -> int:
-        """Return the label that the votes would decide if the task were new, or -1."""
-        label = evidence.label
+    def best(self, evidence: Evidence) -> int:
+        """Return the index of the label that the votes would decide if the task were new and every quorum there; or -1.
+
+        - `evidence`: what is known of the task.
+        """
         if self._cost_of is None:
-            return label if evidence.confidence >= self._thresholds[label] else -1
+            return evidence.label if evidence.confidence >= self._enough[evidence.label] else -1
+        label = self.cheapest(evidence)
+        return label if self.expected_cost(label, evidence) <= self._maximum_cost else -1
+
+    def cheapest(self, evidence: Evidence) -> int:
+        """Return the index of the label of least expected cost; the leading label for a policy without costs.
+
+        Of several such labels it is the leading one, else the likeliest, else the first by its id.
+
+        - `evidence`: what is known of the task.
+        """
+        if self._cost_of is None:
+            return evidence.label
         costs = [self.expected_cost(label, evidence) for label in range(len(self.labels))]
-        label = self._cheapest(costs, evidence)
-        return label if costs[label] <= self._maximum_cost else -1
+        least = min(costs) + ROUNDING
+        if costs[evidence.label] <= least:
+            return evidence.label
+        cheap = [label for label, cost in enumerate(costs) if cost <= least]
+        return min(cheap, key=lambda label: (-evidence.probabilities[label], self.labels[label]))
 
     def _keeps(self, standing: Standing, evidence: Evidence) -> bool:
         """Return whether hysteresis keeps the label that votes had decided."""
@@ -239,15 +281,7 @@ class Rule:
         if self._cost_of is not None:
             return self.expected_cost(label, evidence) <= self._maximum_cost + self._hysteresis
         confidence = evidence.confidence if label == evidence.label else evidence.probabilities[label]
-        return confidence >= self._thresholds[label] - self._hysteresis
-
-    def _cheapest(self, costs: Sequence[float], evidence: Evidence) -> int:
-        """Return the label of least cost; of several the leading one, else the likeliest, else the first by its id."""
-        least = min(costs) + ROUNDING
-        if costs[evidence.label] <= least:
-            return evidence.label
-        cheap = [label for label, cost in enumerate(costs) if cost <= least]
-        return min(cheap, key=lambda label: (-evidence.probabilities[label], self.labels[label]))
+        return confidence >= self._enough[label] - self._hysteresis
 
     def _take(self, standing: Standing, label: int, evidence: Evidence) -> Standing:
         """Return the standing of a task whose votes decide for this label."""
@@ -311,12 +345,12 @@ class Rule:
         undecided = (status == CODES["open"]) & enough
         others = (status != CODES["open"]) & (status != CODES["locked"])
         if self.needs_votes or self._tie:
-            return undecided | others
+            return np.asarray(undecided | others)
         passes, stays = self._vector_passes(label, winner, confidence, probabilities)
         ends = votes >= self._maximum
         stays &= enough & (status == CODES["decided"])
         stays |= (status == CODES["escalated"]) & enough & ends & ~passes
-        return (undecided & (passes | ends)) | (others & ~stays)
+        return np.asarray((undecided & (passes | ends)) | (others & ~stays))
 
     def _vector_passes(
         self,
@@ -327,7 +361,7 @@ class Rule:
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return where a label might pass, and where the decided one surely stays, both [n]."""
         if self._cost_of is None:
-            bar = np.asarray(self._thresholds)[np.maximum(winner, 0)]
+            bar = np.asarray(self._enough)[np.maximum(winner, 0)]
             return confidence >= bar, (winner == label) & (confidence >= bar - self._hysteresis)
         if probabilities is None:
             raise OptionError("probabilities is None: give them, [tasks, labels], as costs need them")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -70,16 +71,16 @@ def _sureness(rule: Rule, standing: Standing, evidence: Evidence) -> str:
         return f"{told} for deciding {_name(rule, label)}{band}"
     confidence = evidence.confidence if label == evidence.label else evidence.probabilities[label]
     asked = rule.thresholds[label]
-    band = f" (it stays down to {_two(asked - policy.hysteresis)})" if kept else ""
-    # Rounded down, so that what is not enough never looks as if it were.
-    return f"{_two(confidence if confidence >= asked else _below(confidence))} of {_two(asked)} confidence for {_name(rule, label)}{band}"
+    band = f" (it stays down to {_share(asked - policy.hysteresis)})" if kept else ""
+    return f"{_share(confidence, asked)} of {_share(asked)} confidence for {_name(rule, label)}{band}"
 
 
 def _doubts(rule: Rule, evidence: Evidence) -> list[str]:
     told = ["the best labels tie"] if evidence.tie else []
     most = rule.policy.escalate.disagreement
     if most is not None and evidence.counts:
-        told.append(f"{_two(rule.disagreement(evidence))} of at most {_two(most)} of the votes against {_name(rule, evidence.label)}")
+        against = _share(rule.disagreement(evidence), most)
+        told.append(f"{against} of the votes against {_name(rule, evidence.label)}, where at most {_share(most)} may be")
     return told
 
 
@@ -118,10 +119,7 @@ def moment(time: int) -> str:
     return (EPOCH + timedelta(microseconds=time)).isoformat()
 
 
-def _two(share: float) -> str:
-    """Return a share with two digits, or with more where it has more to say."""
-    return f"{share:.2f}" if abs(round(share, 2) - share) < 1e-9 or share < 0.99 else f"{share:.4g}"
-
-
-def _below(share: float) -> float:
-    return int(share * 10000) / 10000
+def _share(share: float, beside: float | None = None) -> str:
+    """Return a share with the digits of the one beside it, two at least, rounded down: too little never looks enough."""
+    digits = max(2, len(f"{share if beside is None else beside:.9g}".partition(".")[2]))
+    return f"{math.floor((share + 1e-9) * 10**digits) / 10**digits:.{digits}f}"
