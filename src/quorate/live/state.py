@@ -30,7 +30,7 @@ from quorate.store.archive import Archive
 
 Answer: TypeAlias = tuple[int, bool, int, bool, list[float]]  # label, tie, votes, whether it is gold, probabilities
 Touched: TypeAlias = tuple[Task, Answer]
-NOTHING: Final = (-1, False, 0, False, [])
+NOTHING: Final[Answer] = (-1, False, 0, False, [])
 
 
 class PolicyVersion(msgspec.Struct, frozen=True):
@@ -73,6 +73,7 @@ class CampaignState:
         self.refit_under_way: Any = None
         self._dues: list[tuple[int, str]] = []
         self.breakers = Breakers()
+        self.policy, self.version = Policy(), 0
         self._adopt_policy(created.policy, created.time, None)
 
     # --- the fold
@@ -345,13 +346,14 @@ class CampaignState:
         return cast(Answer, found or NOTHING)
 
     def _renewed(self, name: str) -> Any:
-        return self.online.renewed(lambda kind: self.online.state.predict(name, kind))
+        self.online.renew_due()
+        return self.online.state.predict(name, self.lasting)
 
     def evidence(self, task: Task, answer: Answer) -> Evidence:
         """Return what the policy looks at."""
         label, tie, votes, gold, likely = answer
-        found = Evidence(votes, label, likely[label] if label >= 0 else 0.0, likely, tie, self.time, gold)
-        found.breaker = self.breakers.tripped is not None
+        confidence = likely[label] if label >= 0 else 0.0
+        found = Evidence(votes, label, confidence, likely, tie, self.time, gold, self.breakers.tripped is not None)
         if self.rule.needs_votes:
             self._look_at_votes(found, self._ballots(task.name))
         return found
@@ -382,10 +384,11 @@ class CampaignState:
         """Note where a task stands now; a new status or label is a decision."""
         before, task.standing, task.touched = task.standing, after, self.time
         label = after.label if after.label >= 0 else answer[0]
-        self.tasks.confidence[task.slot] = answer[4][label] if label >= 0 and answer[4] else 0.0
-        self.tasks.place(task)
+        self.tasks.confidence[task.slot] = answer[4][label] if label >= 0 else 0.0
         if after is before:
+            self.tasks.touch(task)
             return
+        self.tasks.place(task)
         due = self.rule.due(after)
         if due and due != self.rule.due(before):
             heapq.heappush(self._dues, (due, task.name))
@@ -415,7 +418,8 @@ class CampaignState:
         names = [task.name for task in tasks]
         found = self.online.state.predict_many(names, self.kind)
         if found is False:
-            found = self.online.renewed(lambda kind: self.online.state.predict_many(names, kind))
+            self.online.renew_due()
+            found = self.online.state.predict_many(names, self.lasting)
         return found, self.tasks.show(tasks, found[0], found[4])
 
     def _enter(self, name: str) -> Task:

@@ -66,19 +66,20 @@ class Tasks:
         self.opened[slot] = task.opened
         self.place(task)
 
+    def touch(self, task: Task) -> None:
+        """Note that a task, whose status is what it was, was touched last of all."""
+        order = self.settled if task.standing.status in SETTLED else self.waiting
+        del order[task.name]
+        order[task.name] = None
+
     def place(self, task: Task) -> None:
-        """Note the status of a task, which was touched last of all."""
-        status = task.standing.status
-        self.status[task.slot] = CODES[status]
-        self.label[task.slot] = task.standing.label
-        if status in SETTLED:
-            self.waiting.pop(task.name, None)
-            self.settled.pop(task.name, None)
-            self.settled[task.name] = None
-        else:
-            self.settled.pop(task.name, None)
-            self.waiting.pop(task.name, None)
-            self.waiting[task.name] = None
+        """Note where a task stands, and that it was touched last of all."""
+        standing, name = task.standing, task.name
+        self.status[task.slot] = CODES[standing.status]
+        self.label[task.slot] = standing.label
+        self.settled.pop(name, None)
+        self.waiting.pop(name, None)
+        (self.settled if standing.status in SETTLED else self.waiting)[name] = None
 
     def leave(self, task: Task) -> None:
         """Let a task go from memory."""

@@ -375,7 +375,7 @@ class Campaign:
 
     def view(self) -> CampaignView:
         """Return the campaign as it stands."""
-        return views.campaign(self.name, self.state, len(self.names), self.archive)
+        return views.campaign(self.name, self.state, len(self.names), len(self.archive))
 
     @property
     def labels(self) -> list[Label]:
@@ -397,7 +397,7 @@ class Campaign:
 
     def worker(self, name: str) -> WorkerView:
         """Return what is known of a worker."""
-        return views.worker(self.state, self.names, self.number_of(name), self.duties.last_fit)
+        return views.worker(self.state, self.names, self.number_of(name), self.duties.intervals)
 
     def workers(self, limit: int, after: int) -> WorkersPage:
         """Return workers in the order of their first votes."""

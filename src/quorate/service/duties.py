@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
 
 from quorate.live import snapshot
 from quorate.live.decision import Decision
@@ -12,7 +14,6 @@ from quorate.service import views
 from quorate.store import events
 
 if TYPE_CHECKING:
-    from quorate.results.result import Result
     from quorate.service.campaign import Campaign
 
 log = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ class Duties:
         self._is_refitting = self._is_saving = False
         self.snapshot_at = 0
         self.refits = 0
-        self.last_fit: Result | None = None
+        self.intervals: pl.DataFrame | None = None  # of workers' accuracies, by the last refit
         self._fitted_at = 0  # time
 
     def begin(self, snapshot_at: int) -> None:
@@ -71,11 +72,11 @@ class Duties:
             campaign.submit(events.RefitBegun(time=campaign.now()))
             state, read = campaign.state, campaign.state.position
             work = state.refit_under_way
-            fit = await campaign.campaigns.in_thread(work.run)
+            intervals = await campaign.campaigns.in_thread(lambda: work.run().judged.intervals())
             if campaign.state is not state:  # it was built again from the log meanwhile
                 return read
             campaign.submit(events.RefitDone(time=campaign.now(), read=read))
-            self.last_fit, self._fitted_at = fit, campaign.state.time
+            self.intervals, self._fitted_at = intervals, campaign.state.time
             self.refits += 1
             return read
         finally:
@@ -122,12 +123,3 @@ class Duties:
             return views.changed(copy, before)
 
         return await campaign.campaigns.in_thread(work)
-
-    async def judged(self) -> Result:
-        """Return a fit of the votes in memory, by which workers are judged: the last one, or one that is made for it."""
-        if self.last_fit is None:
-            work: Any = self._campaign.state.online.begin_refit()
-            self.last_fit = await self._campaign.campaigns.in_thread(work.run)
-        return self.last_fit
-
-

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import polars as pl
 
 from quorate.errors import shown
 from quorate.live.decision import Decision, moment
@@ -16,7 +18,6 @@ from quorate.store import events
 
 if TYPE_CHECKING:
     from quorate.live.crowd import Worker
-    from quorate.results.result import Result
 
 
 def campaign(name: str, state: CampaignState, workers: int, archived: int) -> CampaignView:
@@ -95,8 +96,8 @@ def accuracy(state: CampaignState, worker: Worker) -> float | None:
     return float(sum(share * matrix[c, c] for c, share in enumerate(shares)))
 
 
-def worker(state: CampaignState, names: Names, number: int, fit: Result | None = None) -> WorkerView:
-    """Return what is known of a worker; `fit` is the last one, by which they are judged."""
+def worker(state: CampaignState, names: Names, number: int, intervals: pl.DataFrame | None = None) -> WorkerView:
+    """Return what is known of a worker; `intervals` are those of the last refit."""
     known = state.crowd.get(number) if number in state.crowd.all else None
     if known is None:
         return WorkerView(worker=names.name(number), votes=0)
@@ -110,7 +111,7 @@ def worker(state: CampaignState, names: Names, number: int, fit: Result | None =
         worker=names.name(number),
         votes=known.votes,
         accuracy=accuracy(state, known),
-        interval=None if fit is None else _interval(fit, known.text),
+        interval=None if intervals is None else _interval(intervals, known.text),
         confusion=confusion,
         recent=known.recent if known.seen else None,
         drift=known.recent - known.usual if known.seen else None,
@@ -162,7 +163,7 @@ def changed(state: CampaignState, before: dict[str, Decision]) -> list[tuple[Dec
     return [(was, is_) for was, is_ in now if (was.status, was.label) != (is_.status, is_.label)]
 
 
-def _interval(fit: Result, text: str) -> tuple[float, float] | None:
-    """Return the interval of a worker's accuracy in a fit, which holds it with a chance of .9."""
-    line = fit.workers_frame().filter(pl.col("worker") == text)
-    return None if line.is_empty() else (float(line["low"][0]), float(line["high"][0]))
+def _interval(intervals: pl.DataFrame, text: str) -> tuple[float, float] | None:
+    """Return the interval that holds a worker's accuracy with a chance of .9."""
+    line = intervals.filter(pl.col("worker") == text)
+    return None if line.is_empty() else (line["accuracy_low"][0], line["accuracy_high"][0])
