@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from quorate.errors import InputError, OptionError, QuorateError
@@ -52,7 +53,8 @@ class Campaigns:
         self._waiting = 0  # events folded and not yet on disk
         self._broken: str | None = "the campaigns are being loaded"
         self._tasks: set[asyncio.Task[None]] = set()
-        self.on_decisions: Callable[[Campaign, list[Decision]], None] = lambda campaign, decisions: None
+        self.on_decisions: Callable[[Campaign, list[Decision]], None] | None = None  # called with decisions as they are made
+        self._recovered, self._pause = -1e9, 0.5
         self.commits = 0
         self.commit_seconds = 0.0
         self._writer = Writer(store, self._written)
@@ -156,6 +158,10 @@ class Campaigns:
             self._loop.call_soon(self._flush)
         return self._batch
 
+    def archive(self, row: tuple[int, int, str, bytes]) -> None:
+        """Have a task written to the archive, with the event that sent it there."""
+        self.pending().archived.append(row)
+
     def commit(self) -> asyncio.Future[None]:
         """Return the future of everything folded so far being on disk."""
         return self._in_flight if not self._batch else self._done
@@ -203,23 +209,25 @@ class Campaigns:
         self.start(self._recover())
 
     async def _recover(self) -> None:
+        pause = 0.5 if time.monotonic() - self._recovered > 60 else min(10.0, 2 * self._pause)
+        self._pause = pause
         while True:
             try:
-                await asyncio.sleep(0.5)
-                await self.in_writer(lambda store: store.probe())
+                await asyncio.sleep(pause)
                 await self._load(self.store.campaigns())
             except (QuorateError, OSError) as error:
                 self._broken = f"the log cannot be written: {error}"
                 continue
-            self._broken = None
+            self._broken, self._recovered = None, time.monotonic()
             log.warning("the log can be written again: the campaigns were loaded from it")
             return
 
     # --- loading, and what the clock brings
 
-    async def _load(self, rows: list[tuple[int, str]]) -> None:
+    async def _load(self, rows: Sequence[tuple[int, str]]) -> None:
         for number, name in rows:
-            loaded = await self._loop.run_in_executor(None, load, self.store, number)
+            await self.in_writer(partial(_own, number))
+            loaded = await self._loop.run_in_executor(None, load, self.store, number, self.archive)
             if loaded is not None:  # else its first event was never written
                 there = self.by_name.get(name)
                 if there is None:
@@ -260,3 +268,7 @@ class Campaigns:
                         break
                     except Exception:
                         log.exception("campaign %r: what the clock brings failed", campaign.name)
+
+
+def _own(campaign: int, store: Store) -> None:
+    store.own(campaign)
