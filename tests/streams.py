@@ -8,8 +8,9 @@ from unittest import mock
 import numpy as np
 
 import quorate as qr
-from quorate import online as online_module
 from quorate.kernels.online_units import ONE
+from quorate.online import refit as refit_module
+from quorate.online import stream as online_module
 
 LABELS = ["a", "b", "c"]
 
@@ -56,7 +57,7 @@ def saved(online):
 @contextmanager
 def during_fit(act):
     """Within this, a refit is over only after `act()`, as if it had taken that long."""
-    real = online_module.make
+    real = refit_module.make
 
     def slow(*given):
         model = real(*given)
@@ -69,5 +70,5 @@ def during_fit(act):
 
         return Slow()
 
-    with mock.patch.object(online_module, "make", slow):
+    with mock.patch.object(refit_module, "make", slow):
         yield

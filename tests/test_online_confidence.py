@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import quorate as qr
 from oracle_auto import honest
-from quorate import online as online_module
 from quorate.kernels.online_tables import unpack
+from quorate.online import stream as online_module
 
 LABELS = ["a", "b", "c"]
 FILES = Path(__file__).parent / "saved_by_0_1_0"
@@ -269,8 +269,8 @@ def test_a_tenth_of_the_votes_makes_a_renewal_due_and_fewer_do_not(compiled):
 
 def test_renewals_cost_a_bounded_number_of_looks_at_each_vote():
     online, looks = stream(), []
-    renew = online._renew
-    online._renew = lambda due: (looks.append(votes), renew(due)) if due == 2 else renew(due)
+    measure = online._renewal.measure
+    online._renewal.measure = lambda due: (looks.append(votes), measure(due)) if due == 2 else measure(due)
     for votes in range(1, 3001):
         online.learn(f"t{votes % 700}", f"w{votes % 97}-{votes // 700}", LABELS[votes % 3])
         online.predict(f"t{votes % 700}")

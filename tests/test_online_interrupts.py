@@ -14,12 +14,12 @@ import pytest
 
 import quorate as qr
 from interrupting import at_every_step, by_signal
-from quorate import online as online_module
+from quorate.online import stream as online_module
 from streams import during_fit
 
 VOTES = [(f"t{n % 4}", f"w{n % 3}", "ab"[n * n % 5 % 2]) for n in range(12)]
 MORE = [("t1", "w0", "b"), ("new", "w9", "a"), ("t0", "w9", "b"), ("newer", "w1", "a")]
-FILES = ("/online.py", "/container.py", "/write.py")
+FILES = ("/online/stream.py", "/online/renewal.py", "/online/refit.py", "/online/saving.py", "/container.py", "/write.py")
 COMMITS = (
     *("run", "_begin", "_commit", "_complete", "learn", "learn_many", "abstain", "retract", "forget", "set_gold", "add_label"),
     *("adopt", "install", "snapshot"),

@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 import quorate as qr
-from quorate import online as online_module
 from quorate.kernels.cpu import compiled
 from quorate.models.base import MODELS
+from quorate.online import stream as online_module
 from quorate.spark.result import SparkResult
 
 CROWD = qr.simulate(tasks=60, workers=8, labels=3, votes_per_task=4, adversaries=0.2, seed=1)

@@ -9,7 +9,7 @@ import pytest
 
 import quorate as qr
 import thread_stress
-from quorate import online as online_module
+from quorate.online import stream as online_module
 
 
 @pytest.fixture(params=["compiled", "reference"])

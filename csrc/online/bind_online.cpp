@@ -10,7 +10,9 @@
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "../bind_common.hpp"
 #include "shared.hpp"
@@ -87,6 +89,103 @@ nb::object predict(SharedOnline& s, std::string_view task, int kind) {
     if (found == Found::due) return nb::bool_(false);
     return found == Found::nothing ? nb::none()
                                    : nb::object(nb::make_tuple(told.label, told.tied, votes, told.certain, nb::cast(p)));
+}
+
+// A vote and what is then known of its task, as `predict` says it; False: it is learned, and a renewal is due.
+nb::object vote(SharedOnline& s, std::string_view task, std::string_view worker, uint32_t label, int kind) {
+    const Confidence asked = confidence(kind);
+    std::vector<double> p;
+    Answer told{-1, false};
+    int64_t votes = 0;
+    const bool is_due = briefly<Writing>(s.mutex, [&] {
+        p.resize(size_t(s.state().labels()));
+        const uint32_t place = s.learn(task, worker, label, false, false);
+        if (s.state().due(asked) != Due::nothing) return true;
+        told = s.answer_learned(place, asked, p.data());
+        votes = s.state().votes(place).size();
+        return false;
+    });
+    if (is_due) return nb::bool_(false);
+    return nb::make_tuple(told.label, told.tied, votes, told.certain, nb::cast(p));
+}
+
+// The same as `predict` of many tasks at one moment: arrays of labels, ties, votes, whether it is gold, and probabilities,
+// [tasks, k]. An unknown task has the label -1, -1 votes, and no probabilities (zeros).
+nb::object predict_many(SharedOnline& s, const nb::list& tasks, int kind) {
+    const Confidence asked = confidence(kind);
+    const nb::tuple kept(tasks);  // the texts stay, whoever changes the list meanwhile
+    const size_t n = kept.size();
+    std::vector<std::string_view> ids(n);
+    for (size_t i = 0; i < n; ++i)
+        if (!nb::try_cast(nb::object(kept[i]), ids[i])) throw nb::type_error("ids of tasks are texts");
+    Growing<int32_t> label(n);
+    Growing<bool> tie(n), gold(n);
+    Growing<int64_t> votes(n);
+    Growing<double> p;
+    size_t k = 0;
+    const bool is_due = at_length<Reading>(s.mutex, [&] {
+        if (s.state().due(asked) != Due::nothing) return true;
+        k = size_t(s.state().labels());
+        p.resize(n * k);
+        std::fill_n(p.data(), n * k, 0.0);
+        Scratch scratch;
+        for (size_t i = 0; i < n; ++i) {
+            const uint32_t place = s.find_task(ids[i]);
+            Answer told{-1, false};
+            votes[i] = -1;
+            if (place != NONE) {
+                told = s.state().answer(place, asked, scratch, p.data() + i * k);
+                votes[i] = s.state().votes(place).size();
+                if (!votes[i] && !told.certain) told.label = -1;
+            } else if (const int32_t known = s.gold(ids[i]); known >= 0) {
+                told = {known, false, true};
+                votes[i] = 0;
+                p[i * k + size_t(known)] = 1.0;
+            }
+            label[i] = told.label;
+            tie[i] = told.tied;
+            gold[i] = told.certain;
+        }
+        return false;
+    });
+    if (is_due) return nb::bool_(false);
+    return nb::make_tuple(owned<int32_t>(std::move(label)), owned<bool>(std::move(tie)), owned<int64_t>(std::move(votes)),
+                          owned<bool>(std::move(gold)), nb::cast(owned<double>(std::move(p))).attr("reshape")(n, k));
+}
+
+using NamedLabels = std::vector<std::pair<std::string, int32_t>>;
+
+nb::list named(const NamedLabels& all) {
+    nb::list out;
+    for (const auto& [name, label] : all) out.append(nb::make_tuple(nb::str(name.data(), name.size()), label));
+    return out;
+}
+
+// (worker, label) of the votes on a task, in order; None: no such task.
+nb::object votes_of(SharedOnline& s, std::string_view task) {
+    NamedLabels votes;
+    const bool found = briefly<Reading>(s.mutex, [&] {
+        const uint32_t place = s.find_task(task);
+        if (place == NONE) return false;
+        for (const uint32_t row : s.state().votes(place))
+            votes.emplace_back(s.worker_text(s.state().row_worker(row)), s.state().row_label(row));
+        return true;
+    });
+    return found ? nb::object(named(votes)) : nb::none();
+}
+
+// (task, label) of the votes of a worker on the tasks in memory, in the order of the tasks: all of these are looked at.
+nb::list tasks_of(SharedOnline& s, std::string_view worker) {
+    NamedLabels votes;
+    at_length<Reading>(s.mutex, [&] {
+        const Online& state = s.state();
+        const uint32_t who = s.find_worker(worker);
+        if (who == NONE) return;
+        for (uint32_t t = 0; t < state.tasks(); ++t)
+            for (const uint32_t row : state.votes(t))
+                if (state.row_worker(row) == who) votes.emplace_back(s.task_text(t), state.row_label(row));
+    });
+    return named(votes);
 }
 
 // (sums over pairs of votes, or None; votes by given and true label, [k * k]; those on gold; tasks by label, [k]; votes;
@@ -260,14 +359,21 @@ void bind_online(nb::module_& m) {
         }, "task"_a, "worker"_a)
         .def("add_label", [](SharedOnline& s, uint64_t hash) {
             at_length<Writing>(s.mutex, [&] { s.add_label(hash); });
-        }, "hash"_a)
+        }, "label_hash"_a)
         .def("set_gold", [](SharedOnline& s, std::string_view task, int label) {  // -1 frees it: False, where it has none
             return briefly<Writing>(s.mutex, [&] { return s.set_gold(task, label); });
         }, "task"_a, "label"_a)
         .def("forget", [](SharedOnline& s, std::string_view task) {  // how many votes there were; -1: no such task
             return at_length<Writing>(s.mutex, [&] { return s.forget(task); });
         }, "task"_a)
+        .def("vote", &vote, "task"_a, "worker"_a, "label"_a, "kind"_a)
+        .def("voted", [](SharedOnline& s, std::string_view task, std::string_view worker) {
+            return briefly<Reading>(s.mutex, [&] { return s.voted(task, worker); });
+        }, "task"_a, "worker"_a)
         .def("predict", &predict, "task"_a, "kind"_a)
+        .def("predict_many", &predict_many, "tasks"_a, "kind"_a)
+        .def("votes_of", &votes_of, "task"_a)
+        .def("tasks_of", &tasks_of, "worker"_a)
         .def("due", [](SharedOnline& s, int kind) {  // what must be renewed for such readers: 0 nothing, 1 labels, 2 all
             const Confidence asked = confidence(kind);
             return int(briefly<Reading>(s.mutex, [&] { return s.state().due(asked); }));

@@ -31,7 +31,18 @@ Answer Online::answer(uint32_t task, Confidence kind, Scratch& scratch, double* 
         p[t.gold] = 1.0;
         return {t.gold, false, true};
     }
-    const baseline::Decision d = predict(task, scratch, p);
+    return answer_of(task, predict(task, scratch, p), kind, scratch, p);
+}
+
+Answer Online::answer_learned(uint32_t task, Confidence kind, double* p) {
+    if (!is_found_ || tasks_[task].gold >= 0) return answer(task, kind, scratch_, p);
+    std::copy_n(scratch_.posterior(), k_, p);
+    return answer_of(task, found_, kind, scratch_, p);
+}
+
+// Of a task without gold, of which the E-step said this, with this posterior: p IN and OUT [k].
+Answer Online::answer_of(uint32_t task, baseline::Decision d, Confidence kind, Scratch& scratch, double* p) const {
+    const Task& t = tasks_[task];
     if (t.votes.empty()) return {d.label, false};
     Answer told = t.fitted ? Answer{t.label, t.fitted > 1} : Answer{d.label, d.tied};
     if (kind == Confidence::posterior) return told;

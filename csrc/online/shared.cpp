@@ -95,13 +95,13 @@ void SharedOnline::add_tasks() {
     const auto* data = reinterpret_cast<const uint8_t*>(tasks_.data().data());
     while (state_.tasks() < tasks_.size()) {
         const int64_t* at = tasks_.offsets().data() + state_.tasks();
-        const int32_t gold = golds_.of(task(state_.tasks()));
+        const int32_t gold = golds_.of(text(tasks_, state_.tasks()));
         state_.add_task(baseline::mix(baseline::hash_text(data + at[0], data + at[1]) ^ salt_), gold);
     }
 }
 
-void SharedOnline::learn(std::string_view task, std::string_view worker, uint32_t label, bool task_numbers,
-                         bool worker_numbers) {
+uint32_t SharedOnline::learn(std::string_view task, std::string_view worker, uint32_t label, bool task_numbers,
+                             bool worker_numbers) {
     need_label(label < uint32_t(state_.labels()));
     Change change(*this);
     const uint32_t place = alive(tasks_.code({task.data(), int64_t(task.size())}));
@@ -111,6 +111,16 @@ void SharedOnline::learn(std::string_view task, std::string_view worker, uint32_
     state_.expect(place);
     change.done(task_numbers, worker_numbers);
     state_.learn(place, row, replace_);
+    return place;
+}
+
+int32_t SharedOnline::voted(std::string_view task, std::string_view worker) const {
+    const uint32_t place = find_task(task), who = find_worker(worker);
+    if (place == NONE || who == NONE) return -1;
+    const Ballots& votes = state_.votes(place);
+    for (size_t v = votes.size(); v-- > 0;)
+        if (state_.row_worker(votes[v]) == who) return int32_t(state_.row_label(votes[v]));
+    return -1;
 }
 
 void SharedOnline::abstain(std::string_view task, std::string_view worker, bool task_numbers, bool worker_numbers) {
@@ -190,7 +200,7 @@ void SharedOnline::compact() noexcept {
     try {
         TextDictionary left;
         for (uint32_t t = 0; t < state_.tasks(); ++t)
-            if (!state_.gone(t)) left.code({task(t).data(), int64_t(task(t).size())});
+            if (!state_.gone(t)) left.code({task_text(t).data(), int64_t(task_text(t).size())});
         state_.compact();
         std::swap(tasks_, left);
     } catch (const std::bad_alloc&) {  // then they take room for longer
@@ -203,7 +213,7 @@ Texts SharedOnline::task_texts() const {
     texts.offsets.push(0);
     for (uint32_t t = 0; t < state_.tasks(); ++t) {
         if (state_.gone(t)) continue;
-        const std::string_view id = task(t);
+        const std::string_view id = task_text(t);
         std::copy_n(id.data(), id.size(), texts.data.extend(id.size()));
         texts.offsets.push(int64_t(texts.data.size()));
     }

@@ -98,8 +98,14 @@ public:
     TaskTable task_table(Confidence kind) const;
     WorkerTable worker_table(Confidence kind) const;
 
+    int32_t voted(std::string_view task, std::string_view worker) const;  // the label of the last such vote; -1: none
+    std::string_view worker_text(uint32_t worker) const { return text(workers_, worker); }
+    std::string_view task_text(uint32_t task) const { return text(tasks_, task); }
+
     // --- writers; numbers: whether the ids came as numbers, which is kept of the first ones
-    void learn(std::string_view task, std::string_view worker, uint32_t label, bool task_numbers, bool worker_numbers);
+    uint32_t learn(std::string_view task, std::string_view worker, uint32_t label, bool task_numbers, bool worker_numbers);
+    // What readers are told of the task of this code, which was learned last, as `state().answer` does; p OUT [k].
+    Answer answer_learned(uint32_t task, Confidence kind, double* p) { return state_.answer_learned(task, kind, p); }
     void abstain(std::string_view task, std::string_view worker, bool task_numbers, bool worker_numbers);
     // Votes in order: columns 0 and 1 of the batches are tasks and workers, labels IN [votes] are codes; NONE abstains.
     void learn_many(const std::vector<std::unique_ptr<Batch>>& batches, const uint32_t* labels, size_t votes,
@@ -123,9 +129,9 @@ private:
     void add_tasks();  // those whose ids are new
     uint32_t alive(uint32_t task);  // the code under which a task comes back, where it was forgotten
     void compact() noexcept;
-    std::string_view task(size_t code) const {
-        const int64_t* at = tasks_.offsets().data() + code;
-        return {tasks_.data().data() + at[0], size_t(at[1] - at[0])};
+    static std::string_view text(const TextDictionary& ids, size_t code) {
+        const int64_t* at = ids.offsets().data() + code;
+        return {ids.data().data() + at[0], size_t(at[1] - at[0])};
     }
     Texts task_texts() const;  // of the tasks that there are
     void check_shares(const int64_t* task_ptr, size_t tasks, size_t votes, Shares shares) const;

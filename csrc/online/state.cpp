@@ -278,6 +278,7 @@ Decision Online::predict(uint32_t task, Scratch& scratch, double* posterior) con
 
 void Online::settle(uint32_t task) {
     tasks_[task].fitted = 0;
+    is_found_ = false;
     if (hard_) settle_hard(task);
     else settle_soft(task);
 }
@@ -296,8 +297,11 @@ void Online::settle_hard(uint32_t task) {
     p.k = k_;
     p.task_key = &tasks_[task].key;
     p.label_hash = label_hash_.data();
-    relabel(task, baseline::settle(p, 0, ballots, *std::max_element(ballots, ballots + k_)).label);
-    relabel(task, predict(task, scratch_, scratch_.posterior()).label);
+    const int majority = baseline::settle(p, 0, ballots, *std::max_element(ballots, ballots + k_)).label;
+    relabel(task, majority);
+    found_ = predict(task, scratch_, scratch_.posterior());
+    relabel(task, found_.label);
+    is_found_ = found_.label == majority;
 }
 
 void Online::settle_soft(uint32_t task) {

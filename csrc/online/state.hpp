@@ -83,6 +83,9 @@ public:
 
     // The second half: the vote that was expected; with `replace` in the place of the worker's earlier ones on the task.
     void learn(uint32_t task, uint32_t row, bool replace) noexcept;
+    // What readers are told of the task that was learned last, as `answer` does: probabilities OUT [k]. Where its E-step left
+    // the counts as they were, it is not done again.
+    Answer answer_learned(uint32_t task, Confidence kind, double* probabilities);
     // Takes all votes of a worker on a task back; returns how many there were. May throw before it changes anything.
     int retract(uint32_t task, uint32_t worker);
     // Fixes the label of a task, or frees it (-1). May throw before it changes anything.
@@ -150,6 +153,7 @@ private:
     int majority(uint32_t task, int64_t* shown) const;        // of a task with votes; shown: zeros [k], left so
     void take_out(uint32_t task, uint32_t worker, bool theirs);
     void settle(uint32_t task);                               // needs room in scratch_
+    Answer answer_of(uint32_t task, baseline::Decision settled, Confidence kind, Scratch& scratch, double* p) const;
     void settle_hard(uint32_t task);
     void settle_soft(uint32_t task);
     Pass one_task(uint32_t task, bool together, Scratch& scratch) const;  // the task as a shard of its own
@@ -179,6 +183,8 @@ private:
     uint64_t changes_ = 0;                       // votes learned and taken back; a fit counts as very many
     Measured measured_;
     Scratch scratch_;  // of the one who writes
+    baseline::Decision found_{};  // of the one who writes: of the last task that was settled, its posterior in scratch_
+    bool is_found_ = false;       // and whether today's counts are still those that it was found with
     std::vector<int64_t> start_;  // [k] of the one who writes: what a task's counts change by
 };
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from quorate.evaluation.truth import Evaluation, evaluate
     from quorate.io.folder.build import encode
     from quorate.io.read import read
+    from quorate.live.policy import Policy
     from quorate.models.aggregation import aggregate
     from quorate.models.auto import AutoModel
     from quorate.models.dawid_skene import DawidSkene, FastDawidSkene, Hybrid
@@ -92,6 +93,7 @@ _HOMES = {
     "BestPanel": "evaluation.panel.study",
     "PanelStudy": "evaluation.panel.study",
     "panel": "evaluation.panel.panel",
+    "Policy": "live.policy",
     "SetEvaluation": "evaluation.sets",
     "Online": "online",
     "Prediction": "online",
@@ -132,6 +134,7 @@ __all__ = [
     "Online",
     "OptionError",
     "PanelStudy",
+    "Policy",
     "PosteriorConfidence",
     "Prediction",
     "QuorateError",

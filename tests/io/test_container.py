@@ -8,10 +8,10 @@ import pytest
 
 import quorate as qr
 from fuzzing import containers
-from quorate import online as online_module
 from quorate.io import container
 from quorate.io import stream_file as stream_file_module
 from quorate.io.bounds import Array, Bounds
+from quorate.online import stream as online_module
 
 
 @pytest.fixture(autouse=True)

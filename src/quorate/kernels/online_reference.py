@@ -17,6 +17,7 @@ from quorate.kernels.online_units import NONE, ONE
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Told = tuple[int, bool, int, bool, list[float]]  # label, tie, votes, gold, probabilities: what readers are told of a task
 
 
 def _alone(method: Callable[Concatenate[Online, P], R]) -> Callable[Concatenate[Online, P], R]:
@@ -147,7 +148,7 @@ class Online(Steps):
         return len(rows)
 
     @_alone
-    def predict(self, task: str, kind: int) -> tuple[int, bool, int, bool, list[float]] | bool | None:
+    def predict(self, task: str, kind: int) -> Told | bool | None:
         """Return (label, tie, votes, whether it is gold, probabilities [K]) of a task, None for an unknown one.
 
         False says that a renewal is due. The label is -1 without votes. `kind` is that of the confidence: see
@@ -162,6 +163,55 @@ class Online(Steps):
         label, tie, probabilities = self._answer(state, place, kind)
         votes = len(state.get("votes", place))
         return label if votes or gold >= 0 else -1, tie, votes, gold >= 0, probabilities
+
+    @_alone
+    def vote(self, task: str, worker: str, label: int, kind: int) -> Told | bool:
+        """Learn one vote, and return what `predict` then does; False says that it is learned, and that a renewal is due."""
+        self._learn([task], [worker], [label], False, False)
+        told = self.predict(task, kind)
+        assert told is not None
+        return told
+
+    @_alone
+    def predict_many(self, tasks: list[str], kind: int) -> tuple[Any, Any, Any, Any, Any] | bool:
+        """Return what `predict` does of many tasks, as arrays: label, tie, votes, gold, [n] each, and probabilities, [n, K].
+
+        An unknown task has the label -1, -1 votes, and zeros for probabilities.
+        """
+        if self._due(self._begin(), kind):
+            return False
+        unknown = (-1, False, -1, False, [0.0] * self._k)
+        found = [self.predict(task, kind) or unknown for task in tasks]
+        label, tie, votes, gold, likely = zip(*found, strict=True) if found else [()] * 5
+        probabilities = np.array(likely, np.float64).reshape(-1, self._k)
+        flags = (np.array(column, np.bool_) for column in (tie, gold))
+        return np.array(label, np.int32), next(flags), np.array(votes, np.int64), next(flags), probabilities
+
+    @_alone
+    def voted(self, task: str, worker: str) -> int:
+        """Return the label of the last vote of a worker on a task, -1 where there is none."""
+        state = self._begin()
+        place, who = self._find(state, task), state.get("worker", worker)
+        theirs = [] if place is None else [state.get("pair", row) for row in state.get("votes", place)]
+        return next((label for voter, label in reversed(theirs) if voter == who), -1)
+
+    @_alone
+    def votes_of(self, task: str) -> list[tuple[str, int]] | None:
+        """Return (worker, label) of the votes on a task, in order; None for an unknown one."""
+        state = self._begin()
+        place = self._find(state, task)
+        if place is None:
+            return None
+        pairs = (state.get("pair", row) for row in state.get("votes", place))
+        return [(state.get("worker text", who), label) for who, label in pairs]
+
+    @_alone
+    def tasks_of(self, worker: str) -> list[tuple[str, int]]:
+        """Return (task, label) of the votes of a worker on the tasks in memory, in the order of the tasks."""
+        state = self._begin()
+        who, whole = state.get("worker", worker), self._alive(state)
+        pairs = ((task, whole["pair"][row]) for task, rows in whole["votes"].items() for row in rows)
+        return [(whole["task text"][task], label) for task, (voter, label) in pairs if voter == who]
 
     @_alone
     def due(self, kind: int) -> int:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Literal, TypeAlias
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 Status: TypeAlias = Literal["open", "held", "decided", "escalated", "locked"]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def moment(time: int) -> datetime:
+    """Return the moment that is so many microseconds after 1970 began."""
+    return _EPOCH + timedelta(microseconds=time)
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):

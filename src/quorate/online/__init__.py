@@ -1,0 +1,10 @@
+"""Votes that come one at a time, late, changed or taken back: labels and workers kept up to date, saved and loaded."""
+
+from __future__ import annotations
+
+from quorate.online.reading import Prediction
+from quorate.online.refit import Refit
+from quorate.online.settings import KINDS, RULES, STREAMED, VERSION, OnlineSettings
+from quorate.online.stream import Online
+
+__all__ = ["KINDS", "RULES", "STREAMED", "VERSION", "Online", "OnlineSettings", "Prediction", "Refit"]

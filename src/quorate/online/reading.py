@@ -1,0 +1,71 @@
+"""What readers of a stream are told: the answers of its state, in the words of its users."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from quorate.data.vocabulary import Id
+from quorate.io.ids import column, label_columns
+from quorate.io.label_names import LabelNames
+from quorate.io.stream_votes import stream_ids
+from quorate.kernels.online_units import ONE
+from quorate.kernels.reference import ANSWER_UNIT
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What is known of one task today."""
+
+    label: Id | None  # None when all votes were taken back
+    probabilities: Mapping[Id, float]
+    confidence: float  # the probability of the label
+    votes: int
+    tie: bool
+    gold: bool = False  # whether its label was given as gold
+
+
+def prediction(found: tuple[int, bool, int, bool, list[float]], ids: list[Id]) -> Prediction:
+    """Return what the state says of one task; `ids` are the labels, of which the last may be named and not be there yet."""
+    label, tie, votes, gold, likely = found
+    probabilities = dict(zip(ids, likely, strict=False))
+    if label < 0:  # no votes: what is left is the share of each label
+        return Prediction(None, probabilities, max(likely), 0, tie=False)
+    return Prediction(ids[label], probabilities, likely[label], votes, tie, gold)
+
+
+def task_frame(found: tuple[Any, ...], names: LabelNames) -> pl.DataFrame:
+    """Return the state's table of tasks as a frame: task, label, confidence, votes, tie, and gold where there is any."""
+    texts, numbers, labels, confidence, tie, votes, gold = found
+    frame = pl.DataFrame(
+        {
+            "task": column(stream_ids(texts, numbers)),
+            "label": column(names.vocabulary, labels),
+            "confidence": confidence,
+            "votes": votes,
+            "tie": tie,
+            **({} if gold is None else {"gold": gold}),
+        }
+    )
+    return frame.with_columns(pl.when(pl.col("label").is_not_null()).then("confidence"))
+
+
+def worker_frame(found: tuple[Any, ...], *, honest: bool) -> pl.DataFrame:
+    """Return the state's table of workers as a frame: worker, votes, accuracy; `honest` says which units right votes are in."""
+    texts, numbers, votes, right = found
+    accuracy = right * ANSWER_UNIT if honest else right / ONE
+    frame = pl.DataFrame({"worker": column(stream_ids(texts, numbers)), "votes": votes, "accuracy": accuracy})
+    share = pl.col("accuracy") / pl.col("votes")
+    return frame.filter(pl.col("votes") > 0).with_columns(share.clip(0.01, 0.99) if honest else share)
+
+
+def confusion_frame(matrix: NDArray[np.float64], names: LabelNames) -> pl.DataFrame:
+    """Return pi of a worker, [K true, K given], as a frame: a row per true label, a column per given label."""
+    labels = names.first(len(matrix)).vocabulary
+    columns = {name: matrix[:, code] for code, name in enumerate(label_columns(labels.texts(), "true"))}
+    return pl.DataFrame({"true": column(labels), **columns})

@@ -1,0 +1,262 @@
+"""All campaigns of a server over one store: loading, group commits, and the work that the clock brings.
+
+One thread, that of the event loop, owns every state. An event is folded at once and written by the writer's thread with all
+others that came meanwhile; whoever waits for it is told when it is on disk. When that fails, the states are ahead of the log:
+they are thrown away and built again from it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+from quorate.errors import InputError, OptionError, QuorateError
+from quorate.live.decision import Decision
+from quorate.live.policy import Policy
+from quorate.live.state import CampaignState
+from quorate.service.campaign import Campaign
+from quorate.service.errors import Invalid, NotFound, Unavailable
+from quorate.service.loading import load
+from quorate.service.types import CampaignSpec
+from quorate.store import events
+from quorate.store.archive import MemoryArchive
+from quorate.store.batch import Batch
+from quorate.store.opening import open_store
+from quorate.store.protocol import Store
+from quorate.store.writer import Writer
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+MOST_WAITING: Final = 100_000  # events not yet written: beyond it votes are refused for a moment, before any is taken
+EVERY: Final = 0.2  # seconds between looks at what the clock brings
+
+
+class Campaigns:
+    """The campaigns of one server."""
+
+    def __init__(self, store: Store, clock: Callable[[], int]) -> None:
+        self.store = store
+        self.clock = clock  # nanoseconds since 1970
+        self.by_name: dict[str, Campaign] = {}
+        self.by_number: dict[int, Campaign] = {}
+        self.threads = ThreadPoolExecutor(2, thread_name_prefix="quorate-work")
+        self._loop = asyncio.get_running_loop()
+        self._batch, self._done = Batch(), self._loop.create_future()
+        self._in_flight = self._loop.create_future()  # of the batch that is being written, or was last
+        self._in_flight.set_result(None)
+        self._is_writing = self._is_due = self._is_closed = False
+        self._waiting = 0  # events folded and not yet on disk
+        self._broken: str | None = "the campaigns are being loaded"
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.on_decisions: Callable[[Campaign, list[Decision]], None] = lambda campaign, decisions: None
+        self.commits = 0
+        self.commit_seconds = 0.0
+        self._writer = Writer(store, self._written)
+
+    @classmethod
+    async def open(cls, store_url: str, *, clock: Callable[[], int] = time.time_ns) -> Campaigns:
+        """Return the campaigns of a store, after they were loaded."""
+        loop = asyncio.get_running_loop()
+        store = await loop.run_in_executor(None, open_store, store_url)
+        self = cls(store, clock)
+        await self._load(store.campaigns())
+        self._broken = None
+        self.start(self._keep_house())
+        return self
+
+    async def close(self) -> None:
+        """Write what is waiting, save snapshots, and let go of the store."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while not self._broken and (self._is_writing or self._batch):
+            await asyncio.wait([self.commit()])
+        if not self._broken:
+            for campaign in self.by_name.values():
+                await campaign.duties.save_snapshot()
+        self._broken = "the server stops"
+        await self._loop.run_in_executor(None, self._writer.close)
+        self.threads.shutdown(wait=True)
+        await self._loop.run_in_executor(None, self.store.close)
+
+    def names(self) -> list[str]:
+        """Return the names of all campaigns."""
+        return sorted(self.by_name)
+
+    def get(self, name: str) -> Campaign:
+        """Return a campaign."""
+        campaign = self.by_name.get(name)
+        if campaign is None:
+            raise NotFound("no such campaign")
+        return campaign
+
+    def ready(self) -> list[str]:
+        """Return why votes cannot be taken now; nothing where they can."""
+        reasons = [self._broken] if self._broken else []
+        if self._waiting >= MOST_WAITING:
+            reasons.append("too many events wait to be written")
+        return reasons
+
+    async def put(self, name: str, spec: CampaignSpec) -> tuple[Campaign, bool]:
+        """Make a campaign, or find it as it was made; return it, and whether it is new."""
+        self.require_open()
+        pairs = spec.pairs()
+        there = self.by_name.get(name)
+        if there is not None:
+            there.require_same(spec)
+            return there, False
+        try:
+            created = events.Created(
+                time=self.clock() // 1000,
+                labels=[label for label, _ in pairs],
+                names=[shown for _, shown in pairs],
+                model=spec.model,
+                settings=spec.settings,
+                policy=Policy.of(spec.policy).document(),
+                refit=spec.refit,
+                retention=spec.retention,
+            )
+            CampaignState(created, MemoryArchive())  # raises where anything is wrong
+        except (InputError, OptionError, TypeError) as error:
+            raise Invalid(error) from None
+        number = await self.in_writer(lambda store: store.create_campaign(name))
+        if (raced := self.by_name.get(name)) is not None:
+            raced.require_same(spec)
+            return raced, False
+        campaign = Campaign.new(self, name, number, created)
+        self._take(campaign)
+        campaign.submit(created)
+        await self.commit()
+        return campaign, True
+
+    async def in_writer(self, work: Callable[[Store], T]) -> T:
+        """Run work that writes to the store in the thread that may."""
+        return await asyncio.wrap_future(self._writer.run(work))
+
+    # --- writing
+
+    def require_open(self) -> None:
+        """Raise where an event cannot be taken now."""
+        if self._broken is not None:
+            raise Unavailable(self._broken, retry_after=1)
+        if self._waiting >= MOST_WAITING:
+            raise Unavailable("too many events wait to be written: try again", retry_after=0.1)
+
+    def pending(self) -> Batch:
+        """Return the batch that is being filled, which will be written soon."""
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._flush)
+        return self._batch
+
+    def commit(self) -> asyncio.Future[None]:
+        """Return the future of everything folded so far being on disk."""
+        return self._in_flight if not self._batch else self._done
+
+    def count(self, events: int) -> None:
+        """Note that so many events wait to be written."""
+        self._waiting += events
+
+    def _flush(self) -> None:
+        """Hand the batch to the writer, unless it is busy: then what comes meanwhile is written together."""
+        self._is_due = False
+        if self._is_writing or self._broken or not self._batch:
+            return
+        batch, done = self._batch, self._done
+        self._batch, self._done = Batch(), self._loop.create_future()
+        self._is_writing = True
+        self._in_flight = done
+        self._writer.submit(batch)
+
+    def _written(self, batch: Batch, error: Exception | None) -> None:
+        self._loop.call_soon_threadsafe(self._finish, batch, error)
+
+    def _finish(self, batch: Batch, error: Exception | None) -> None:
+        self._is_writing = False
+        if error is not None:
+            self.fail(error)
+            return
+        self.commits += 1
+        self._waiting -= len(batch)
+        for number, page in batch.pages.items():
+            self.by_number[number].on_disk(page.first + len(page.events) - 1)
+        self._in_flight.set_result(None)
+        if self._batch:
+            self._flush()
+
+    def fail(self, error: BaseException) -> None:
+        """Refuse everything that was not written, and build the states again."""
+        log.error("the log cannot be written: %s", error)
+        reason = f"the log cannot be written: {error}"
+        self._broken = reason
+        for done in (self._in_flight, self._done):
+            done.set_exception(Unavailable(reason, retry_after=1))
+            done.exception()  # seen, whether or not anybody waits
+        self._batch, self._done, self._waiting = Batch(), self._loop.create_future(), 0
+        self.start(self._recover())
+
+    async def _recover(self) -> None:
+        while True:
+            try:
+                await asyncio.sleep(0.5)
+                await self.in_writer(lambda store: store.probe())
+                await self._load(self.store.campaigns())
+            except (QuorateError, OSError) as error:
+                self._broken = f"the log cannot be written: {error}"
+                continue
+            self._broken = None
+            log.warning("the log can be written again: the campaigns were loaded from it")
+            return
+
+    # --- loading, and what the clock brings
+
+    async def _load(self, rows: list[tuple[int, str]]) -> None:
+        for number, name in rows:
+            loaded = await self._loop.run_in_executor(None, load, self.store, number)
+            if loaded is not None:  # else its first event was never written
+                there = self.by_name.get(name)
+                if there is None:
+                    self._take(Campaign(self, number, name, loaded))
+                else:
+                    there.adopt(loaded)
+
+    def _take(self, campaign: Campaign) -> None:
+        self.by_name[campaign.name] = campaign
+        self.by_number[campaign.number] = campaign
+
+    def start(self, work: Coroutine[Any, Any, object]) -> None:
+        """Let work run beside requests; what goes wrong in it is logged."""
+        task = self._loop.create_task(self._guarded(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _guarded(self, work: Coroutine[Any, Any, object]) -> None:
+        try:
+            await work
+        except Unavailable:
+            pass  # it will be due again
+        except Exception:
+            log.exception("work beside requests failed")
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Run work that takes long, and touches no state, beside the event loop."""
+        return await self._loop.run_in_executor(self.threads, work)
+
+    async def _keep_house(self) -> None:
+        while True:
+            await asyncio.sleep(EVERY)
+            for campaign in list(self.by_name.values()):
+                if self._broken is None:
+                    try:
+                        await campaign.duties.look()
+                    except Unavailable:
+                        break
+                    except Exception:
+                        log.exception("campaign %r: what the clock brings failed", campaign.name)

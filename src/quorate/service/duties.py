@@ -1,0 +1,125 @@
+"""What a campaign does by itself: ticks of the clock, refits, sweeps of old tasks into the archive, snapshots."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from quorate.live import snapshot
+from quorate.live.decision import Decision
+from quorate.service import views
+from quorate.store import events
+
+if TYPE_CHECKING:
+    from quorate.service.campaign import Campaign
+
+log = logging.getLogger(__name__)
+SWEPT_AT_ONCE: Final = 512  # tasks per event, so that no single one holds the writer up
+SNAPSHOT_EVENTS: Final = 200_000  # events since the last snapshot at which the next one is saved
+DAY: Final = 86_400 * 1_000_000  # microseconds
+
+
+class Duties:
+    """What is due of one campaign."""
+
+    def __init__(self, campaign: Campaign) -> None:
+        self._campaign = campaign
+        self._is_refitting = self._is_saving = False
+        self.snapshot_at = 0
+        self.refits = 0
+        self.intervals: pl.DataFrame | None = None  # of workers' accuracies, by the last refit
+        self._fitted_at = 0  # time
+
+    def begin(self, snapshot_at: int) -> None:
+        """Begin with a campaign that was loaded: its last snapshot is at this position."""
+        self.snapshot_at = snapshot_at
+        self._fitted_at = self._campaign.state.time
+
+    async def look(self) -> None:
+        """Do what is due."""
+        state = self._campaign.state
+        now = self._campaign.now()
+        due = state.next_due()
+        if due and due <= now:
+            self._campaign.submit(events.Tick(time=now))
+        await self._sweep()
+        if self.is_refit_due():
+            self._campaign.campaigns.start(self.refit())
+        elif state.position - self.snapshot_at >= SNAPSHOT_EVENTS and not self._is_saving and not state.refit_read:
+            self._campaign.campaigns.start(self.save_snapshot())
+
+    def is_refit_due(self) -> bool:
+        """Return whether enough has changed since the last refit."""
+        state = self._campaign.state
+        if self._is_refitting or not state.since_refit:
+            return False
+        if state.since_refit >= max(state.refit.votes, state.refit.share * state.votes_in_memory()):
+            return True
+        seconds = state.refit.seconds
+        return seconds is not None and self._campaign.now() - self._fitted_at >= seconds * 1e6
+
+    async def refit(self) -> int:
+        """Fit the votes in memory, off the write path, and let that take effect; return the position that it read."""
+        campaign = self._campaign
+        if self._is_refitting:
+            return campaign.state.refit_read
+        self._is_refitting = True
+        try:
+            campaign.campaigns.require_open()
+            campaign.submit(events.RefitBegun(time=campaign.now()))
+            state, read = campaign.state, campaign.state.position
+            work = state.refit_under_way
+            intervals = await campaign.campaigns.in_thread(lambda: work.run().judged.intervals())
+            if campaign.state is not state:  # it was built again from the log meanwhile
+                return read
+            campaign.submit(events.RefitDone(time=campaign.now(), read=read))
+            self.intervals, self._fitted_at = intervals, campaign.state.time
+            self.refits += 1
+            return read
+        finally:
+            self._is_refitting = False
+
+    async def _sweep(self) -> None:
+        """Let tasks that were untouched for longest leave memory, where there are too many, or too old ones."""
+        campaign = self._campaign
+        while True:
+            tasks, keep = campaign.state.tasks, campaign.state.retention
+            decided = min(SWEPT_AT_ONCE, len(tasks.settled) - keep.tasks)
+            others = min(SWEPT_AT_ONCE, len(tasks.waiting) - keep.waiting)
+            if keep.days is not None and decided < SWEPT_AT_ONCE:
+                decided = max(decided, tasks.older(campaign.now() - int(keep.days * DAY), SWEPT_AT_ONCE))
+            if max(decided, others) <= 0:
+                return
+            campaign.submit(events.Sweep(time=campaign.now(), decided=max(0, decided), others=max(0, others)))
+            await asyncio.sleep(0)  # requests come first
+
+    async def save_snapshot(self) -> None:
+        """Save the state, for a quick start: what is saved is on disk in the log already."""
+        campaign = self._campaign
+        if self._is_saving or campaign.state.refit_read or campaign.state.position == self.snapshot_at:
+            return
+        self._is_saving = True
+        try:
+            position, data = campaign.state.position, snapshot.to_bytes(campaign.state)
+            await campaign.on_disk_now()
+            store = campaign.campaigns.store
+            await campaign.campaigns.in_thread(lambda: store.snapshots(campaign.number).save(position, [data]))
+            self.snapshot_at = position
+        finally:
+            self._is_saving = False
+
+    async def try_out(self, event: events.Ban | events.Unban) -> list[tuple[Decision, Decision]]:
+        """Return the decisions that an event would change, on a copy of the state."""
+        campaign = self._campaign
+        data = snapshot.to_bytes(campaign.state)
+
+        def work() -> list[tuple[Decision, Decision]]:
+            copy = snapshot.from_bytes(data, campaign.archive.reading())
+            before = views.before(copy, event.workers)
+            copy.apply(copy.position + 1, event)
+            return views.changed(copy, before)
+
+        return await campaign.campaigns.in_thread(work)

@@ -1,0 +1,64 @@
+"""Lists in pages: tasks, workers and votes, each page from one consistent state."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from quorate.live.state import CampaignState
+from quorate.live.standing import CODES
+from quorate.service import views
+from quorate.service.errors import Invalid
+from quorate.service.names import Names
+from quorate.service.types import TasksPage, VoteRow, VotesPage, WorkersPage
+
+if TYPE_CHECKING:
+    from quorate.service.campaign import Campaign
+
+READ_AT_ONCE: Final = 4096  # events
+
+
+def tasks(state: CampaignState, status: str | None, sort: str, limit: int, after: str | None) -> TasksPage:
+    """Return tasks in memory in an order, after a cursor."""
+    statuses = set(CODES) if status is None else {status}
+    found = state.tasks.listed(statuses, sort, limit=limit, after=None if after is None else _place(after))
+    rows = [views.decision(state, name) for _, name in found]
+    return TasksPage(rows, _cursor(*found[-1]) if len(found) == limit else None)
+
+
+def _cursor(key: float, name: str) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode((key, name))).decode()
+
+
+def _place(cursor: str) -> tuple[float, str]:
+    try:
+        return msgspec.json.decode(base64.urlsafe_b64decode(cursor), type=tuple[float, str])
+    except (msgspec.MsgspecError, binascii.Error, ValueError):
+        raise Invalid("after is no cursor: give the `next` of the page before") from None
+
+
+def workers(state: CampaignState, names: Names, limit: int, after: int) -> WorkersPage:
+    """Return workers in the order of their first votes, after a number."""
+    numbers = names.after(after, limit)
+    rows = [views.worker(state, names, number) for number in numbers]
+    return WorkersPage(rows, numbers[-1] if len(numbers) == limit else None)
+
+
+async def votes(campaign: Campaign, after: int, limit: int) -> VotesPage:
+    """Return the votes in force after a position, in the order of the log."""
+    await campaign.on_disk_now()
+    store, end, at = campaign.campaigns.store, campaign.committed, after
+    rows: list[VoteRow] = []
+    while at < end:
+        until = min(end, at + READ_AT_ONCE)
+        pages = await campaign.campaigns.in_thread(lambda: list(store.read(campaign.number, after=at, until=until)))  # noqa: B023
+        for first, page in pages:
+            for row in views.votes_in_force(campaign.state, campaign.names, first, page):
+                rows.append(row)
+                if len(rows) == limit:
+                    return VotesPage(rows, row.position if row.position < end else None)
+        at = until
+    return VotesPage(rows, None)

@@ -1,0 +1,46 @@
+"""Names of workers, outside of log and state: so that one can be erased."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class Names:
+    """Names by number, and numbers by name. Numbers count from 1, and are never given twice."""
+
+    def __init__(self, rows: Iterable[tuple[int, str | None]] = ()) -> None:
+        self._numbers: dict[str, int] = {}
+        self._names: dict[int, str | None] = dict(rows)
+        for number, name in self._names.items():
+            if name is not None:
+                self._numbers[name] = number
+        self._last = max(self._names, default=0)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def number(self, name: str) -> int | None:
+        """Return the number of a worker, None for an unknown one."""
+        return self._numbers.get(name)
+
+    def name(self, number: int) -> str | None:
+        """Return the name of a worker, None for an erased one."""
+        return self._names.get(number)
+
+    def after(self, number: int, limit: int) -> list[int]:
+        """Return the numbers of up to `limit` workers after one."""
+        return [n for n in range(number + 1, min(self._last, number + limit) + 1) if n in self._names]
+
+    def add(self, name: str) -> int:
+        """Return the number of a new worker."""
+        self._last = number = self._last + 1
+        self._numbers[name] = number
+        self._names[number] = name
+        return number
+
+    def erase(self, number: int) -> None:
+        """Forget the name of a worker."""
+        name = self._names.get(number)
+        if name is not None:
+            del self._numbers[name]
+            self._names[number] = None

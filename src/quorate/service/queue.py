@@ -1,0 +1,76 @@
+"""The next task for a worker: the one on which their vote is expected to add most to the chance of a right label."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quorate.service import views
+from quorate.service.errors import TooMany
+from quorate.service.types import NextAnswer, NextTask
+
+if TYPE_CHECKING:
+    from quorate.service.campaign import Campaign
+
+LOOKED_AT: Final = 2000  # of the least certain tasks
+LEASE: Final = 300 * 1_000_000  # microseconds for which a task that was given to a worker is not given to them again
+HOUR: Final = 3600 * 1_000_000
+DAY: Final = 24 * HOUR
+
+
+class Queue:
+    """What was given to whom, of one campaign. It is not part of the state: after a restart it begins empty."""
+
+    def __init__(self, campaign: Campaign) -> None:
+        self._campaign = campaign
+        self._given: dict[str, list[tuple[int, str]]] = {}  # worker -> (time, task) of the last day
+
+    def next(self, worker: str, n: int) -> NextAnswer:
+        """Return up to n tasks that the worker has not voted on, the most valuable first."""
+        campaign, now = self._campaign, self._campaign.now()
+        state, number = campaign.state, campaign.names.number(worker)
+        n = min(n, self._left(worker, now))
+        leased = {task for time, task in self._given.get(worker, ()) if now - time < LEASE}
+        rows = state.tasks.listed({"open"}, "uncertainty", limit=LOOKED_AT, after=None)
+        names = [name for _, name in rows if name not in leased and (number is None or state.voted(name, number) < 0)]
+        if not names:
+            return NextAnswer([])
+        likely = state.online.state.predict_many(names, state.lasting)
+        value = self._value(likely[4], self._confusion(number)) if likely else np.zeros(len(names))
+        best = np.argsort(-value, kind="stable")[:n].tolist()
+        self._given.setdefault(worker, []).extend((now, names[at]) for at in best)
+        return NextAnswer(
+            [NextTask(task=names[at], value=float(value[at]), decision=views.decision(state, names[at])) for at in best]
+        )
+
+    def _left(self, worker: str, now: int) -> int:
+        """Return how many tasks the worker may be given now; raise where there are none left."""
+        given = self._given[worker] = [pair for pair in self._given.get(worker, ()) if now - pair[0] < DAY]
+        caps, left = self._campaign.state.policy.next, 1 << 30
+        for cap, span, word in ((caps.per_worker_per_hour, HOUR, "hour"), (caps.per_worker_per_day, DAY, "day")):
+            if cap is not None:
+                times = [time for time, _ in given if now - time < span]
+                left = min(left, cap - len(times))
+                if left <= 0:
+                    wait = (min(times, default=now) + span - now) / 1e6
+                    raise TooMany(f"this worker was given {cap} tasks within the last {word}", retry_after=max(1.0, wait))
+        return left
+
+    def _confusion(self, number: int | None) -> NDArray[np.float64]:
+        """Return how the worker answers, [K true, K given]; a new one as the mean of all."""
+        state = self._campaign.state
+        text = None if number is None or number not in state.crowd.all else state.crowd.all[number].text
+        matrix = None if text is None else state.online.state.confusion(text)
+        if matrix is None:
+            k = len(state.labels)
+            matrix = np.full((k, k), 0.3 / max(1, k - 1))
+            np.fill_diagonal(matrix, 0.7)
+        return np.asarray(matrix)
+
+    @staticmethod
+    def _value(likely: NDArray[np.float64], answers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how much a vote adds to the chance of the likeliest label, [n], where probabilities are [n, K]."""
+        joint = likely[:, :, None] * answers[None, :, :]  # [n, true, given]
+        return np.asarray(joint.max(axis=1).sum(axis=1) - likely.max(axis=1), np.float64)

@@ -1,0 +1,140 @@
+"""Records of tasks that left memory, so that they can come back."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from quorate.store.bloom import Bloom
+from quorate.store.errors import DamagedStore
+from quorate.store.ids import hash_of
+
+if TYPE_CHECKING:
+    from quorate.store.protocol import Store
+
+
+class Archive(Protocol):
+    """Where the tasks of one campaign go that leave memory. One thread uses it."""
+
+    def put(self, position: int, records: Iterable[tuple[str, bytes]]) -> None:
+        """Keep records.
+
+        - `position`: of the event that sent the tasks away; it never falls.
+        - `records`: pairs of a task and its record.
+        """
+
+    def get(self, task: str, until: int) -> bytes | None:
+        """Return the newest record of a task at or before a position; None where there is none.
+
+        - `task`: its id.
+        - `until`: the position.
+        """
+
+    def seen(self, task: str) -> bool:
+        """Return whether a task may have a record; where this is False it has none. Reads no disk.
+
+        - `task`: its id.
+        """
+
+
+class MemoryArchive:
+    """An archive in memory, for replays and tests.
+
+    >>> archive = MemoryArchive()
+    >>> archive.put(7, [("t1", b"one")]); archive.put(9, [("t1", b"two")])
+    >>> archive.get("t1", 8), archive.get("t1", 9), archive.get("t1", 6), archive.seen("t2")
+    (b'one', b'two', None, False)
+    """
+
+    def __init__(self) -> None:
+        self._records: dict[str, list[tuple[int, bytes]]] = {}
+
+    def put(self, position: int, records: Iterable[tuple[str, bytes]]) -> None:
+        """Keep records."""
+        for task, record in records:
+            self._records.setdefault(task, []).append((position, record))
+
+    def get(self, task: str, until: int) -> bytes | None:
+        """Return the newest record of a task at or before a position."""
+        return _newest(self._records.get(task, []), until)
+
+    def seen(self, task: str) -> bool:
+        """Return whether a task has a record."""
+        return task in self._records
+
+
+class StoreArchive:
+    """The archive of a campaign in a store.
+
+    - `store`: where records are.
+    - `campaign`: its number.
+    - `put`: called with the campaign, the position, the task and the record of what must be written: append it to
+      `archived` of the batch that carries the event at this position.
+    - `state`: of `state()`, from a snapshot. What was put after it must be put again, as applying the log again does.
+      Without one the tasks are read from the store.
+
+    Applying the log again puts what is stored already: such records are not written twice.
+    """
+
+    def __init__(
+        self, store: Store, campaign: int, put: Callable[[tuple[int, int, str, bytes]], object], state: bytes | None = None
+    ) -> None:
+        self._store = store
+        self._campaign = campaign
+        self._put = put
+        self._stored = store.last(campaign)  # records up to here were written with their events
+        self._pending: dict[str, list[tuple[int, bytes]]] = {}  # perhaps not on disk yet
+        self._filter = Bloom()
+        if state is None:
+            for task in store.archived_tasks(campaign):
+                self._remember(task)
+        else:
+            try:
+                self._filter = Bloom.restored(msgspec.msgpack.decode(state, type=list[tuple[int, bytes]]))
+            except msgspec.DecodeError as error:
+                raise DamagedStore(f"the archive in a snapshot of campaign {campaign} cannot be read: {error}") from error
+
+    def put(self, position: int, records: Iterable[tuple[str, bytes]]) -> None:
+        """Keep records."""
+        self._forget()
+        for task, record in records:
+            self._remember(task)
+            if position > self._stored:
+                self._pending.setdefault(task, []).append((position, record))
+                self._put((self._campaign, position, task, record))
+
+    def get(self, task: str, until: int) -> bytes | None:
+        """Return the newest record of a task at or before a position."""
+        if not self.seen(task):
+            return None
+        pending = _newest(self._pending.get(task, []), until)
+        return pending if pending is not None else self._store.archived(self._campaign, task, until=until)
+
+    def seen(self, task: str) -> bool:
+        """Return whether a task may have a record."""
+        return hash_of(task.encode("utf-8", "surrogatepass")) in self._filter
+
+    def state(self) -> bytes:
+        """Return what a snapshot keeps: bits that tell which tasks have records."""
+        return msgspec.msgpack.encode(self._filter.state())
+
+    def _remember(self, task: str) -> None:
+        key = hash_of(task.encode("utf-8", "surrogatepass"))
+        if key not in self._filter:
+            self._filter.add(key)
+
+    def _forget(self) -> None:
+        """Drop from memory what is on disk by now."""
+        stored = self._store.committed(self._campaign)
+        if self._pending:
+            waiting = {task: [one for one in records if one[0] > stored] for task, records in self._pending.items()}
+            self._pending = {task: records for task, records in waiting.items() if records}
+
+
+def _newest(records: list[tuple[int, bytes]], until: int) -> bytes | None:
+    """Return the last of some records, in the order of their positions, at or before a position."""
+    at = bisect_right(records, until, key=lambda record: record[0])
+    return records[at - 1][1] if at else None

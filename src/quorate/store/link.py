@@ -1,0 +1,35 @@
+"""A connection to a database, as the code that is the same for all databases sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+Row = tuple[Any, ...]
+
+
+class Link(Protocol):
+    """A connection: SQL with `?` for each value."""
+
+    def rows(self, sql: str, *values: object) -> list[Row]:
+        """Return what a query gives."""
+
+    def run(self, sql: str, *values: object) -> int:
+        """Return how many rows a statement has changed."""
+
+    def add(self, table: str, columns: Sequence[str], row: Sequence[object]) -> int:
+        """Insert a row into a table whose numbers the database gives out; return the number."""
+
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        """Insert rows in few statements: each statement makes the other threads wait for its end, or it for them."""
+
+
+class Links(Protocol):
+    """Where connections come from."""
+
+    def reading(self) -> AbstractContextManager[Link]:
+        """Lend a connection that reads, to any thread."""
+
+    def writing(self) -> AbstractContextManager[Link]:
+        """Lend the connection that writes, to the writer's thread: what is done with it is one transaction."""

@@ -1,0 +1,39 @@
+"""The first tables."""
+
+from __future__ import annotations
+
+from typing import Final
+
+BOTH: Final = (
+    "CREATE TABLE campaign (number {serial}, name {text} NOT NULL UNIQUE)",
+    # The log: a row per campaign and commit.
+    """CREATE TABLE log (campaign {int} NOT NULL, first {int} NOT NULL, count {int} NOT NULL, body {bytes} NOT NULL,
+        checksum {bytes} NOT NULL, PRIMARY KEY (campaign, first))""",
+    # Decisions, a row per campaign and commit as well. `part` tells rows apart that begin at the same position.
+    """CREATE TABLE decision (campaign {int} NOT NULL, first {int} NOT NULL, part {int} NOT NULL, last {int} NOT NULL,
+        body {bytes} NOT NULL, checksum {bytes} NOT NULL, PRIMARY KEY (campaign, first, part))""",
+    # The only place of workers' names; NULL where the name was erased.
+    "CREATE TABLE worker (campaign {int} NOT NULL, number {int} NOT NULL, name {bytes}, PRIMARY KEY (campaign, number))",
+    """CREATE TABLE archive (campaign {int} NOT NULL, task {bytes} NOT NULL, position {int} NOT NULL, record {bytes} NOT NULL,
+        PRIMARY KEY (campaign, task, position))""",
+    # Ids of clients: full generations, each in pages sorted by hash. New ones go to the end of the index.
+    "CREATE TABLE id_generation (campaign {int}, generation {int}, until {int} NOT NULL, PRIMARY KEY (campaign, generation))",
+    """CREATE TABLE id_page (campaign {int} NOT NULL, generation {int} NOT NULL, first {bytes} NOT NULL, body {bytes} NOT NULL,
+        PRIMARY KEY (campaign, generation, first))""",
+    """CREATE TABLE token (number {serial}, hash {bytes} NOT NULL UNIQUE, name {text} NOT NULL, scopes {text} NOT NULL,
+        campaign {text}, created {int} NOT NULL, revoked {int})""",
+    """CREATE TABLE webhook (number {serial}, campaign {int} NOT NULL, url {text} NOT NULL, secret {text} NOT NULL,
+        settings {text} NOT NULL, created {int} NOT NULL, removed {int})""",
+    """CREATE TABLE outbox (number {serial}, webhook {int} NOT NULL, campaign {int} NOT NULL, position {int} NOT NULL,
+        key {text} NOT NULL, body {bytes} NOT NULL, due {int} NOT NULL, attempts {int} NOT NULL, error {text}, dead {int})""",
+    "CREATE INDEX outbox_due ON outbox (due) WHERE dead IS NULL",
+    "CREATE INDEX outbox_dead ON outbox (campaign, number) WHERE dead IS NOT NULL",
+)
+SQLITE: Final = ()
+POSTGRESQL: Final = (
+    # Snapshots of SQLite stores are files beside the store.
+    """CREATE TABLE snapshot (campaign {int}, position {int}, header {bytes} NOT NULL, checksum {bytes} NOT NULL,
+        PRIMARY KEY (campaign, position))""",
+    """CREATE TABLE snapshot_part (campaign {int}, position {int}, part {int}, body {bytes} NOT NULL,
+        PRIMARY KEY (campaign, position, part))""",
+)

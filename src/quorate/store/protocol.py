@@ -1,0 +1,194 @@
+"""What every store does, whatever it keeps its tables in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from os import PathLike
+from typing import NamedTuple, Protocol
+
+from quorate.store.batch import Batch, DecisionRow
+from quorate.store.events import Event
+from quorate.store.pages import StoredPage
+from quorate.store.tokens import Tokens
+from quorate.store.webhooks import Webhooks
+
+
+class CampaignRow(NamedTuple):
+    """A campaign: its number, which never changes, and its name."""
+
+    number: int
+    name: str
+
+
+class Snapshots(Protocol):
+    """The snapshots of one campaign's state: derived from the log, and only there to make a restart quick.
+
+    Each is bound to the log that it was made from: where the log is another (an older backup was restored), it is not used.
+    Two are kept. Any thread may use them.
+    """
+
+    def save(self, position: int, chunks: Iterable[bytes]) -> None:
+        """Keep the state at a position.
+
+        - `position`: up to which the log has been applied; that much of it must be stored.
+        - `chunks`: the state, in pieces.
+        """
+
+    def latest(self, *, until: int | None = None) -> tuple[int, bytes] | None:
+        """Return the newest snapshot that is whole: its position and the state. None where there is none.
+
+        - `until`: no newer than this position.
+        """
+
+
+class Store(Protocol):
+    """Logs of campaigns, and what belongs to them.
+
+    One thread writes: `create_campaign`, `own`, `release`, `write`, `tidy` and what changes tokens and webhooks (`Writer`
+    owns that thread). Everything else reads, from any thread, and sees what is committed.
+    """
+
+    url: str  # what was opened, without a password
+    readonly: bool
+    tokens: Tokens
+    webhooks: Webhooks
+
+    def campaigns(self) -> list[CampaignRow]:
+        """Return all campaigns, by number."""
+
+    def create_campaign(self, name: str) -> int:
+        """Return the number of a new campaign, which this process owns. Its `Created` event follows in a batch.
+
+        - `name`: what no other campaign is called.
+        """
+
+    def own(self, campaign: int) -> None:
+        """Make this process the one that writes a campaign; raise `NotOwner` where another is. Repeated calls do nothing.
+
+        - `campaign`: its number.
+        """
+
+    def release(self, campaign: int) -> None:
+        """Let another process own a campaign.
+
+        - `campaign`: its number.
+        """
+
+    def owner(self, campaign: int) -> str | None:
+        """Return which process owns a campaign, in words; None where none does.
+
+        - `campaign`: its number.
+        """
+
+    def write(self, batch: Batch) -> None:
+        """Write a batch in one transaction: it is on disk when this returns. After an error nothing of it is.
+
+        (When the connection to a server breaks during the commit, nobody knows: read the log again.)
+
+        - `batch`: what to write. Each page must begin where the log ends, else this raises `OutOfStep`.
+        """
+
+    def committed(self, campaign: int) -> int:
+        """Return the last position that this process knows to be on disk, without asking the disk: 0 where none is known.
+
+        - `campaign`: its number.
+        """
+
+    def read(self, campaign: int, *, after: int = 0, until: int | None = None) -> Iterator[tuple[int, list[Event]]]:
+        """Yield the log in pieces, each the position of its first event and the events; checksums are checked.
+
+        - `campaign`: its number.
+        - `after`: the position before the first that is wanted.
+        - `until`: the last position that is wanted; None for all that is stored.
+        """
+
+    def pages(self, campaign: int) -> Iterator[StoredPage]:
+        """Yield the pages of a log as they are stored, unchecked.
+
+        - `campaign`: its number.
+        """
+
+    def last(self, campaign: int) -> int:
+        """Return the last position of a log: 0 where it is empty.
+
+        - `campaign`: its number.
+        """
+
+    def mark(self, campaign: int, position: int) -> bytes | None:
+        """Return the checksum of a log up to a position, which tells it from every other log; None where it ends before.
+
+        - `campaign`: its number.
+        - `position`: any.
+        """
+
+    def workers(self, campaign: int) -> Iterator[tuple[int, str | None]]:
+        """Yield the number and the name of every worker, by number; None where the name was erased.
+
+        - `campaign`: its number.
+        """
+
+    def decisions(
+        self, campaign: int, *, after: int = 0, limit: int | None = None, task: str | None = None
+    ) -> Iterator[DecisionRow]:
+        """Yield decisions in the order of their positions.
+
+        - `campaign`: its number.
+        - `after`: the position before the first that is wanted.
+        - `limit`: about how many: the decisions of one position are never parted, so that a cursor can be a position.
+        - `task`: of this task only.
+        """
+
+    def archived(self, campaign: int, task: str, *, until: int) -> bytes | None:
+        """Return the newest record of a task at or before a position; None where there is none.
+
+        - `campaign`: its number.
+        - `task`: its id.
+        - `until`: the position.
+        """
+
+    def archived_tasks(self, campaign: int) -> Iterator[str]:
+        """Yield the tasks that have records.
+
+        - `campaign`: its number.
+        """
+
+    def id_generations(self, campaign: int) -> list[tuple[int, int]]:
+        """Return the number of every stored generation of ids, and the position until which it goes: see `IdIndex`.
+
+        - `campaign`: its number.
+        """
+
+    def id_pages(self, campaign: int, generation: int) -> Iterator[bytes]:
+        """Yield the pages of a generation, in order.
+
+        - `campaign`, `generation`: their numbers.
+        """
+
+    def id_candidates(self, campaign: int, key: bytes, start: int, end: int) -> list[bytes]:
+        """Return, of each of some generations, the page that has a hash if that generation does.
+
+        - `campaign`: its number.
+        - `key`: the hash of an id.
+        - `start`, `end`: the first generation, and the one behind the last.
+        """
+
+    def snapshots(self, campaign: int) -> Snapshots:
+        """Return the snapshots of a campaign.
+
+        - `campaign`: its number.
+        """
+
+    def backup(self, path: str | PathLike[str]) -> None:
+        """Write all that is committed now into one file, while the store is in use: a SQLite store, from any store.
+
+        - `path`: of the new file; an earlier backup there is replaced.
+        """
+
+    def tidy(self, *, idle: bool = False) -> None:
+        """Do what keeps commits quick, if it is time for it: the writer asks after each commit, and when it is idle.
+
+        - `idle`: nothing else waits.
+        """
+
+    def close(self) -> None:
+        """Let go of everything; the store cannot be used any more."""

@@ -1,0 +1,324 @@
+"""What stores do in SQL, the same for every database: the log, decisions, workers, records, ids."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Final
+
+from quorate.errors import UNSEEN, shown
+from quorate.store.batch import Batch, DecisionRow, Page
+from quorate.store.errors import OutOfStep, StoreError
+from quorate.store.events import Event
+from quorate.store.link import Link
+from quorate.store.pages import (
+    Chain,
+    Head,
+    StoredPage,
+    checksum,
+    decision_page,
+    decision_rows,
+    empty,
+    json_text,
+    sealed,
+)
+from quorate.store.protocol import CampaignRow
+from quorate.store.tokens import Tokens
+from quorate.store.webhooks import Webhooks, put
+
+LONGEST_NAME: Final = 256  # characters, of a campaign
+CHUNK: Final = 4 << 20  # bytes that are read at once, about
+ROWS: Final = 4096  # that are read at once, where they are small
+
+# A page is only ever put behind the last one, whatever the process believes that it has written.
+APPEND: Final = """INSERT INTO log (campaign, first, count, body, checksum) SELECT ?, ?, ?, ?, ?
+    WHERE coalesce((SELECT first + count FROM log WHERE campaign = ? ORDER BY first DESC LIMIT 1), 1) = ?"""
+
+
+class SqlStore(ABC):
+    """A store in a database."""
+
+    url: str
+    readonly: bool
+    contains: str  # SQL that says whether the column `body` holds the bytes of a value
+
+    def __init__(self) -> None:
+        self.tokens = Tokens(self)
+        self.webhooks = Webhooks(self)
+        self._heads: dict[int, Head] = {}  # of logs that this process has written, as they are on disk
+
+    @abstractmethod
+    def reading(self) -> AbstractContextManager[Link]:
+        """Lend a connection that reads."""
+
+    @abstractmethod
+    def writing(self) -> AbstractContextManager[Link]:
+        """Lend the connection that writes, for one transaction."""
+
+    @abstractmethod
+    def own(self, campaign: int) -> None:
+        """Make this process the one that writes a campaign."""
+
+    # Campaigns
+
+    def campaigns(self) -> list[CampaignRow]:
+        """Return all campaigns, by number."""
+        with self.reading() as link:
+            return [CampaignRow(*row) for row in link.rows("SELECT number, name FROM campaign ORDER BY number")]
+
+    def create_campaign(self, name: str) -> int:
+        """Return the number of a new campaign, which this process owns."""
+        if not 1 <= len(name) <= LONGEST_NAME or UNSEEN.search(name):
+            raise StoreError(f"a campaign cannot be called {shown(name)}: give 1 to {LONGEST_NAME} visible characters")
+        with self.writing() as link:
+            if link.rows("SELECT 1 FROM campaign WHERE name = ?", name):
+                raise StoreError(f"there is a campaign {shown(name)} already")
+            number = link.add("campaign", ("name",), (name,))
+        self.own(number)
+        return number
+
+    # The log
+
+    def write(self, batch: Batch) -> None:
+        """Write a batch in one transaction; it is on disk when this returns."""
+        heads: dict[int, Head] = {}
+        try:
+            with self.writing() as link:
+                for campaign, page in batch.pages.items():
+                    if page.events:
+                        heads[campaign] = self._append(link, campaign, page)
+                for campaign, rows in batch.decisions.items():
+                    if rows:
+                        self._decide(link, campaign, rows)
+                self._write_rare(link, batch)
+        except BaseException:
+            for campaign in batch.pages:
+                self._heads.pop(campaign, None)  # the disk is asked again
+            raise
+        self._heads.update(heads)
+        for generation in batch.ids:
+            generation.written = True
+
+    def _append(self, link: Link, campaign: int, page: Page) -> Head:
+        head = self._heads.get(campaign) or self._head(link, campaign)
+        if page.first == head.last + 1:
+            new = sealed(head, page.events)
+            if link.run(APPEND, campaign, *new, campaign, new.first) == 1:
+                return Head(new.last, new.checksum)
+            head = self._head(link, campaign)
+        raise OutOfStep(
+            f"a batch for campaign {campaign} begins at position {page.first}, but its log ends at {head.last}: read it again"
+        )
+
+    def _decide(self, link: Link, campaign: int, rows: list[DecisionRow]) -> None:
+        if any(one.position > two.position for one, two in zip(rows, rows[1:], strict=False)):
+            raise StoreError(f"decisions of campaign {campaign} are not in the order of their positions")
+        body = decision_page(rows)
+        link.run(
+            """INSERT INTO decision (campaign, first, part, last, body, checksum) SELECT ?, ?, count(*), ?, ?, ? FROM decision
+                WHERE campaign = ? AND first = ?""",
+            *(campaign, rows[0].position, rows[-1].position, body, checksum(body)),
+            *(campaign, rows[0].position),
+        )
+
+    def _write_rare(self, link: Link, batch: Batch) -> None:
+        if batch.workers:
+            named = [(campaign, number, _bytes(name)) for campaign, number, name in batch.workers]
+            link.insert("worker", ("campaign", "number", "name"), named)
+        for campaign, number in batch.erased:
+            link.run("UPDATE worker SET name = NULL WHERE campaign = ? AND number = ?", campaign, number)
+        if batch.archived:
+            records = [(campaign, _bytes(task), position, record) for campaign, position, task, record in batch.archived]
+            link.insert("archive", ("campaign", "task", "position", "record"), records)
+        for ids in batch.ids:
+            pages = [(ids.campaign, ids.number, first, body) for first, body in ids.pages()]
+            link.insert("id_page", ("campaign", "generation", "first", "body"), pages)
+            link.insert("id_generation", ("campaign", "generation", "until"), [(ids.campaign, ids.number, ids.until)])
+        if batch.outbox:
+            put(link, batch.outbox)
+
+    def _head(self, link: Link, campaign: int) -> Head:
+        rows = link.rows("SELECT first + count - 1, checksum FROM log WHERE campaign = ? ORDER BY first DESC LIMIT 1", campaign)
+        return Head(rows[0][0], bytes(rows[0][1])) if rows else empty(campaign)
+
+    def committed(self, campaign: int) -> int:
+        """Return the last position that this process knows to be on disk."""
+        head = self._heads.get(campaign)
+        return head.last if head else 0
+
+    def last(self, campaign: int) -> int:
+        """Return the last position of a log: 0 where it is empty."""
+        with self.reading() as link:
+            return self._head(link, campaign).last
+
+    def read(self, campaign: int, *, after: int = 0, until: int | None = None) -> Iterator[tuple[int, list[Event]]]:
+        """Yield the log in pieces, checked."""
+        before, start = self._before(campaign, after + 1)
+        chain = Chain(campaign, before)
+        for page in self._pages(campaign, start, until):
+            events = chain.opened(page)
+            skipped = max(0, after + 1 - page.first)
+            wanted = events[skipped : None if until is None else max(0, until + 1 - page.first)]
+            if wanted:
+                yield page.first + skipped, wanted
+
+    def pages(self, campaign: int) -> Iterator[StoredPage]:
+        """Yield the pages of a log as they are stored."""
+        return self._pages(campaign, 0, None)
+
+    def _before(self, campaign: int, position: int) -> tuple[Head, int]:
+        """Return the head before the page that holds a position, and where that page begins."""
+        with self.reading() as link:
+            rows = link.rows(
+                "SELECT first, count, checksum FROM log WHERE campaign = ? AND first <= ? ORDER BY first DESC LIMIT 2",
+                *(campaign, position),
+            )
+        if not rows:
+            return empty(campaign), 0
+        if len(rows) == 1:
+            return empty(campaign), rows[0][0]
+        first, count, check = rows[1]
+        return Head(first + count - 1, bytes(check)), rows[0][0]
+
+    def _pages(self, campaign: int, start: int, until: int | None) -> Iterator[StoredPage]:
+        """Yield pages from one that begins at `start` (or the next) on; no connection is held between them."""
+        most = 64
+        while True:
+            with self.reading() as link:
+                rows = link.rows(
+                    """SELECT first, count, body, checksum FROM log WHERE campaign = ? AND first >= ? AND first <= ?
+                        ORDER BY first LIMIT ?""",
+                    *(campaign, start, (1 << 62) if until is None else until, most),
+                )
+            for first, count, body, check in rows:
+                yield StoredPage(first, count, bytes(body), bytes(check))
+            if len(rows) < most:
+                return
+            start = rows[-1][0] + 1
+            most = max(1, min(ROWS, CHUNK * len(rows) // (sum(len(row[2]) for row in rows) or 1)))
+
+    def mark(self, campaign: int, position: int) -> bytes | None:
+        """Return the checksum of a log up to a position; None where it ends before."""
+        if position < 1:
+            return empty(campaign).checksum
+        before, start = self._before(campaign, position)
+        page = next(self._pages(campaign, start, position), None)
+        if page is None or not page.first <= position <= page.last:
+            return None
+        events = Chain(campaign, before).opened(page)
+        return page.checksum if position == page.last else sealed(before, events[: position + 1 - page.first]).checksum
+
+    # What belongs to it
+
+    def workers(self, campaign: int) -> Iterator[tuple[int, str | None]]:
+        """Yield the number and the name of every worker, by number."""
+        after = -1
+        while True:
+            with self.reading() as link:
+                rows = link.rows(
+                    "SELECT number, name FROM worker WHERE campaign = ? AND number > ? ORDER BY number LIMIT ?",
+                    *(campaign, after, ROWS),
+                )
+            for number, name in rows:
+                yield number, None if name is None else _text(name)
+            if len(rows) < ROWS:
+                return
+            after = rows[-1][0]
+
+    def decisions(
+        self, campaign: int, *, after: int = 0, limit: int | None = None, task: str | None = None
+    ) -> Iterator[DecisionRow]:
+        """Yield decisions in the order of their positions."""
+        count, position = 0, 0
+        for row in self._decisions(campaign, after, task):
+            if limit is not None and count >= limit and row.position != position:
+                return
+            yield row
+            count, position = count + 1, row.position
+
+    def _decisions(self, campaign: int, after: int, task: str | None) -> Iterator[DecisionRow]:
+        # The page before the first that begins behind `after` may hold later positions as well.
+        with self.reading() as link:
+            rows = link.rows(
+                "SELECT first, part FROM decision WHERE campaign = ? AND first <= ? ORDER BY first DESC, part DESC LIMIT 1",
+                *(campaign, after),
+            )
+        start: tuple[int, int] = (rows[0][0], rows[0][1]) if rows else (0, 0)
+        found = "" if task is None else f"AND {self.contains}"
+        values = () if task is None else (json_text(task),)
+        most = 16
+        while True:
+            with self.reading() as link:
+                rows = link.rows(
+                    f"""SELECT first, part, last, body, checksum FROM decision WHERE campaign = ? AND (first, part) >= (?, ?)
+                        {found} ORDER BY first, part LIMIT ?""",
+                    *(campaign, *start, *values, most),
+                )
+            for first, _, last, body, check in rows:
+                where = f"positions {first} to {last} of campaign {campaign}"
+                for row in decision_rows(bytes(body), bytes(check), where):
+                    if row.position > after and (task is None or row.task == task):
+                        yield row
+            if len(rows) < most:
+                return
+            start = (rows[-1][0], rows[-1][1] + 1)
+            most = max(1, min(ROWS, CHUNK * len(rows) // (sum(len(row[3]) for row in rows) or 1)))
+
+    def archived(self, campaign: int, task: str, *, until: int) -> bytes | None:
+        """Return the newest record of a task at or before a position."""
+        with self.reading() as link:
+            rows = link.rows(
+                """SELECT record FROM archive WHERE campaign = ? AND task = ? AND position <= ?
+                    ORDER BY position DESC LIMIT 1""",
+                *(campaign, _bytes(task), until),
+            )
+        return bytes(rows[0][0]) if rows else None
+
+    def archived_tasks(self, campaign: int) -> Iterator[str]:
+        """Yield the tasks that have records."""
+        after = b""
+        while True:
+            with self.reading() as link:
+                rows = link.rows(
+                    "SELECT DISTINCT task FROM archive WHERE campaign = ? AND task > ? ORDER BY task LIMIT ?",
+                    *(campaign, after, ROWS),
+                )
+            yield from (_text(row[0]) for row in rows)
+            if len(rows) < ROWS:
+                return
+            after = rows[-1][0]
+
+    def id_generations(self, campaign: int) -> list[tuple[int, int]]:
+        """Return the number of every stored generation of ids, and the position until which it goes."""
+        with self.reading() as link:
+            rows = link.rows("SELECT generation, until FROM id_generation WHERE campaign = ? ORDER BY generation", campaign)
+        return [(generation, until) for generation, until in rows]
+
+    def id_pages(self, campaign: int, generation: int) -> Iterator[bytes]:
+        """Yield the pages of a generation, in order."""
+        with self.reading() as link:
+            rows = link.rows(
+                "SELECT body FROM id_page WHERE campaign = ? AND generation = ? ORDER BY first", campaign, generation
+            )
+        return (bytes(row[0]) for row in rows)
+
+    def id_candidates(self, campaign: int, key: bytes, start: int, end: int) -> list[bytes]:
+        """Return the pages of some generations that have a hash, if these generations do."""
+        with self.reading() as link:
+            rows = link.rows(
+                """SELECT p.body FROM id_generation g JOIN id_page p ON p.campaign = g.campaign AND p.generation = g.generation
+                    AND p.first = (SELECT q.first FROM id_page q WHERE q.campaign = g.campaign
+                        AND q.generation = g.generation AND q.first <= ? ORDER BY q.first DESC LIMIT 1)
+                    WHERE g.campaign = ? AND g.generation >= ? AND g.generation < ?""",
+                *(key, campaign, start, end),
+            )
+        return [bytes(row[0]) for row in rows]
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _text(data: bytes) -> str:
+    return bytes(data).decode("utf-8", "surrogatepass")

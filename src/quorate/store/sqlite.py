@@ -1,0 +1,337 @@
+"""A store in one SQLite file: nothing to install, nothing to start.
+
+Write-ahead log, `synchronous=FULL`: a commit has reached the disk when it returns. One connection writes. Readers have
+their own, and neither waits for the other. A lock on a file beside the store keeps a second writer out.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from quorate.store.errors import DamagedStore, NotOwner, StoreError, StoreUnavailable
+from quorate.store.link import Row
+from quorate.store.migrations import VERSION, statements
+from quorate.store.protocol import Snapshots
+from quorate.store.snapshots import FileSnapshots
+from quorate.store.sql import SqlStore
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks: there SQLite's own keep writers apart, commit by commit
+    fcntl = None  # type: ignore[assignment]
+
+APPLICATION: Final = 0x51524154  # "QRAT", in the header of the file
+BUSY_MS: Final = 5000  # how long another program may hold SQLite's lock
+READERS: Final = 8  # connections kept for the next reader
+MOST_VALUES: Final = 999  # in one statement, in every version of SQLite
+WAL_BYTES: Final = 4 << 20  # written since the last checkpoint: time for the next
+KEPT_WAL: Final = 64 << 20  # bytes of the write-ahead log's file that stay allocated
+CORRUPT: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+REASONS: Final = {
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_BUSY: "another program holds the file; end it",
+    sqlite3.SQLITE_READONLY: "the file, or its folder, is read-only",
+    sqlite3.SQLITE_CANTOPEN: "the file, or its folder, cannot be opened",
+    sqlite3.SQLITE_PERM: "permission is missing",
+}
+
+
+class SqliteLink:
+    """A connection."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self.bytes = 0  # written in this transaction, about
+
+    def rows(self, sql: str, *values: object) -> list[Row]:
+        """Return what a query gives."""
+        return self.connection.execute(sql, values).fetchall()
+
+    def run(self, sql: str, *values: object) -> int:
+        """Return how many rows a statement has changed."""
+        self.bytes += 8192 + sum(len(value) for value in values if isinstance(value, bytes))
+        return self.connection.execute(sql, values).rowcount
+
+    def add(self, table: str, columns: Sequence[str], row: Sequence[object]) -> int:
+        """Insert a row; return the number that it was given."""
+        marks = ", ".join("?" * len(columns))
+        number = self.connection.execute(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})", row).lastrowid
+        assert number is not None
+        return number
+
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        """Insert rows, many with one statement: the interpreter's lock is let go of and fought for at each."""
+        most = MOST_VALUES // len(columns)
+        marks = f"({', '.join('?' * len(columns))})"
+        start = 0
+        while start < len(rows):
+            # Powers of two: few different statements, which SQLite need not parse again.
+            size = min(1 << (most.bit_length() - 1), 1 << ((len(rows) - start).bit_length() - 1))
+            values = [value for row in rows[start : start + size] for value in row]
+            sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([marks] * size)}"
+            self.connection.execute(sql, values)
+            self.bytes += 4096 * size + sum(len(value) for value in values if isinstance(value, bytes))
+            start += size
+
+
+class SqliteStore(SqlStore):
+    """A store in one SQLite file.
+
+    - `path`: of the file; it is made where it is missing.
+    - `readonly`: reads only, beside a process that writes; then the file must be there.
+    """
+
+    contains = "instr(body, ?) > 0"
+
+    def __init__(self, path: str | os.PathLike[str], *, readonly: bool = False) -> None:
+        super().__init__()
+        self.path = Path(os.path.realpath(path))
+        self.url = os.fspath(path)
+        self.readonly = readonly
+        self._pool: list[SqliteLink] = []
+        self._guard = threading.Lock()
+        self._closed = False
+        self._lock: int | None = None
+        self._writer: SqliteLink | None = None
+        self._since = WAL_BYTES  # bytes since the last checkpoint, about; one may be due from before
+        self._erased = False
+        self._check()
+        if readonly:
+            with self._translated("opened"), self.reading() as link:
+                self._version(link.connection)
+            return
+        try:
+            self._lock = _locked(self.path)
+            with self._translated("opened"):
+                self._writer = SqliteLink(self._opened_for_writing())
+        except BaseException:
+            self._unlock()
+            raise
+
+    def _check(self) -> None:
+        """Raise where there is no such file, or cannot be."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            if self.readonly:
+                raise StoreError(f"there is no store {self.url}") from None
+            if not self.path.parent.is_dir():
+                raise StoreError(f"cannot make the store {self.url}: there is no folder {self.path.parent}") from None
+            return
+        except (OSError, ValueError) as error:
+            raise StoreError(f"cannot open the store {self.url}: {getattr(error, 'strerror', None) or error}") from error
+        if not stat.S_ISREG(found.st_mode):
+            raise StoreError(f"cannot open the store {self.url}: it is no file")
+
+    def _connection(self, mode: str) -> sqlite3.Connection:
+        uri = f"file:{quote(os.fspath(self.path))}?mode={mode}"
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_MS / 1000)
+        connection.execute("PRAGMA trusted_schema = OFF")
+        return connection
+
+    def _opened_for_writing(self) -> sqlite3.Connection:
+        if self.path.exists() and not os.access(self.path, os.W_OK):
+            raise StoreUnavailable(f"the store {self.url} cannot be opened: the file is read-only")
+        connection = self._connection("rwc")
+        try:
+            self._version(connection)
+            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+            if mode != "wal":
+                raise StoreError(f"the store {self.url} cannot have a write-ahead log here ({mode}): use a local disk")
+            # Every commit is synced. Checkpoints are the writer's to time, so that none makes a commit wait for long.
+            for setting in ("synchronous = FULL", "wal_autocheckpoint = 0", f"journal_size_limit = {KEPT_WAL}"):
+                connection.execute(f"PRAGMA {setting}")
+            connection.execute("PRAGMA secure_delete = ON")  # an erased name is overwritten
+            self._migrate(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _version(self, connection: sqlite3.Connection) -> int:
+        """Return the version of the tables, 0 for an empty file; raise for a file that is no store, or a newer one."""
+        application = connection.execute("PRAGMA application_id").fetchone()[0]
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        if application != APPLICATION:
+            empty = not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            if application or version or not empty or self.readonly:
+                raise StoreError(f"{self.url} is a database of another program, not a store of quorate: give another path")
+            return 0
+        if version > VERSION:
+            raise StoreError(
+                f"the store {self.url} is of a newer quorate (its tables have version {version}, this one knows {VERSION}): "
+                "upgrade quorate"
+            )
+        if self.readonly and version < VERSION:
+            raise StoreError(f"the store {self.url} is of an older quorate (version {version}): open it for writing once")
+        return version
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        for number in range(self._version(connection) + 1, VERSION + 1):
+            with _transaction(connection):
+                for statement in statements(number, "sqlite"):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA application_id = {APPLICATION}")
+                connection.execute(f"PRAGMA user_version = {number}")
+
+    @contextmanager
+    def _translated(self, what: str) -> Iterator[None]:
+        """Turn errors of SQLite into ours."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if code == sqlite3.SQLITE_NOTADB:
+                raise StoreError(f"{self.url} is not a database: give the path of a store, or of a new file") from error
+            if code in CORRUPT:
+                raise DamagedStore(f"the store {self.url} is damaged: {error}; restore a backup") from error
+            reason = REASONS.get(code, str(error))
+            raise StoreUnavailable(f"the store {self.url} cannot be {what}: {reason}") from error
+
+    @contextmanager
+    def reading(self) -> Iterator[SqliteLink]:
+        """Lend a connection that reads."""
+        with self._translated("read"):
+            with self._guard:
+                if self._closed:
+                    raise StoreError(f"the store {self.url} is closed")
+                link = self._pool.pop() if self._pool else None
+            if link is None:
+                link = SqliteLink(self._connection("ro"))
+            try:
+                yield link
+            except BaseException:
+                link.connection.close()
+                raise
+            with self._guard:
+                if len(self._pool) < READERS and not self._closed:
+                    self._pool.append(link)
+                    return
+            link.connection.close()
+
+    @contextmanager
+    def writing(self) -> Iterator[SqliteLink]:
+        """Lend the connection that writes, for one transaction."""
+        if self._writer is None:
+            state = "closed" if self._closed else "open for reading only"
+            raise StoreError(f"the store {self.url} is {state}")
+        link = self._writer
+        link.bytes = 0
+        with self._translated("written"), _transaction(link.connection):
+            yield link
+        self._since += link.bytes
+
+    def own(self, campaign: int) -> None:
+        """Do nothing: who writes the file writes all campaigns."""
+        if self._writer is None:
+            raise NotOwner(f"campaign {campaign} of {self.url} cannot be written: the store is open for reading only")
+
+    def release(self, campaign: int) -> None:
+        """Do nothing: who writes the file writes all campaigns."""
+
+    def owner(self, campaign: int) -> str | None:
+        """Return which process writes the file."""
+        return _holder(self.path)
+
+    def snapshots(self, campaign: int) -> Snapshots:
+        """Return the snapshots of a campaign: files beside the store."""
+        return FileSnapshots(self, self.path.with_name(self.path.name + ".snapshots"), campaign)
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Write all that is committed now into one file."""
+        from quorate.store.backup import copy_sqlite
+
+        with self._translated("copied"), self.reading() as link:
+            copy_sqlite(link.connection, self, Path(path))
+
+    def tidy(self, *, idle: bool = False) -> None:
+        """Copy the write-ahead log into the file, if it is long or there is time."""
+        if self._writer is None or self._since < (1 if idle else WAL_BYTES):
+            return
+        self._since = 0
+        with suppress(sqlite3.Error):  # it will be tried again; a commit that fails says why
+            self._writer.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def close(self) -> None:
+        """Let go of the file; the last connection to it copies the write-ahead log into it."""
+        with self._guard:
+            self._closed = True
+            links, self._pool = self._pool, []
+        for link in links:
+            link.connection.close()
+        if self._writer is not None:
+            self._writer.connection.close()
+            self._writer = None
+        self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Make what is done one transaction: committed at the end, undone after an error."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # SQLite undoes some errors by itself
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+        raise
+
+
+def _lock_file(path: Path) -> Path:
+    return path.with_name(path.name + ".lock")
+
+
+def _locked(path: Path) -> int | None:
+    """Return a descriptor that holds the lock of a store's writer; it is let go of when the process ends, however it does."""
+    if not hasattr(fcntl, "flock"):
+        return None
+    try:
+        handle = os.open(_lock_file(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise StoreUnavailable(f"the store {path} cannot be opened for writing: {_lock_file(path)}: {error.strerror}") from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, b"%d" % os.getpid(), 0)
+    except BlockingIOError:
+        os.close(handle)
+        who = _holder(path) or "another process"
+        raise NotOwner(f"the store {path} is being written by {who}: end it first, or open another store") from None
+    except OSError as error:
+        os.close(handle)
+        raise StoreUnavailable(f"the store {path} cannot be locked: {error.strerror}") from error
+    return handle
+
+
+def _holder(path: Path) -> str | None:
+    """Return which process holds the lock of a store's writer."""
+    try:
+        handle = os.open(_lock_file(path), os.O_RDONLY | os.O_CLOEXEC) if hasattr(fcntl, "flock") else -1
+    except OSError:
+        return None
+    if handle < 0:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        number = os.pread(handle, 20, 0).decode("ascii", "replace").strip()
+        return f"process {number}" if number.isdecimal() else "another process"
+    else:
+        return None
+    finally:
+        os.close(handle)

@@ -1,0 +1,164 @@
+"""Webhooks, as rows: targets, messages that wait to be sent, and those that could not be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from quorate.store.batch import OutboxRow
+from quorate.store.link import Link, Links
+
+TARGET: Final = ("campaign", "url", "secret", "settings", "created", "removed")
+MESSAGE: Final = ("webhook", "campaign", "position", "key", "body", "due", "attempts", "error", "dead")
+
+
+class WebhookRow(NamedTuple):
+    """A target of a campaign's messages."""
+
+    number: int
+    campaign: int
+    url: str
+    secret: str  # signs messages, so that it cannot be kept as a hash
+    settings: Mapping[str, Any]  # which messages it wants, …
+    created: int  # microseconds since 1970
+    removed: int | None  # the same; its messages are gone
+
+
+class Delivery(NamedTuple):
+    """A message in the outbox."""
+
+    number: int
+    webhook: int
+    campaign: int
+    position: int
+    key: str
+    body: bytes
+    due: int  # the time of the next attempt, in microseconds since 1970
+    attempts: int
+    error: str | None  # of the last attempt
+    dead: int | None  # the time at which it was given up
+
+
+class Failure(NamedTuple):
+    """An attempt that failed: `due` is the time of the next one, or None where the message is given up."""
+
+    number: int
+    error: str
+    due: int | None
+    time: int
+
+
+class Webhooks:
+    """The webhooks of a store: what changes them in the writer's thread, what reads in any.
+
+    - `links`: the store's connections.
+    """
+
+    def __init__(self, links: Links) -> None:
+        self._links = links
+
+    def targets(self, campaign: int | None = None) -> list[WebhookRow]:
+        """Return the targets that were not removed, by number.
+
+        - `campaign`: of this campaign only.
+        """
+        with self._links.reading() as link:
+            rows = link.rows(
+                f"SELECT number, {', '.join(TARGET)} FROM webhook WHERE removed IS NULL AND campaign = coalesce(?, campaign) "
+                "ORDER BY number",
+                campaign,
+            )
+        return [WebhookRow._make((*row[:4], json.loads(row[4]), *row[5:])) for row in rows]
+
+    def add(self, campaign: int, url: str, secret: str, settings: Mapping[str, Any], created: int) -> int:
+        """Add a target and return its number.
+
+        - `campaign`: the number of its campaign.
+        - `url`: where messages go.
+        - `secret`: signs them.
+        - `settings`: which messages it wants, as JSON has it.
+        - `created`: the time, in microseconds since 1970.
+        """
+        with self._links.writing() as link:
+            return link.add("webhook", TARGET, (campaign, url, secret, json.dumps(dict(settings)), created, None))
+
+    def remove(self, number: int, time: int) -> bool:
+        """Remove a target and all its messages, and forget its secret; return whether it was there.
+
+        - `number`: of the target.
+        - `time`: in microseconds since 1970.
+        """
+        with self._links.writing() as link:
+            there = link.run("UPDATE webhook SET removed = ?, secret = '' WHERE number = ? AND removed IS NULL", time, number)
+            link.run("DELETE FROM outbox WHERE webhook = ?", number)
+            return bool(there)
+
+    def due(self, time: int, limit: int = 100) -> list[Delivery]:
+        """Return the messages whose next attempt is due, the longest due first.
+
+        - `time`: now, in microseconds since 1970.
+        - `limit`: at most so many.
+        """
+        return self._messages("dead IS NULL AND due <= ? ORDER BY due, number LIMIT ?", time, limit)
+
+    def next_due(self) -> int | None:
+        """Return when the next attempt is due, in microseconds since 1970; None where no message waits."""
+        with self._links.reading() as link:
+            time: int | None = link.rows("SELECT min(due) FROM outbox WHERE dead IS NULL")[0][0]
+            return time
+
+    def waiting(self) -> int:
+        """Return how many messages wait."""
+        with self._links.reading() as link:
+            return int(link.rows("SELECT count(*) FROM outbox WHERE dead IS NULL")[0][0])
+
+    def dead(self, campaign: int, *, after: int = 0, limit: int = 100) -> list[Delivery]:
+        """Return messages that were given up, by number.
+
+        - `campaign`: its number.
+        - `after`: the number before the first that is wanted.
+        - `limit`: at most so many.
+        """
+        where = "dead IS NOT NULL AND campaign = ? AND number > ? ORDER BY number LIMIT ?"
+        return self._messages(where, campaign, after, limit)
+
+    def _messages(self, where: str, *values: object) -> list[Delivery]:
+        with self._links.reading() as link:
+            rows = link.rows(f"SELECT number, {', '.join(MESSAGE)} FROM outbox WHERE {where}", *values)
+        return [Delivery._make((*row[:5], bytes(row[5]), *row[6:])) for row in rows]
+
+    def settle(self, delivered: Iterable[int] = (), failed: Iterable[Failure] = ()) -> None:
+        """Keep what became of attempts, in one transaction.
+
+        - `delivered`: numbers of messages that arrived; they are removed.
+        - `failed`: attempts that did not succeed.
+        """
+        with self._links.writing() as link:
+            for number in delivered:
+                link.run("DELETE FROM outbox WHERE number = ?", number)
+            for failure in failed:
+                dead = failure.time if failure.due is None else None
+                link.run(
+                    "UPDATE outbox SET attempts = attempts + 1, error = ?, due = coalesce(?, due), dead = ? WHERE number = ?",
+                    failure.error,
+                    failure.due,
+                    dead,
+                    failure.number,
+                )
+
+    def redeliver(self, campaign: int, number: int, time: int) -> bool:
+        """Try a message again that was given up; return whether it was there.
+
+        - `campaign`: its number: messages of others are not there.
+        - `number`: of the message.
+        - `time`: of the next attempt, in microseconds since 1970.
+        """
+        change = "UPDATE outbox SET dead = NULL, attempts = 0, due = ? WHERE number = ? AND campaign = ? AND dead IS NOT NULL"
+        with self._links.writing() as link:
+            return bool(link.run(change, time, number, campaign))
+
+
+def put(link: Link, messages: list[OutboxRow]) -> None:
+    """Put messages into the outbox, in the transaction of what they tell."""
+    link.insert("outbox", MESSAGE, [(*message, 0, None, None) for message in messages])
