@@ -57,9 +57,16 @@ class NotFound(Problem):
 
 
 class NotAllowed(Problem):
-    """The address is known, but not with this method."""
+    """The address is known, but not with this method.
+
+    - `methods`: those that it is known with, as the header Allow has them.
+    """
 
     status, code = 405, "method-not-allowed"
+
+    def __init__(self, methods: str) -> None:
+        super().__init__(f"this address takes {methods}")
+        self.methods = methods
 
 
 class TooSlow(Problem):

@@ -417,8 +417,6 @@ class Done(_Out, frozen=True):
 
 # --- webhooks
 
-DeliveryState: TypeAlias = Literal["waiting", "dead"]
-
 
 class WebhookIn(_In, frozen=True, kw_only=True):
     """Where decisions are to be posted."""
@@ -437,8 +435,6 @@ class WebhookView(_Out, frozen=True, kw_only=True):
     url: str
     statuses: list[Status] | None = None
     created: datetime
-    waiting: Annotated[int, says("Deliveries that are still to be made.")] = 0
-    dead: Annotated[int, says("Deliveries that were given up.")] = 0
     secret: str | None = None
 
 
@@ -454,6 +450,13 @@ class WebhookKey(_In, frozen=True):
     id: Position
 
 
+class DeadQuery(_In, frozen=True, kw_only=True):
+    """Where to go on, and how far."""
+
+    after: Position = 0
+    limit: Limit = 100
+
+
 class DeadLetter(_Out, frozen=True, kw_only=True):
     """A delivery that was given up."""
 
@@ -462,14 +465,21 @@ class DeadLetter(_Out, frozen=True, kw_only=True):
     delivery: Annotated[str, says("What receivers tell deliveries apart by.")]
     attempts: int
     error: Annotated[str, says("Why the last attempt failed.")]
-    time: Annotated[datetime, says("Of the last attempt.")]
+    time: Annotated[datetime, says("At which it was given up.")]
     decision: Decision
 
 
 class DeadAnswer(_Out, frozen=True):
-    """Deliveries that were given up, oldest first."""
+    """Deliveries that were given up, oldest first; `next` is the `after` of the next page, None on the last."""
 
     dead: list[DeadLetter]
+    next: int | None
+
+
+class RedeliveryAnswer(_Out, frozen=True):
+    """The delivery will be tried again, from the first attempt on."""
+
+    id: int
 
 
 # --- Label Studio

@@ -140,10 +140,11 @@ def _results(given: Annotation | Prediction | int) -> list[Result]:
 
 def _answers(results: list[Result] | None, question: str) -> list[list[object]]:
     """Return the options of each answer to the question."""
-    return [_options(result.value) for result in results or () if result.from_name == question and result.type in VOTES]
+    return [options(result.value) for result in results or () if result.from_name == question and result.type in VOTES]
 
 
-def _options(value: Value | None) -> list[object]:
+def options(value: Value | None) -> list[object]:
+    """Return what was chosen."""
     if value is None:
         return []
     if value.choices is not None:

@@ -1,0 +1,1 @@
+"""What each route does: checked values in, answers out; the work is the campaign's."""

@@ -1,0 +1,115 @@
+"""Webhooks: those that go out to others, and those that come in from Label Studio."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from quorate.live.decision import Decision
+from quorate.service import labelstudio
+from quorate.service import types as t
+from quorate.service.addresses import check
+from quorate.service.call import Call, Reply
+from quorate.service.errors import Invalid, NotFound
+
+MAX_WEBHOOKS: Final = 20  # of a campaign: each makes every commit larger
+
+
+class _Posted(msgspec.Struct, frozen=True):
+    decision: Decision
+
+
+_posted: Final = msgspec.json.Decoder(_Posted).decode
+
+
+async def list_webhooks(call: Call) -> t.WebhooksAnswer:
+    """List where decisions are posted."""
+    campaign, store = call.campaign, call.context.campaigns.store
+    rows = await asyncio.to_thread(store.webhooks.targets, campaign.number)
+    return t.WebhooksAnswer([_view(row) for row in rows])
+
+
+async def add_webhook(call: Call) -> Reply:
+    """Have decisions posted to an address, signed; the secret is shown in this answer alone.
+
+    The address has to be public, unless the server allows others. Redirects are not followed.
+    """
+    campaign, body, context = call.campaign, call.body, call.context
+    check(body.url, allow_private=context.allow_private)
+    secret = body.secret or secrets.token_urlsafe(32)
+    now = time.time_ns() // 1000
+    settings: dict[str, Any] = {} if body.statuses is None else {"statuses": list(dict.fromkeys(body.statuses))}
+
+    def add(store: Any) -> tuple[int, list[Any]]:
+        if len(store.webhooks.targets(campaign.number)) >= MAX_WEBHOOKS:
+            raise Invalid(f"a campaign has at most {MAX_WEBHOOKS} webhooks: remove one first")
+        return store.webhooks.add(campaign.number, body.url, secret, settings, now), store.webhooks.targets(campaign.number)
+
+    number, campaign.hooks = await context.campaigns.in_writer(add)
+    row = next(hook for hook in campaign.hooks if hook.number == number)
+    return Reply(201, msgspec.structs.replace(_view(row), secret=secret))
+
+
+async def delete_webhook(call: Call) -> t.WebhooksAnswer:
+    """Remove a webhook, and what was still to be delivered to it."""
+    campaign, number, now = call.campaign, call.query.id, time.time_ns() // 1000
+
+    def remove(store: Any) -> list[Any]:
+        if all(hook.number != number for hook in store.webhooks.targets(campaign.number)):
+            raise NotFound("there is no webhook of that id")
+        store.webhooks.remove(number, now)
+        return list(store.webhooks.targets(campaign.number))
+
+    campaign.hooks = await call.context.campaigns.in_writer(remove)
+    return t.WebhooksAnswer([_view(row) for row in campaign.hooks])
+
+
+async def list_dead(call: Call) -> t.DeadAnswer:
+    """List deliveries that were given up."""
+    campaign, store, query = call.campaign, call.context.campaigns.store, call.query
+    rows = await asyncio.to_thread(lambda: store.webhooks.dead(campaign.number, after=query.after, limit=query.limit + 1))
+    more = len(rows) > query.limit
+    letters = [
+        t.DeadLetter(
+            id=row.number,
+            webhook=row.webhook,
+            delivery=row.key,
+            attempts=row.attempts,
+            error=row.error or "",
+            time=_moment(row.dead),
+            decision=_posted(row.body).decision,
+        )
+        for row in rows[: query.limit]
+    ]
+    return t.DeadAnswer(letters, letters[-1].id if more else None)
+
+
+async def redeliver(call: Call) -> Reply:
+    """Try a delivery again that was given up."""
+    campaign, text, now = call.campaign, call.ids[1], time.time_ns() // 1000
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+    if not await call.context.campaigns.in_writer(lambda store: store.webhooks.redeliver(campaign.number, number, now)):
+        raise NotFound("there is no delivery of that id that was given up")
+    call.context.wake.set()
+    return Reply(202, t.RedeliveryAnswer(number))
+
+
+async def label_studio(call: Call) -> t.LabelStudioAnswer:
+    """Take what Label Studio posts when annotations are made, changed or deleted.
+
+    Choices are labels by id or by name. Label Studio sends the token in the header that is set there.
+    """
+    return await labelstudio.take(call.campaign, call.body, call.query.question, call.context.annotations)
+
+
+def _view(row: Any) -> t.WebhookView:
+    return t.WebhookView(id=row.number, url=row.url, statuses=row.settings.get("statuses"), created=_moment(row.created))
+
+
+def _moment(microseconds: int) -> datetime:
+    return datetime.fromtimestamp(microseconds / 1e6, UTC)

@@ -1,0 +1,42 @@
+"""The server itself: does it answer, can it take votes, how is it doing, what does it offer."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from quorate.service import health, sse
+from quorate.service import types as t
+from quorate.service.call import Call, Reply
+from quorate.service.metrics import CONTENT_TYPE
+
+
+async def healthz(_: Call) -> t.HealthAnswer:
+    """Say that the process answers."""
+    return t.HealthAnswer()
+
+
+async def readyz(call: Call) -> Reply | t.ReadyAnswer:
+    """Say whether votes can be taken now: campaigns are loaded and the log can be written."""
+    reasons = await health.reasons(call.context)
+    return Reply(503, t.ReadyAnswer(False, reasons)) if reasons else t.ReadyAnswer(True)
+
+
+async def metrics(call: Call) -> Response:
+    """Give figures of the service in the text format of Prometheus."""
+    return Response(health.figures(call.context), media_type=CONTENT_TYPE)
+
+
+async def description(call: Call) -> Response:
+    """Describe this interface as OpenAPI 3.1."""
+    return Response(call.context.description, media_type="application/json")
+
+
+async def stream_events(call: Call) -> Response:
+    """Tell decisions as server-sent events, from now on or from where a client has stopped.
+
+    The header Last-Event-ID, or else `after`, resumes. A client that reads too slowly is cut off with the event `lagged`.
+    """
+    last = call.request.headers.get("last-event-id")
+    campaign, context = call.campaign, call.context
+    after = sse.Place.of_event(last) if last else sse.Place.of_query(call.query.after) if call.query.after is not None else None
+    return sse.EventStream(campaign, context.campaigns.store, after, context.stopping)

@@ -1,0 +1,195 @@
+"""The server: uvicorn around the application, from opening the store to closing it in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+import uvicorn
+
+from quorate.errors import InputError, OptionError
+from quorate.service import logs
+from quorate.service.app import Service
+from quorate.service.call import Context
+from quorate.service.interface import Campaigns
+from quorate.service.limits import Gate
+from quorate.service.outgoing import Courier
+from quorate.service.settings import Settings
+from quorate.service.tokens import Tokens
+from quorate.service.types import CampaignSpec
+
+REFRESH: Final = 0.5  # seconds between looks at the tokens in the store: a revoked one is refused within a second
+FIRST: Final = "default"  # the campaign that is made on first use
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+def serve(settings: Settings, *, started: Callable[[str], None] | None = None) -> None:
+    """Run a server until it is told to stop (SIGTERM, SIGINT), then finish what is under way and close the store.
+
+    - `settings`: what it is started with.
+    - `started`: is given the address once it listens; by default one line goes to standard error.
+    """
+    with asyncio.Runner(loop_factory=_loop()) as runner:
+        runner.run(run(settings, started or _say))
+
+
+def _loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:  # as on Windows
+        return None
+    return uvloop.new_event_loop
+
+
+def _say(address: str) -> None:
+    print(f"quorate listens on {address}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+async def run(settings: Settings, started: Callable[[str], None], stop: asyncio.Event | None = None) -> None:
+    """Open the store, answer requests until told to stop, and close the store.
+
+    - `settings`: what the server is started with.
+    - `started`: is given the address once it listens.
+    - `stop`: stops the server when it is set, where there are no signals, as in a thread.
+    """
+    from quorate.service.campaigns import Campaigns as Opened
+
+    handler = logs.to_stream(settings.log_level)
+    try:
+        listening = _bind(settings)
+        try:
+            campaigns = await Opened.open(settings.store)
+            try:
+                await _serve(settings, campaigns, listening, started, stop)
+            finally:
+                await campaigns.close()
+        finally:
+            listening.close()
+    finally:
+        logs.LOGGER.removeHandler(handler)
+
+
+def _bind(settings: Settings) -> socket.socket:
+    """Return the socket to listen on, or raise an error that names the address."""
+    try:
+        kind, _, _, _, where = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
+            0
+        ]
+        listening = socket.socket(kind, socket.SOCK_STREAM)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(where)
+        except OSError:
+            listening.close()
+            raise
+    except OSError as error:
+        raise InputError(f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}") from None
+    return listening
+
+
+async def _serve(
+    settings: Settings,
+    campaigns: Campaigns,
+    listening: socket.socket,
+    started: Callable[[str], None],
+    stop: asyncio.Event | None,
+) -> None:
+    tokens = Tokens(rate=settings.rate, required=not settings.local)
+    tokens.load(await asyncio.to_thread(campaigns.store.tokens.all))
+    if not settings.local and not len(tokens):
+        raise OptionError(
+            f"host is {settings.host!r}, which others can reach, and there are no tokens: make one first (quorate token)"
+        )
+    if settings.labels and FIRST not in campaigns.names():
+        await campaigns.put(FIRST, CampaignSpec(labels=list(settings.labels)))
+    context = Context(campaigns, tokens, allow_private=settings.allow_private, under_way=Gate(settings.requests, "requests"))
+    server = _Server(settings, Service(context), context, started, stop)
+    around = [asyncio.ensure_future(_refresh(context)), asyncio.ensure_future(Courier(context, attempts=settings.attempts).run())]
+    try:
+        await server.serve(sockets=[listening])
+    finally:
+        for task in around:
+            task.cancel()
+        await asyncio.gather(*around, return_exceptions=True)
+
+
+async def _refresh(context: Context) -> None:
+    """Keep the tokens as the store has them."""
+    while True:
+        await asyncio.sleep(REFRESH)
+        try:
+            context.tokens.load(await asyncio.to_thread(context.campaigns.store.tokens.all))
+        except Exception:
+            logs.LOGGER.exception("tokens cannot be read from the store: those known hold on")
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, which ends by itself: a signal that it has caught is not raised again before the store is closed."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        service: Any,
+        context: Context,
+        started: Callable[[str], None],
+        stop: asyncio.Event | None,
+    ) -> None:
+        super().__init__(
+            uvicorn.Config(
+                service,
+                host=settings.host,
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                access_log=False,
+                log_config=None,
+                server_header=False,
+                proxy_headers=False,
+                backlog=2048,
+                timeout_keep_alive=75,
+                timeout_graceful_shutdown=max(1, int(settings.grace)),
+            )
+        )
+        self._context, self._started, self._stop, self._host = context, started, stop, settings.host
+        logger = logging.getLogger("uvicorn.error")
+        logger.handlers, logger.propagate = logs.LOGGER.handlers, False
+        logger.setLevel(logging.WARNING)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen, and say where."""
+        await super().startup(sockets)
+        if sockets and self.started:
+            host = f"[{self._host}]" if ":" in self._host else self._host
+            self._started(f"http://{host}:{sockets[0].getsockname()[1]}")
+
+    async def on_tick(self, counter: int) -> bool:
+        """Return whether it is time to stop."""
+        if self._stop is not None and self._stop.is_set():
+            self.should_exit = True
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop to accept, tell long answers to end, and let the others finish."""
+        self._context.stopping.set()
+        await super().shutdown(sockets)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop on a signal; once more, and requests under way are not waited for."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {each: signal.signal(each, self.handle_exit) for each in SIGNALS}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                with suppress(TypeError):  # of a handler that was not set from Python
+                    signal.signal(each, handler)

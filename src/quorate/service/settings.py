@@ -1,0 +1,66 @@
+"""What a server is started with."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, fields
+from typing import Final
+
+from quorate.data.options import Choice, Number, Rules, check
+from quorate.service.limits import MAX_UNDER_WAY
+
+LEVELS: Final = ("debug", "info", "warning", "error")
+RULES: Final[Rules] = {
+    "port": Number(0, 65535, whole=True),
+    "requests": Number(1, 1_000_000, whole=True),
+    "attempts": Number(1, 100, whole=True),
+    "grace": Number(0, 3600),
+    "log_level": Choice(LEVELS),
+}
+_RATE: Final = Number(0.001, 1e9)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a server is started with.
+
+    - `store`: a file, or the address of a PostgreSQL database.
+    - `host`: where to listen; beyond loopback only with tokens.
+    - `port`: of TCP; 0: any that is free.
+    - `labels`: of the campaign "default", which is made where it is not there.
+    - `rate`: requests and votes per second and token; None: no limit.
+    - `requests`: that may be under way at once.
+    - `allow_private`: whether webhooks may be posted to addresses that are not public.
+    - `attempts`: after which a delivery of a webhook is given up.
+    - `grace`: seconds that requests have to end in when the server stops.
+    - `log_level`: debug, info, warning or error.
+
+    >>> Settings(port=0).local
+    True
+    """
+
+    store: str = "votes.db"
+    host: str = "127.0.0.1"
+    port: int = 8000
+    labels: tuple[str, ...] = ()
+    rate: float | None = None
+    requests: int = MAX_UNDER_WAY
+    allow_private: bool = False
+    attempts: int = 8
+    grace: float = 20.0
+    log_level: str = "info"
+
+    def __post_init__(self) -> None:
+        check({field.name: getattr(self, field.name) for field in fields(self)}, RULES)
+        if self.rate is not None:
+            _RATE.check("rate", self.rate)
+
+    @property
+    def local(self) -> bool:
+        """Whether only this machine can reach it."""
+        if self.host.lower() == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False

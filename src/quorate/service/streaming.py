@@ -1,0 +1,199 @@
+"""A long stream of votes: lines in, lines out, while more is coming.
+
+Lines are taken in groups as they arrive. Each group is applied in order, and several of them wait for the disk at once, so
+that reading, voting and writing overlap. Whoever sends faster than that is read more slowly: nothing piles up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from quorate.service.errors import Invalid, Problem, TooLarge, Unavailable
+from quorate.service.interface import Campaign
+from quorate.service.limits import MAX_LINE, Bucket
+from quorate.service.reading import decoded, fault
+from quorate.service.types import StreamError, VoteAnswer, VoteIn
+
+GROUPS: Final = 8  # that wait for the disk at once
+MOST: Final = 1000  # votes of a group
+CONTENT: Final = "application/x-ndjson"
+
+_decoder: Final = msgspec.json.Decoder(VoteIn)
+_lines: Final = msgspec.json.Encoder().encode_lines
+_json: Final = msgspec.json.encode
+
+Numbered: TypeAlias = tuple[int, VoteIn]
+Part: TypeAlias = "tuple[int, asyncio.Task[VoteAnswer]] | StreamError"  # of an answer, in the order of the lines
+
+
+class VoteStream(Response):
+    """The answer to a stream of votes.
+
+    - `campaign`: takes them.
+    - `bucket`: the rate of the token; a stream waits where a request would be refused.
+    - `stopping`: set when the server is about to stop.
+    """
+
+    media_type = CONTENT
+
+    def __init__(self, campaign: Campaign, bucket: Bucket, stopping: asyncio.Event) -> None:
+        super().__init__()
+        self._campaign, self._bucket, self._stopping = campaign, bucket, stopping
+        self._line = 0  # the last one that was taken apart
+        self._parts: asyncio.Queue[Part | None] = asyncio.Queue(GROUPS)
+        self._labels: set[str] = set()
+        self._answering: asyncio.Future[None]
+
+    def init_headers(self, headers: Any = None) -> None:
+        """Set headers: no length is known."""
+        self.raw_headers = [(b"content-type", CONTENT.encode()), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Read, vote and answer until the lines end."""
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        self._answering = answering = asyncio.ensure_future(self._answer(send))
+        try:
+            with suppress(_Ended):
+                await self._read(receive, answering)
+                await self._put(None)
+            await answering
+        finally:
+            answering.cancel()
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _read(self, receive: Receive, answering: asyncio.Future[None]) -> None:
+        """Take lines as they come, until they end."""
+        rest = b""
+        stop = asyncio.ensure_future(self._stopping.wait())
+        try:
+            while not answering.done():
+                coming: asyncio.Future[Any] = asyncio.ensure_future(receive())
+                await asyncio.wait({coming, stop, answering}, return_when=asyncio.FIRST_COMPLETED)
+                if not coming.done():
+                    coming.cancel()
+                    await self._refuse(Unavailable("the server stops: send this line and those after it again"))
+                    return
+                message = coming.result()
+                if message["type"] == "http.disconnect":
+                    return
+                rest += message.get("body", b"")
+                more = message.get("more_body", False)
+                whole, _, rest = rest.rpartition(b"\n") if more else (rest, b"", b"")
+                if len(rest) > MAX_LINE:
+                    await self._refuse(TooLarge(f"a line is longer than {MAX_LINE} bytes: the stream ends here"))
+                    return
+                if whole:
+                    await self._take(whole)
+                if not more:
+                    return
+        finally:
+            stop.cancel()
+
+    async def _put(self, part: Part | None) -> None:
+        """Add to the answer, when there is room; or stop, where the answer has ended early."""
+        if self._parts.full():
+            room = asyncio.ensure_future(self._parts.put(part))
+            await asyncio.wait({room, self._answering}, return_when=asyncio.FIRST_COMPLETED)
+            if room.done():
+                return
+            room.cancel()
+        if self._answering.done():
+            _forget(part)
+            raise _Ended
+        self._parts.put_nowait(part)
+
+    async def _refuse(self, problem: Problem) -> None:
+        await self._put(StreamError(problem.code, self._line + 1, str(problem)))
+
+    async def _take(self, text: bytes) -> None:
+        """Take lines apart, and hand the votes on; faults of single lines keep their places in the answer."""
+        self._labels = {label.id for label in self._campaign.labels}
+        group: list[Numbered] = []
+        for line in text.split(b"\n"):
+            self._line += 1
+            if not line.strip():
+                continue
+            try:
+                vote = _decoder.decode(line) if b"\\u0000" not in line else decoded(_decoder.decode, line)
+                if vote.label not in self._labels:
+                    raise Invalid(f"label {vote.label!r} is not one of the campaign's")
+            except (ValueError, RecursionError) as error:
+                await self._fault(group, fault(error))
+                group = []
+            except Problem as problem:
+                await self._fault(group, problem)
+                group = []
+            else:
+                group.append((self._line, vote))
+                if len(group) == MOST:
+                    await self._vote(group)
+                    group = []
+        if group:
+            await self._vote(group)
+
+    async def _fault(self, before: list[Numbered], problem: Problem) -> None:
+        if before:
+            await self._vote(before)
+        await self._put(StreamError(problem.code, self._line, str(problem)))
+
+    async def _vote(self, group: Sequence[Numbered]) -> None:
+        """Hand a group to the campaign; one with a conflict is handed over vote by vote."""
+        while seconds := self._bucket.wait(len(group)):
+            await asyncio.sleep(seconds)
+        task = await self._begun([vote for _, vote in group])
+        if len(group) > 1 and task.done() and isinstance(task.exception(), Problem) and not _passing(task):
+            for one in group:
+                await self._put((one[0], await self._begun([one[1]])))
+            return
+        await self._put((group[0][0], task))
+
+    async def _begun(self, votes: list[VoteIn]) -> asyncio.Task[VoteAnswer]:
+        """Return the vote under way. It is applied (or refused) in its first step, so that groups stay in order."""
+        task = asyncio.ensure_future(self._campaign.vote(votes, every=True))
+        await asyncio.sleep(0)
+        return task
+
+    async def _answer(self, send: Send) -> None:
+        """Send what became of the lines, in their order; end early where nothing can be taken any more."""
+        while (part := await self._parts.get()) is not None:
+            if isinstance(part, StreamError):
+                error = part
+            else:
+                line, task = part
+                try:
+                    answer = await task
+                except Problem as problem:
+                    error = StreamError(problem.code, line, str(problem))
+                else:
+                    await _send(send, _lines(answer.decisions))
+                    continue
+            await _send(send, _json(error) + b"\n")
+            if error.error in (Unavailable.code, TooLarge.code):
+                break
+        while not self._parts.empty():
+            _forget(self._parts.get_nowait())
+
+
+class _Ended(Exception):  # noqa: N818 (it only leads out of the reading)
+    """The answer has ended: there is no use in reading on."""
+
+
+def _forget(part: Part | None) -> None:
+    """Let a vote under way end by itself, without anybody who is told."""
+    if isinstance(part, tuple):
+        part[1].add_done_callback(lambda task: task.cancelled() or task.exception())
+
+
+def _passing(task: asyncio.Task[VoteAnswer]) -> bool:
+    return isinstance(task.exception(), Unavailable)
+
+
+async def _send(send: Send, body: bytes) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": True})
