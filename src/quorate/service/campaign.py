@@ -88,7 +88,7 @@ class Campaign:
         try:
             touched = state.apply(position, event)
         except BaseException as error:
-            self.campaigns.fail(error)  # the state may be half changed: it is built again from the log
+            self.campaigns.distrust(error)  # the state may be half changed: it is built again from the log
             raise
         batch.append(self.number, position, event)
         self.campaigns.count(1)
