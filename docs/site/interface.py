@@ -71,7 +71,8 @@ def _type(name: str, schema: dict[str, Any]) -> Iterator[str]:
         yield from ("| field | type | |", "|---|---|---|")
         needed = set(schema.get("required", ()))
         for field, what in fields.items():
-            yield f"| `{field}`{'' if field in needed else ' (optional)'} | {_kind(what)} | {_text(what.get('description', ''))} |"
+            name = f"`{field}`" if field in needed else f"`{field}` (optional)"
+            yield f"| {name} | {_kind(what)} | {_text(what.get('description', ''))} |"
         yield ""
 
 
