@@ -53,7 +53,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     Nothing given: at least 3 votes, a confidence of 0.9, at most 9 votes and then a person, no hold, no lock. Every option
     is a field of the JSON document that the service, the command line and the library share. Equal policies have equal
-    JSON (`to_json`). [Policies](docs/policy.md) explains each field with examples.
+    JSON (`to_json`). docs/policy.md explains each field with examples.
 
     - `minimum_votes`: no task is decided by fewer votes.
     - `maximum_votes`: at so many votes no more are asked for; None: never.
