@@ -31,7 +31,9 @@ class Refit(_Settings, frozen=True):
     """When the votes in memory are fitted as a batch, in the background."""
 
     votes: Count = 1000  # after so many votes …
-    share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.1  # … and no fewer than this share of the votes in memory, so that refits stay a small part of the work
+    share: Annotated[float, msgspec.Meta(ge=0, le=1)] = (
+        0.1  # … and no fewer than this share of the votes in memory, so that refits stay a small part of the work
+    )
     seconds: Positive | None = None  # or after so many seconds, where there was a vote
 
 

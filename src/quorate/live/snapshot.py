@@ -34,6 +34,7 @@ class _Snapshot(msgspec.Struct):
     retention: Retention
     since_refit: int
     votes: int
+    archived_tasks: int
     breakers: Breakers
     workers: list[Worker]
     tasks: list[Task]
@@ -61,6 +62,7 @@ def to_bytes(state: CampaignState) -> bytes:
             state.retention,
             state.since_refit,
             state.votes,
+            state.archived_tasks,
             state.breakers,
             list(state.crowd.all.values()),
             list(state.tasks.by_name.values()),
@@ -90,6 +92,7 @@ def from_bytes(data: bytes, archive: Archive) -> CampaignState:
     state.policies = [PolicyVersion(v, Policy.of(document), p, t, by) for v, document, p, t, by in saved.policies]
     state.refit, state.retention = saved.refit, saved.retention
     state.since_refit, state.votes, state.breakers = saved.since_refit, saved.votes, saved.breakers
+    state.archived_tasks = saved.archived_tasks
     state.online = Online.from_bytes(saved.online)
     state.policy, state.version = state.policies[-1].policy, state.policies[-1].version
     state.codes = {label: code for code, label in enumerate(state.labels)}

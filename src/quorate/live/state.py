@@ -69,6 +69,7 @@ class CampaignState:
         self.changes: list[Decision] = []  # decisions that the last events made: whoever applies them takes them out
         self.since_refit = 0  # votes learned and taken back
         self.votes = 0  # in force, those kept aside among them
+        self.archived_tasks = 0  # that have left memory
         self.refit_read = 0  # where the refit under way has read; 0: none is
         self.refit_under_way: Any = None
         self._dues: list[tuple[int, str]] = []
@@ -430,6 +431,7 @@ class CampaignState:
             self.tasks.enter(task)
             return task
         task = record.task
+        self.archived_tasks -= 1
         self.online.state.bring_back(name, record.votes)
         self.tasks.enter(task)
         due = self.rule.due(task.standing)
@@ -447,6 +449,7 @@ class CampaignState:
         answer = self._answer(task.name)
         votes = self.online.state.evict(task.name)
         self.tasks.leave(task)
+        self.archived_tasks += 1
         return _PACK.encode(Archived(task, answer, votes))
 
     def on_probation(self, worker: Worker) -> bool:

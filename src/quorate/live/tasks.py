@@ -116,7 +116,7 @@ class Tasks:
         return {status: int(seen[code]) for status, code in CODES.items()}
 
     def listed(self, statuses: set[str], order: str, *, limit: int, after: tuple[float, str] | None) -> list[tuple[float, str]]:
-        """Return (key, name) of tasks with these statuses after a cursor: "uncertainty" has the least certain first, "age" the oldest."""
+        """Return (key, name) of tasks with these statuses after a cursor: by "uncertainty", or by "age", the oldest first."""
         n = len(self._names)
         there = np.isin(self.status[:n], [CODES[s] for s in statuses])
         slots = np.flatnonzero(there)

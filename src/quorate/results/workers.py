@@ -62,7 +62,7 @@ class JudgedWorkers:
         return found if self.below_chance is None else {**found, "below_chance": self.below_chance}
 
     def intervals(self) -> pl.DataFrame | None:
-        """Return worker, accuracy, accuracy_low and accuracy_high of every worker, without verdicts; None without honest confidence."""
+        """Return worker, accuracy, accuracy_low, accuracy_high of every worker; None where confidence is not honest."""
         if self.result.fit.honest is None:
             return None
         votes = self._by_worker(self.result.votes.votes_per_row())

@@ -13,14 +13,13 @@ from quorate.live.decision import Decision
 from quorate.live.policy import Policy
 from quorate.live.rule import Rule
 from quorate.live.settings import Refit, Retention
-from quorate.live.state import Answer, CampaignState, Touched
+from quorate.live.state import Answer, Touched
 from quorate.live.tasks import Task
 from quorate.service import lists, views
 from quorate.service.duties import Duties
 from quorate.service.errors import Conflict, Invalid, NotFound
 from quorate.service.listening import Listeners
-from quorate.service.loading import Loaded
-from quorate.service.names import Names
+from quorate.service.loading import Loaded, new
 from quorate.service.queue import Queue
 from quorate.service.types import (
     CampaignSpec,
@@ -38,9 +37,8 @@ from quorate.service.types import (
     WorkerView,
 )
 from quorate.store import events
-from quorate.store.archive import StoreArchive
 from quorate.store.batch import DecisionRow
-from quorate.store.ids import IdIndex, content_of
+from quorate.store.ids import content_of
 
 if TYPE_CHECKING:
     from quorate.service.campaigns import Campaigns
@@ -62,13 +60,12 @@ class Campaign:
     @classmethod
     def new(cls, campaigns: Campaigns, name: str, number: int, created: events.Created) -> Campaign:
         """Return a campaign without events: `created` is to be its first one."""
-        archive = StoreArchive(campaigns.store, number)
-        ids = IdIndex(campaigns.store, number)
-        return cls(campaigns, number, name, Loaded(CampaignState(created, archive), Names(), ids, archive, 0))
+        return cls(campaigns, number, name, new(campaigns.store, number, created, campaigns.archive))
 
     def adopt(self, loaded: Loaded) -> None:
         """Go on from what was loaded from the log."""
-        self.state, self.names, self.ids, self.archive = loaded.state, loaded.names, loaded.ids, loaded.archive
+        self.loaded = loaded
+        self.state, self.names, self.ids = loaded.state, loaded.names, loaded.ids
         self.committed = self.state.position
         self._told.clear()
         self.duties.begin(loaded.snapshot_at)
@@ -91,7 +88,7 @@ class Campaign:
         try:
             touched = state.apply(position, event)
         except BaseException as error:
-            self.campaigns.fail(error)  # the state may be half changed: it is built again from the log
+            self.campaigns.distrust(error)  # the state may be half changed: it is built again from the log
             raise
         batch.append(self.number, position, event)
         self.campaigns.count(1)
@@ -106,12 +103,12 @@ class Campaign:
             batch.decide(self.number, DecisionRow(decision.position, decision.task, _JSON(decision)))
         self.decided += len(changes)
         self._told.extend(changes)
-        self.campaigns.on_decisions(self, changes)
+        if self.campaigns.on_decisions is not None:
+            self.campaigns.on_decisions(self, changes)
 
     def on_disk(self, position: int) -> None:
         """Note that everything up to this position is on disk, and tell those who listen."""
         self.committed = position
-        self.archive.written(position)
         if self._told:
             late = [decision for decision in self._told if decision.position > position]
             told = self._told[: len(self._told) - len(late)]
@@ -363,7 +360,9 @@ class Campaign:
         created, pairs = self.state.created, spec.pairs()
         same = [label for label, _ in pairs] == created.labels and spec.model == created.model
         if not same:
-            raise Conflict(f"campaign {shown(self.name)} is there with the labels {listed(created.labels, 20)} and the model {created.model}")
+            raise Conflict(
+                f"campaign {shown(self.name)} is there with the labels {listed(created.labels, 20)} and the model {created.model}"
+            )
         try:
             policy = Policy.of(spec.policy)
         except (InputError, OptionError) as error:
@@ -375,7 +374,7 @@ class Campaign:
 
     def view(self) -> CampaignView:
         """Return the campaign as it stands."""
-        return views.campaign(self.name, self.state, len(self.names), len(self.archive))
+        return views.campaign(self.name, self.state, len(self.names), self.state.archived_tasks)
 
     @property
     def labels(self) -> list[Label]:
@@ -433,7 +432,7 @@ class Campaign:
             "decisions": self.decided,
             "refits": self.duties.refits,
             "tasks": self.state.tasks.counts(),
-            "archived": len(self.archive),
+            "archived": self.state.archived_tasks,
             "workers": len(self.names),
             "votes": self.state.votes,
             "listeners": len(self.listeners),
@@ -443,4 +442,3 @@ class Campaign:
     def listen(self) -> AsyncIterator[Decision]:
         """Yield the decisions that come to be on disk from now on."""
         return self.listeners.listen()
-

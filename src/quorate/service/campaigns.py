@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from quorate.errors import InputError, OptionError, QuorateError
@@ -48,11 +49,12 @@ class Campaigns:
         self._batch, self._done = Batch(), self._loop.create_future()
         self._in_flight = self._loop.create_future()  # of the batch that is being written, or was last
         self._in_flight.set_result(None)
-        self._is_writing = self._is_due = self._is_closed = False
+        self._is_writing = self._is_due = self._is_closed = self._is_recovering = False
         self._waiting = 0  # events folded and not yet on disk
         self._broken: str | None = "the campaigns are being loaded"
         self._tasks: set[asyncio.Task[None]] = set()
-        self.on_decisions: Callable[[Campaign, list[Decision]], None] = lambda campaign, decisions: None
+        self.on_decisions: Callable[[Campaign, list[Decision]], None] | None = None  # called with decisions as they are made
+        self._recovered, self._pause = -1e9, 0.5
         self.commits = 0
         self.commit_seconds = 0.0
         self._writer = Writer(store, self._written)
@@ -156,6 +158,10 @@ class Campaigns:
             self._loop.call_soon(self._flush)
         return self._batch
 
+    def archive(self, row: tuple[int, int, str, bytes]) -> None:
+        """Have a task written to the archive, with the event that sent it there."""
+        self.pending().archived.append(row)
+
     def commit(self) -> asyncio.Future[None]:
         """Return the future of everything folded so far being on disk."""
         return self._in_flight if not self._batch else self._done
@@ -167,7 +173,7 @@ class Campaigns:
     def _flush(self) -> None:
         """Hand the batch to the writer, unless it is busy: then what comes meanwhile is written together."""
         self._is_due = False
-        if self._is_writing or self._broken or not self._batch:
+        if self._is_writing or not self._batch:
             return
         batch, done = self._batch, self._done
         self._batch, self._done = Batch(), self._loop.create_future()
@@ -181,51 +187,70 @@ class Campaigns:
     def _finish(self, batch: Batch, error: Exception | None) -> None:
         self._is_writing = False
         if error is not None:
-            self.fail(error)
+            self._fail(error)
             return
         self.commits += 1
         self._waiting -= len(batch)
         for number, page in batch.pages.items():
-            self.by_number[number].on_disk(page.first + len(page.events) - 1)
+            if number in self.by_number:
+                self.by_number[number].on_disk(page.first + len(page.events) - 1)
         self._in_flight.set_result(None)
         if self._batch:
             self._flush()
 
-    def fail(self, error: BaseException) -> None:
+    def _fail(self, error: BaseException) -> None:
         """Refuse everything that was not written, and build the states again."""
         log.error("the log cannot be written: %s", error)
-        reason = f"the log cannot be written: {error}"
-        self._broken = reason
+        self._broken = f"the log cannot be written: {error}"
         for done in (self._in_flight, self._done):
-            done.set_exception(Unavailable(reason, retry_after=1))
+            done.set_exception(Unavailable(self._broken, retry_after=1))
             done.exception()  # seen, whether or not anybody waits
         self._batch, self._done, self._waiting = Batch(), self._loop.create_future(), 0
-        self.start(self._recover())
+        self._in_flight = self._loop.create_future()
+        self._in_flight.set_result(None)
+        self._rebuild()
+
+    def distrust(self, error: BaseException) -> None:
+        """Build the states again, as an event was not folded whole; what was folded before it is written."""
+        log.error("an event could not be folded, the campaigns are loaded again: %r", error)
+        self._broken = "an event could not be folded: the campaigns are being loaded again"
+        self._rebuild()
+
+    def _rebuild(self) -> None:
+        if not self._is_recovering:
+            self._is_recovering = True
+            self.start(self._recover())
 
     async def _recover(self) -> None:
+        self._pause = 0.5 if time.monotonic() - self._recovered > 60 else min(10.0, 2 * self._pause)
         while True:
             try:
-                await asyncio.sleep(0.5)
-                await self.in_writer(lambda store: store.probe())
+                while self._is_writing or self._batch:
+                    self._flush()
+                    await asyncio.wait([self.commit()])
+                await asyncio.sleep(self._pause)
                 await self._load(self.store.campaigns())
             except (QuorateError, OSError) as error:
-                self._broken = f"the log cannot be written: {error}"
+                self._broken = f"the log cannot be read: {error}"
                 continue
-            self._broken = None
-            log.warning("the log can be written again: the campaigns were loaded from it")
+            self._broken, self._is_recovering, self._recovered = None, False, time.monotonic()
+            log.warning("the campaigns were loaded from the log again")
             return
 
     # --- loading, and what the clock brings
 
-    async def _load(self, rows: list[tuple[int, str]]) -> None:
+    async def _load(self, rows: Sequence[tuple[int, str]]) -> None:
         for number, name in rows:
-            loaded = await self._loop.run_in_executor(None, load, self.store, number)
-            if loaded is not None:  # else its first event was never written
-                there = self.by_name.get(name)
-                if there is None:
-                    self._take(Campaign(self, number, name, loaded))
-                else:
-                    there.adopt(loaded)
+            await self.in_writer(partial(_own, number))
+            loaded = await self._loop.run_in_executor(None, load, self.store, number, self.archive)
+            there = self.by_name.get(name)
+            if loaded is None:  # its first event was never written
+                if there is not None:
+                    del self.by_name[name], self.by_number[there.number]
+            elif there is None:
+                self._take(Campaign(self, number, name, loaded))
+            else:
+                there.adopt(loaded)
 
     def _take(self, campaign: Campaign) -> None:
         self.by_name[campaign.name] = campaign
@@ -260,3 +285,7 @@ class Campaigns:
                         break
                     except Exception:
                         log.exception("campaign %r: what the clock brings failed", campaign.name)
+
+
+def _own(campaign: int, store: Store) -> None:
+    store.own(campaign)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -12,14 +13,21 @@ from quorate.live import snapshot
 from quorate.live.decision import Decision
 from quorate.service import views
 from quorate.store import events
+from quorate.store.archive import CopiedArchive
 
 if TYPE_CHECKING:
+    from quorate.online.refit import Refit
     from quorate.service.campaign import Campaign
 
 log = logging.getLogger(__name__)
 SWEPT_AT_ONCE: Final = 512  # tasks per event, so that no single one holds the writer up
 SNAPSHOT_EVENTS: Final = 200_000  # events since the last snapshot at which the next one is saved
 DAY: Final = 86_400 * 1_000_000  # microseconds
+
+
+def _fitted(refit: Refit) -> pl.DataFrame | None:
+    """Run a refit, and return the intervals of workers' accuracies by it."""
+    return refit.run(threads=1).judged.intervals()  # one thread: requests need the others
 
 
 class Duties:
@@ -72,7 +80,7 @@ class Duties:
             campaign.submit(events.RefitBegun(time=campaign.now()))
             state, read = campaign.state, campaign.state.position
             work = state.refit_under_way
-            intervals = await campaign.campaigns.in_thread(lambda: work.run().judged.intervals())
+            intervals = await campaign.campaigns.in_thread(partial(_fitted, work))
             if campaign.state is not state:  # it was built again from the log meanwhile
                 return read
             campaign.submit(events.RefitDone(time=campaign.now(), read=read))
@@ -103,7 +111,7 @@ class Duties:
             return
         self._is_saving = True
         try:
-            position, data = campaign.state.position, snapshot.to_bytes(campaign.state)
+            position, data = campaign.state.position, campaign.loaded.saved()
             await campaign.on_disk_now()
             store = campaign.campaigns.store
             await campaign.campaigns.in_thread(lambda: store.snapshots(campaign.number).save(position, [data]))
@@ -117,7 +125,7 @@ class Duties:
         data = snapshot.to_bytes(campaign.state)
 
         def work() -> list[tuple[Decision, Decision]]:
-            copy = snapshot.from_bytes(data, campaign.archive.reading())
+            copy = snapshot.from_bytes(data, CopiedArchive(campaign.state.archive))
             before = views.before(copy, event.workers)
             copy.apply(copy.position + 1, event)
             return views.changed(copy, before)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from quorate.live.state import CampaignState
 from quorate.live.standing import CODES
+from quorate.live.state import CampaignState
 from quorate.service import views
 from quorate.service.errors import Invalid
 from quorate.service.names import Names

@@ -134,6 +134,29 @@ class StoreArchive:
             self._pending = {task: records for task, records in waiting.items() if records}
 
 
+class CopiedArchive:
+    """What a copy of a state uses, to try something out: it reads from an archive, and writes to memory alone.
+
+    - `below`: the archive that is read.
+    """
+
+    def __init__(self, below: Archive) -> None:
+        self._below, self._own = below, MemoryArchive()
+
+    def put(self, position: int, records: Iterable[tuple[str, bytes]]) -> None:
+        """Keep records, for as long as this lives."""
+        self._own.put(position, records)
+
+    def get(self, task: str, until: int) -> bytes | None:
+        """Return the newest record of a task at or before a position."""
+        found = self._own.get(task, until)
+        return found if found is not None else self._below.get(task, until)
+
+    def seen(self, task: str) -> bool:
+        """Return whether a task may have a record."""
+        return self._own.seen(task) or self._below.seen(task)
+
+
 def _newest(records: list[tuple[int, bytes]], until: int) -> bytes | None:
     """Return the last of some records, in the order of their positions, at or before a position."""
     at = bisect_right(records, until, key=lambda record: record[0])
