@@ -2,7 +2,8 @@
 
 The pages are gathered in FOLDER/pages (build/site/pages, unless said otherwise): those of docs/, some files that stand
 elsewhere in the repository, and the references of the command line and of the HTTP interface, which are written anew each time.
-Then the site is built from them into FOLDER/html. A link that leads nowhere, or a page that the navigation does not have, is an error.
+Then the site is built from them into FOLDER/html. A link that leads nowhere, or a page that the navigation does not have, is
+an error.
 """
 
 from __future__ import annotations
