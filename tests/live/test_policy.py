@@ -25,6 +25,8 @@ def test_the_default():
     assert policy.escalate.votes_run_out
     assert repr(policy) == "Policy(minimum_votes=3, maximum_votes=9, confidence=0.9)"
     assert Policy.of({}) == Policy.from_json("{}") == policy
+    assert Policy.of(policy) is policy
+    assert list(policy.__rich_repr__()) == [("minimum_votes", 3), ("maximum_votes", 9), ("confidence", 0.9)]
 
 
 def test_repr_shows_what_was_chosen_and_gives_it_back():
