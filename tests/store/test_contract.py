@@ -3,7 +3,6 @@
 import threading
 
 import pytest
-from stored_logs import batch_of, created, log_of, votes
 
 from quorate.errors import QuorateError
 from quorate.store.batch import Batch, DecisionRow, OutboxRow
@@ -12,6 +11,7 @@ from quorate.store.events import Tick
 from quorate.store.opening import open_store
 from quorate.store.verify import verify
 from quorate.store.webhooks import Failure
+from stored_logs import batch_of, created, log_of, votes
 
 ODD = ["a\x00b", "tab\t", "quote'\"", "%s ?", "ünïcödé 🦊", "\x1b[31m", "'; DROP TABLE log; --", " ", "\\", "a" * 256]
 
@@ -291,7 +291,10 @@ def test_webhooks(store):
     assert (first.key, first.body, first.attempts, first.error) == ("key1", b'{"n":1}', 0, None)
     store.webhooks.settle([first.number], [Failure(second.number, "timed out", 500, 103)])
     assert [one.key for one in store.webhooks.due(200)] == ["key3"]
-    assert [(one.key, one.attempts, one.error) for one in store.webhooks.due(500)] == [("key3", 0, None), ("key2", 1, "timed out")]
+    assert [(one.key, one.attempts, one.error) for one in store.webhooks.due(500)] == [
+        ("key3", 0, None),
+        ("key2", 1, "timed out"),
+    ]
     store.webhooks.settle(failed=[Failure(second.number, "gone", None, 501)])
     assert [one.key for one in store.webhooks.due(10**9)] == ["key3"]
     (dead,) = store.webhooks.dead(number)
