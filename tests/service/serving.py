@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import json
+import socket
 import threading
 import time
 from contextlib import contextmanager
@@ -66,14 +67,12 @@ class Client:
             answer = self.vote(task, worker, label)
         return answer.json["decisions"][0]
 
-    def raw(self, data, timeout=10):
-        """Send bytes to the socket, and return everything that comes back until it is closed."""
-        import socket
-
+    def raw(self, data, until, timeout=10):
+        """Send bytes to the socket, and return what comes back up to these bytes."""
         with socket.create_connection((self.host, self.port), timeout=timeout) as sock:
             sock.sendall(data)
             found = b""
-            while chunk := sock.recv(65536):
+            while until not in found and (chunk := sock.recv(65536)):
                 found += chunk
         return found
 
