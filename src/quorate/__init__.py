@@ -10,6 +10,7 @@ from quorate import moved
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from quorate.client import AsyncClient, Client
     from quorate.data.understood import Understood
     from quorate.data.vocabulary import Vocabulary
     from quorate.data.votes import Votes
@@ -59,6 +60,8 @@ _HOMES = {
     "aggregate": "models.aggregation",
     "Agreement": "evaluation.agreement.figures",
     "agreement": "evaluation.agreement.agreement",
+    "AsyncClient": "client",
+    "Client": "client",
     "compare": "evaluation.compare.compare",
     "Comparison": "evaluation.compare.comparison",
     "CopiedVotes": "errors",
@@ -112,8 +115,10 @@ __all__ = [
     "GLAD",
     "IWMV",
     "Agreement",
+    "AsyncClient",
     "AutoModel",
     "BestPanel",
+    "Client",
     "Comparison",
     "CopiedVotes",
     "DamagedCheckpoint",

@@ -32,6 +32,8 @@ COMMANDS: Final = (
     "relabel",
     "panel",
     "stream",
+    "vote",
+    "watch",
     "simulate",
     "demo",
     "reproduce",
