@@ -141,7 +141,7 @@ def test_errors_that_nobody_expected_tell_nothing(server, monkeypatch):
     def broken(*_):
         raise RuntimeError("a secret path")
 
-    monkeypatch.setattr(Campaign, "vote", broken)
+    monkeypatch.setattr(Campaign, "take", broken)
     monkeypatch.setattr(Campaign, "view", broken)
     for answer in (server("POST", "votes", VOTE), server("GET", BASE)):
         assert (answer.status, answer.json["error"]) == (500, "internal")
