@@ -294,7 +294,7 @@ class Rule:
         since = standing.since if held else time
         if evidence.breaker:
             return standing if held and standing.reason == "breaker" else _placed(standing, "held", label, since, 0, "breaker")
-        if held and standing.reason == "hold":
+        if held and standing.due > time:
             return standing
         if since + self._hold > time:
             return _placed(standing, "held", label, since, since + self._hold, "hold")

@@ -7,7 +7,6 @@ import msgspec
 from quorate.live.decision import Decision
 from quorate.service import types as t
 from quorate.service.call import Call
-from quorate.service.interface import Campaign
 from quorate.service.streaming import VoteStream
 
 decode_votes = msgspec.json.Decoder(t.Votes).decode
@@ -21,12 +20,7 @@ async def post_votes(call: Call) -> t.VoteAnswer:
     """
     votes = call.body if isinstance(call.body, list) else [call.body]
     call.grant.bucket.take(max(len(votes) - 1, 0))
-    return await take(call.campaign, votes)
-
-
-async def take(campaign: Campaign, votes: list[t.VoteIn]) -> t.VoteAnswer:
-    """Hand votes to their campaign."""
-    return await campaign.vote(votes)
+    return await call.campaign.vote(votes)
 
 
 async def stream_votes(call: Call) -> VoteStream:
