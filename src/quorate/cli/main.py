@@ -32,6 +32,8 @@ COMMANDS: Final = (
     "relabel",
     "panel",
     "stream",
+    "serve",
+    "token",
     "simulate",
     "demo",
     "reproduce",
