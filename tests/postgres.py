@@ -47,7 +47,14 @@ class Server:
         command = [self.binaries / program, "-D", self.folder / "data", *arguments]
         drop = {"user": self.user, "group": pwd.getpwnam(self.user).pw_gid, "extra_groups": []} if self.user else {}
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=WAIT_S, cwd=self.folder, check=False, stdin=subprocess.DEVNULL, **drop
+            command,
+            capture_output=True,
+            text=True,
+            timeout=WAIT_S,
+            cwd=self.folder,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            **drop,
         )
         if done.returncode and wait:
             raise RuntimeError(f"{program}: {done.stdout}{done.stderr}")

@@ -10,7 +10,9 @@ def created(time=1):
 
 def votes(first, count, tag=""):
     """Votes at these positions; the same positions and tag give the same votes."""
-    return [Vote(time=at, task=f"t{at}{tag}", worker=at % 7, label=at % 2, id=f"id-{at}{tag}") for at in range(first, first + count)]
+    return [
+        Vote(time=at, task=f"t{at}{tag}", worker=at % 7, label=at % 2, id=f"id-{at}{tag}") for at in range(first, first + count)
+    ]
 
 
 def batch_of(campaign, first, count, tag="", decided=False):

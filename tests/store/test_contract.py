@@ -291,7 +291,10 @@ def test_webhooks(store):
     assert (first.key, first.body, first.attempts, first.error) == ("key1", b'{"n":1}', 0, None)
     store.webhooks.settle([first.number], [Failure(second.number, "timed out", 500, 103)])
     assert [one.key for one in store.webhooks.due(200)] == ["key3"]
-    assert [(one.key, one.attempts, one.error) for one in store.webhooks.due(500)] == [("key3", 0, None), ("key2", 1, "timed out")]
+    assert [(one.key, one.attempts, one.error) for one in store.webhooks.due(500)] == [
+        ("key3", 0, None),
+        ("key2", 1, "timed out"),
+    ]
     store.webhooks.settle(failed=[Failure(second.number, "gone", None, 501)])
     assert [one.key for one in store.webhooks.due(10**9)] == ["key3"]
     (dead,) = store.webhooks.dead(number)

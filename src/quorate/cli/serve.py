@@ -17,12 +17,17 @@ STORE: Final = "votes.db"
 EXAMPLES: Final = (
     ("A service on this machine, with a first campaign (votes.db keeps all):", "quorate serve --labels spam,ok"),
     ("With a policy of its own, on any port that is free:", "quorate serve --labels spam,ok --policy policy.json --port 0"),
-    ("For others to reach, over PostgreSQL (quorate token comes first):", "quorate serve --store postgresql://db/votes --host 0.0.0.0"),
-)  # fmt: skip
+    (
+        "For others to reach, over PostgreSQL (quorate token comes first):",
+        "quorate serve --store postgresql://db/votes --host 0.0.0.0",
+    ),
+)
 
 
 def command(
-    store: Annotated[str, typer.Option(help="A file, or postgresql://USER@HOST/DATABASE; a file that is not there is made.")] = STORE,
+    store: Annotated[
+        str, typer.Option(help="A file, or postgresql://USER@HOST/DATABASE; a file that is not there is made.")
+    ] = STORE,
     host: Annotated[str, typer.Option(help="Where to listen; beyond this machine only with tokens.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port; 0 for any that is free.")] = 8000,
     labels: Annotated[
@@ -32,7 +37,9 @@ def command(
     model: Annotated[
         str, typer.Option("-m", "--model", help="With --labels: fds, ds, hybrid or auto.", autocompletion=one_of(StreamedModel))
     ] = "fds",
-    rate: Annotated[float | None, typer.Option(help="Requests and votes per second that a token may make (default: any).")] = None,
+    rate: Annotated[
+        float | None, typer.Option(help="Requests and votes per second that a token may make (default: any).")
+    ] = None,
     allow_private_webhooks: Annotated[
         bool, typer.Option("--allow-private-webhooks", help="Let webhooks go to addresses that are not public.")
     ] = False,

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -20,6 +21,7 @@ from quorate.errors import InputError, OptionError, listed
 from quorate.service import logs
 from quorate.service.app import Service
 from quorate.service.call import Context
+from quorate.service.campaign import Campaign
 from quorate.service.campaigns import Campaigns
 from quorate.service.limits import Gate
 from quorate.service.outgoing import Courier
@@ -107,11 +109,13 @@ async def _serve(
     tokens.load(await asyncio.to_thread(campaigns.store.tokens.all))
     if not settings.local and not len(tokens):
         raise OptionError(
-            f"host is {settings.host!r}, which others can reach, and there are no tokens: make one first (quorate token add NAME --scope admin)"
+            f"host is {settings.host!r}, which others can reach, and there are no tokens: make one first "
+            "(quorate token add NAME --scope admin)"
         )
     await _first(settings, campaigns)
     context = Context(campaigns, tokens, allow_private=settings.allow_private, under_way=Gate(settings.requests, "requests"))
     context.outbox.load(await asyncio.to_thread(campaigns.store.webhooks.targets))
+    campaigns.on_taken = partial(_taken, context)
     server = _Server(settings, Service(context), context, started, stop)
     around = [asyncio.ensure_future(_refresh(context)), asyncio.ensure_future(Courier(context, attempts=settings.attempts).run())]
     try:
@@ -135,6 +139,12 @@ async def _first(settings: Settings, campaigns: Campaigns) -> None:
         await campaigns.put(FIRST, spec)
     elif (there := [label.id for label in campaigns.get(FIRST).labels]) != list(settings.labels):
         logs.LOGGER.warning("the campaign is there with other labels, and stays so", extra={"campaign": FIRST, "labels": there})
+
+
+async def _taken(context: Context, campaign: Campaign) -> None:
+    """Know the webhooks of a campaign that another process has written until now."""
+    hooks = await asyncio.to_thread(context.campaigns.store.webhooks.targets, campaign.number)
+    context.outbox.load(hooks, campaign.number)
 
 
 async def _refresh(context: Context) -> None:
