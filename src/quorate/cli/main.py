@@ -34,6 +34,8 @@ COMMANDS: Final = (
     "stream",
     "serve",
     "token",
+    "backup",
+    "doctor",
     "simulate",
     "demo",
     "reproduce",

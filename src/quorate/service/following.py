@@ -56,6 +56,7 @@ class Following:
         self._campaigns = campaigns
         self._refits: dict[int, asyncio.Future[pl.DataFrame | None]] = {}  # under way in the log, fitted here as well
         self._is_told = False  # that the store cannot be read
+        self._one_at_a_time = asyncio.Lock()
 
     async def run(self) -> None:
         """Look again and again."""
@@ -68,7 +69,8 @@ class Following:
             try:
                 await self.look()
                 if looks % LOCKS_EVERY == 0:
-                    await self._look_at_locks()
+                    async with self._one_at_a_time:
+                        await self._look_at_locks()
                 self._is_told = False
             except (QuorateError, OSError) as error:
                 if not self._is_told:
@@ -78,12 +80,13 @@ class Following:
     async def look(self) -> None:
         """Read what the logs of others have gained, campaigns that others made among it."""
         campaigns = self._campaigns
-        for number, name in await asyncio.to_thread(campaigns.store.campaigns):
-            campaign = campaigns.by_name.get(name)
-            if campaign is None:
-                await self._join(number, name)
-            elif campaign.follows is not None:
-                await self._advance(campaign)
+        async with self._one_at_a_time:
+            for number, name in await asyncio.to_thread(campaigns.store.campaigns):
+                campaign = campaigns.by_name.get(name)
+                if campaign is None:
+                    await self._join(number, name)
+                elif campaign.follows is not None:
+                    await self._advance(campaign)
 
     async def _join(self, number: int, name: str) -> None:
         """Follow a campaign that another process has made."""

@@ -47,7 +47,9 @@ class BesideStore(SqliteStore):
         super().__init__(path, readonly=True)
         with self._translated("opened"):
             connection = self._connection("rw")
+            # Every commit is synced; the write-ahead log is copied into the file by the server alone, when it has time.
             connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA wal_autocheckpoint = 0")
             self._writer = SqliteLink(connection)
 
     def own(self, campaign: int) -> None:
