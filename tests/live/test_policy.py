@@ -1,7 +1,9 @@
 """Policies as documents: what is accepted, what is refused and with which words, and one JSON per policy."""
 
 import json
+import re
 from fractions import Fraction
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -11,6 +13,9 @@ from hypothesis import strategies as st
 
 import quorate as qr
 from quorate import InputError, OptionError, Policy
+from quorate.live.policy import SECTIONS
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_default():
@@ -20,6 +25,8 @@ def test_the_default():
     assert policy.escalate.votes_run_out
     assert repr(policy) == "Policy(minimum_votes=3, maximum_votes=9, confidence=0.9)"
     assert Policy.of({}) == Policy.from_json("{}") == policy
+    assert Policy.of(policy) is policy
+    assert list(policy.__rich_repr__()) == [("minimum_votes", 3), ("maximum_votes", 9), ("confidence", 0.9)]
 
 
 def test_repr_shows_what_was_chosen_and_gives_it_back():
@@ -245,3 +252,17 @@ def test_disagreement_needs_votes_per_label():
         policy.decide({"a": 0.95, "b": 0.05}, votes=5)
     assert policy.decide({"a": 0.95, "b": 0.05}, votes={"a": 3, "b": 2}).status == "decided"
     assert policy.decide({"a": 0.95, "b": 0.05}, votes={"a": 5, "b": 4}).reason == "disagreement"
+
+
+def test_every_field_is_documented():
+    page, parts = (ROOT / "docs" / "policy.md").read_text(), Policy.__doc__
+    rows = set(re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE))
+    for field in Policy.__struct_fields__:
+        assert f"- `{field}`: " in parts
+        inner = [f"{field}.{each}" for each in SECTIONS[field].__struct_fields__] if field in SECTIONS else []
+        assert field in rows or inner
+        assert field in rows or set(inner) <= rows, field
+    for kind in SECTIONS.values():
+        for field in kind.__struct_fields__:
+            assert f"- `{field}`: " in kind.__doc__
+            assert f'{field}"' in page or f".{field}`" in page

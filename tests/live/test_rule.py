@@ -264,6 +264,18 @@ def test_might_change_names_few_under_the_default_policy():
         Rule(Policy(costs={"*": {"*": 1}}, maximum_cost=0.1), LABELS).might_change(status, label, votes, winner, confidence)
 
 
+def test_might_change_sees_ties_of_cost():
+    """Two labels cost the same: the leading one is decided, and a refit can make it another."""
+    rule = Rule(Policy(costs={"*": {"*": 0}}, maximum_cost=0), LABELS)
+    decided = rule.decide(NEW, seen(3, (60, 40, 0)))
+    after = seen(3, (40, 60, 0))
+    assert (decided.label, rule.decide(decided, after).label) == (0, 1)
+    flagged = rule.might_change(
+        *(np.array([value]) for value in (CODES["decided"], 0, 3, 1, 0.6)), probabilities=np.array([after.probabilities])
+    )
+    assert flagged.tolist() == [True]
+
+
 # ---- who decides, first to last
 
 EXPERT = {"experts": {"decide": True}}
@@ -398,7 +410,21 @@ def test_least_cost_is_not_always_the_leading_label():
     assert told(rule.decide(NEW, seen(3, (20, 80, 0)))) == ("decided", 0, "costs")  # missing an a costs ten times as much
     assert told(rule.decide(NEW, seen(3, (5, 95, 0)))) == ("decided", 1, "costs")
     assert rule.expected_cost(1, seen(3, (20, 80, 0))) == pytest.approx(2)
-    assert math.isnan(Rule(Policy(), LABELS).expected_cost(0, seen(3, (20, 80, 0))))
+    plain, doubt = Rule(Policy(), LABELS), seen(3, (20, 80, 0))
+    assert math.isnan(plain.expected_cost(0, doubt))
+    assert plain.cheapest(doubt) == 1
+    assert plain.has_quorum(1, doubt)
+
+
+def test_hysteresis_of_costs():
+    rule = Rule(Policy(costs={"*": {"*": 1}}, maximum_cost=0.1, hysteresis=0.1), LABELS)
+    decided = rule.decide(NEW, seen(3, (90, 10, 0)))
+    assert told(decided) == ("decided", 0, "costs")
+    low = seen(4, (80, 20, 0))
+    assert rule.decide(decided, low) is decided
+    assert rule.why(decided, low)[1] == "expected cost 0.2 of at most 0.1 for deciding a (it stays up to 0.2)"
+    assert told(rule.decide(decided, seen(5, (79, 21, 0)))) == ("open", -1, "costs")
+    assert told(rule.decide(decided, seen(5, (9, 91, 0)))) == ("decided", 1, "costs")
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))

@@ -3,7 +3,6 @@
 import threading
 
 import pytest
-from stored_logs import batch_of, created, log_of, votes
 
 from quorate.errors import QuorateError
 from quorate.store.batch import Batch, DecisionRow, OutboxRow
@@ -12,6 +11,7 @@ from quorate.store.events import Tick
 from quorate.store.opening import open_store
 from quorate.store.verify import verify
 from quorate.store.webhooks import Failure
+from stored_logs import batch_of, created, log_of, votes
 
 ODD = ["a\x00b", "tab\t", "quote'\"", "%s ?", "ünïcödé 🦊", "\x1b[31m", "'; DROP TABLE log; --", " ", "\\", "a" * 256]
 

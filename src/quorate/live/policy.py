@@ -123,13 +123,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             hysteresis: float = ...,
             hold: float = ...,
             lock: float | None = ...,
-            escalate: Escalate | Mapping[str, Any] = ...,
-            quorum: Quorum | Mapping[str, Any] | None = ...,
-            experts: Experts | Mapping[str, Any] = ...,
-            reopen: Reopen | Mapping[str, Any] = ...,
-            probation: Probation | Mapping[str, Any] | None = ...,
-            breakers: Breakers | Mapping[str, Any] | None = ...,
-            next: Next | Mapping[str, Any] = ...,  # noqa: A002
+            escalate: Escalate | Mapping[str, float | bool | None] = ...,
+            quorum: Quorum | Mapping[str, int] | None = ...,
+            experts: Experts | Mapping[str, bool] = ...,
+            reopen: Reopen | Mapping[str, int] = ...,
+            probation: Probation | Mapping[str, float] | None = ...,
+            breakers: Breakers | Mapping[str, float | None] | None = ...,
+            next: Next | Mapping[str, int | None] = ...,  # noqa: A002
         ) -> None: ...
 
     def __post_init__(self) -> None:

@@ -48,7 +48,7 @@ class Archived(msgspec.Struct, array_like=True, frozen=True):
 
     task: Task | None
     answer: Answer  # when it left
-    votes: Any  # as the stream takes it back: (worker, label) of every vote first
+    votes: Any  # as the stream takes it back: (worker, label) of every vote first; None: it had none
 
 
 class CampaignState:
@@ -89,6 +89,11 @@ class CampaignState:
     def _created(self, event: events.Created) -> None:
         if self.position != 1:
             raise QuorateError(f"event {self.position} makes the campaign a second time")
+
+    def _tasks(self, event: events.TasksAdded) -> None:
+        for name in event.tasks:
+            if self.find(name) is None:
+                self._enter(name)
 
     def _vote(self, event: events.Vote | events.Change) -> Touched:
         name = event.task
@@ -254,7 +259,7 @@ class CampaignState:
     def ballots(self, name: str) -> list[tuple[int, int, bool]]:
         """Return (worker, label, whether it counts) of every vote in force on a task."""
         record = None if name in self.tasks.by_name else self._archived(name)
-        votes = (self.online.state.votes_of(name) or ()) if record is None else record.votes[0]
+        votes = (self.online.state.votes_of(name) or ()) if record is None else (record.votes or ((),))[0]
         found = [(int(text), label, True) for text, label in votes]
         aside = ((w.number, w.aside[name], False) for w in self.crowd.all.values() if w.aside and name in w.aside)
         return [*found, *aside]
@@ -292,7 +297,7 @@ class CampaignState:
             return aside
         if name not in self.tasks.by_name:
             record = self._archived(name)
-            return -1 if record is None else dict(record.votes[0]).get(known.text, -1)
+            return -1 if record is None else dict((record.votes or ((),))[0]).get(known.text, -1)
         label: int = self.online.state.voted(name, known.text)
         return label
 
@@ -432,7 +437,8 @@ class CampaignState:
             return task
         task = record.task
         self.archived_tasks -= 1
-        self.online.state.bring_back(name, record.votes)
+        if record.votes is not None:
+            self.online.state.bring_back(name, record.votes)
         self.tasks.enter(task)
         due = self.rule.due(task.standing)
         if due:
@@ -517,6 +523,7 @@ def _first(names: dict[str, None], number: int) -> list[str]:
 
 _FOLDS: Final[dict[type, Callable[[CampaignState, Any], Touched | None]]] = {
     events.Created: CampaignState._created,
+    events.TasksAdded: CampaignState._tasks,
     events.Vote: CampaignState._vote,
     events.Change: CampaignState._vote,
     events.Retraction: CampaignState._retraction,

@@ -203,6 +203,16 @@ class Campaign:
             return views.decision(self.state, name)
         return self.state.decision(task, answer or self.state.answer(name))
 
+    async def add_tasks(self, tasks: Sequence[str]) -> int:
+        """Note tasks that wait for their first votes; return the position of the log at which they are."""
+        self.campaigns.require_open()
+        fresh = [task for task in dict.fromkeys(tasks) if self.state.find(task) is None]
+        if fresh:
+            self.submit(events.TasksAdded(time=self.now(), tasks=fresh))
+        position = self.position
+        await self.on_disk_now()
+        return position
+
     async def retract(self, task: str, worker: str) -> Decision:
         """Take a vote back."""
         self.require_open()

@@ -135,6 +135,8 @@ class SqliteStore(SqlStore):
 
     def _connection(self, mode: str) -> sqlite3.Connection:
         uri = f"file:{quote(os.fspath(self.path))}?mode={mode}"
+        if mode == "ro" and not os.access(self.path.parent, os.W_OK) and not _beside(self.path, "-wal").exists():
+            uri += "&immutable=1"  # nobody writes it; SQLite would want to make files beside it
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_MS / 1000)
         connection.execute("PRAGMA trusted_schema = OFF")
         return connection
@@ -242,7 +244,7 @@ class SqliteStore(SqlStore):
 
     def snapshots(self, campaign: int) -> Snapshots:
         """Return the snapshots of a campaign: files beside the store."""
-        return FileSnapshots(self, self.path.with_name(self.path.name + ".snapshots"), campaign)
+        return FileSnapshots(self, _beside(self.path, ".snapshots"), campaign)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Write all that is committed now into one file."""
@@ -322,7 +324,11 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _lock_file(path: Path) -> Path:
-    return path.with_name(path.name + ".lock")
+    return _beside(path, ".lock")
+
+
+def _beside(path: Path, end: str) -> Path:
+    return path.with_name(path.name + end)
 
 
 def _locked(path: Path) -> int | None:

@@ -16,6 +16,11 @@ async def list_tasks(call: Call) -> t.TasksPage:
     return await call.told(call.campaign.tasks(query.status, query.sort, query.limit, query.after))
 
 
+async def add_tasks(call: Call) -> t.Done:
+    """Name tasks that wait for their first votes, so that the queue can give them out."""
+    return t.Done(await call.campaign.add_tasks(call.body.tasks))
+
+
 async def get_task(call: Call) -> t.TaskView:
     """Show a task: what is decided and why, how likely every label is, every vote in force."""
     return await call.campaign.task(call.ids[1])

@@ -19,7 +19,7 @@ async def post_votes(call: Call) -> t.VoteAnswer:
     other content is a conflict.
     """
     votes = call.body if isinstance(call.body, list) else [call.body]
-    call.grant.bucket.take(max(len(votes) - 1, 0))
+    call.grant.bucket.charge(max(len(votes) - 1, 0))
     return await call.campaign.vote(votes)
 
 
