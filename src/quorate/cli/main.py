@@ -32,15 +32,12 @@ COMMANDS: Final = (
     "relabel",
     "panel",
     "stream",
-<<<<<<< HEAD
     "vote",
     "watch",
-=======
     "serve",
     "token",
     "backup",
     "doctor",
->>>>>>> 0d7a496
     "simulate",
     "demo",
     "reproduce",
