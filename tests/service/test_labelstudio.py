@@ -22,8 +22,18 @@ def posted(action, annotation=None, **more):
 
 
 def made(number, by=1, choice="Spam!", task=7, **more):
-    result = [{"id": "r", "from_name": "kind", "to_name": "text", "type": "choices", "value": {"choices": [choice]}, "origin": "manual"}]
-    return {"id": number, "task": task, "completed_by": by, "result": result, "was_cancelled": False, "lead_time": 3.2, "updated_at": "2026-01-01T00:00:00Z"} | more
+    result = [
+        {"id": "r", "from_name": "kind", "to_name": "text", "type": "choices", "value": {"choices": [choice]}, "origin": "manual"}
+    ]
+    return {
+        "id": number,
+        "task": task,
+        "completed_by": by,
+        "result": result,
+        "was_cancelled": False,
+        "lead_time": 3.2,
+        "updated_at": "2026-01-01T00:00:00Z",
+    } | more
 
 
 def send(client, *arguments, query="", **more):
@@ -74,7 +84,9 @@ def test_gold_and_tasks_of_every_form(studio):
 
 def test_what_is_no_vote_is_said(studio):
     assert send(studio, "TASKS_CREATED", tasks=[])["skipped"] == ["the action TASKS_CREATED says nothing about votes"]
-    assert send(studio, "ANNOTATION_CREATED", made(50, was_cancelled=True))["skipped"] == ["the annotation was skipped by its annotator"]
+    assert send(studio, "ANNOTATION_CREATED", made(50, was_cancelled=True))["skipped"] == [
+        "the annotation was skipped by its annotator"
+    ]
     assert send(studio, "ANNOTATION_CREATED", made(51, result=[]))["skipped"] == ["the annotation has no choice"]
     boxes = made(52)
     boxes["result"][0]["value"]["choices"] = ["ok", "Spam!"]

@@ -44,7 +44,7 @@ def signature(secret: str, moment: int, body: bytes) -> str:
     - `body`: what is posted.
 
     >>> signature("a secret of some length", 1700000000, b"{}")[:30]
-    't=1700000000,v1=a4ff49bb0bae75'
+    't=1700000000,v1=9008b8e96ac884'
     """
     signed = hmac.new(secret.encode(), b"%d." % moment + body, hashlib.sha256)
     return f"t={moment},v1={signed.hexdigest()}"
