@@ -43,6 +43,12 @@ sets = qr.aggregate(votes, multi=True, per_option=True)
 assert_type(sets, qr.MultiResult)
 assert_type(qr.aggregate(votes, multi=flag), qr.Result | qr.MultiResult)
 
+policy = qr.Policy(confidence={"cat": 0.95, "*": 0.8}, quorum={"groups": 2}, escalate={"tie": True, "disagreement": 0.4}, lock=None)
+assert_type(policy, qr.Policy)
+assert_type(policy.to_json(indent=2), str)
+assert_type(policy.decide({"cat": 0.9, "dog": 0.1}, votes=3).label, str | None)
+assert_type(qr.Policy.read("policy.json").hold, float)
+
 assert_type(result.labels, Frame)
 assert_type(result.workers, Frame)
 assert_type(result.groups, Frame)

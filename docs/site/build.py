@@ -1,13 +1,15 @@
 """Builds the site of the documentation from docs/, the program and its docstrings: `python docs/site/build.py [FOLDER]`.
 
 The pages are gathered in FOLDER/pages (build/site/pages, unless said otherwise): those of docs/, some files that stand
-elsewhere in the repository, and the reference of the command line, which is written anew each time. Then the site is built from
-them into FOLDER/html. A link that leads nowhere, or a page that the navigation does not have, is an error.
+elsewhere in the repository, and the references of the command line and of the HTTP interface, which are written anew each time.
+Then the site is built from them into FOLDER/html. A link that leads nowhere, or a page that the navigation does not have, is
+an error.
 """
 
 from __future__ import annotations
 
 import fnmatch
+import importlib
 import posixpath
 import re
 import shutil
@@ -22,7 +24,7 @@ import yaml
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 ELSEWHERE = ("CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/README.md", "benchmarks/RESULTS.md")  # pages outside docs/
-COMMANDS = "<!-- commands -->\n"  # where they are written
+WRITTEN = {"<!-- commands -->\n": "commands", "<!-- routes -->\n": "interface"}  # where, and by which module beside this one
 ASIDE = re.compile(r"^\*In the repository.*?\*\n\n?", re.MULTILINE | re.DOTALL)  # of no concern on the site
 PROMPT = re.compile(r"^```python(?=\n>>> )", re.MULTILINE)
 LINK = re.compile(r"(```.*?^```|`[^`\n]+`)|(?<=\]\()(?!https?:|#)([^)#\s]+)", re.MULTILINE | re.DOTALL)  # code, or a link
@@ -90,7 +92,7 @@ def name_of(path: str) -> str:
 
 
 def page(path: str, text: str) -> str:
-    """Return a page as the site has it: links lead to pages of the site, the commands are written out, sessions are coloured."""
+    """Return a page as the site has it: links lead to pages of the site, references are written out, sessions are coloured."""
 
     def moved(found: re.Match[str]) -> str:
         code, target = found.groups()
@@ -101,10 +103,9 @@ def page(path: str, text: str) -> str:
             raise SiteError(f"{path} links to {target}, which is not on the site")
         return posixpath.relpath(name_of(wanted), posixpath.dirname(name_of(path)) or ".")
 
-    if COMMANDS in text:
-        from commands import reference  # loads the program, which other pages do not need
-
-        text = text.replace(COMMANDS, reference())
+    for mark, module in WRITTEN.items():
+        if mark in text:  # loads the program, which other pages do not need
+            text = text.replace(mark, importlib.import_module(module).reference())
     text = PROMPT.sub("```pycon", ASIDE.sub("", LINK.sub(moved, text)))  # a session: its output is no code
     return spaced(text)
 

@@ -94,8 +94,15 @@ class Breakers(msgspec.Struct):
         - `flips`: decided tasks whose label would become another.
         - `settled`: all decided tasks in memory.
         """
-        if self.tripped is None and limits.flip_rate is not None and settled >= limits.window and flips > limits.flip_rate * settled:
-            self.tripped = f"a refit would change {flips} of {settled} decided labels: more than a share of {limits.flip_rate:.3f}"
+        if (
+            self.tripped is None
+            and limits.flip_rate is not None
+            and settled >= limits.window
+            and flips > limits.flip_rate * settled
+        ):
+            self.tripped = (
+                f"a refit would change {flips} of {settled} decided labels: more than a share of {limits.flip_rate:.3f}"
+            )
 
     def reset(self) -> None:
         """Begin anew: a person has looked, and what comes from now on is what the next window is compared with."""
@@ -124,9 +131,7 @@ class Breakers(msgspec.Struct):
             if _jumps(share - before, limit, share, before, n, m):
                 self._trip(name, (share, before), (n, m), limit, "higher")
 
-    def _trip(
-        self, what: str, shares: tuple[float, float], decisions: tuple[int, int], limit: float | None, moved: str
-    ) -> None:
+    def _trip(self, what: str, shares: tuple[float, float], decisions: tuple[int, int], limit: float | None, moved: str) -> None:
         if self.tripped is None and limit is not None:
             now = f"{what} in the last {decisions[0]} decisions is {shares[0]:.3f}"
             self.tripped = f"{now}, and {shares[1]:.3f} in the {decisions[1]} before: more than {limit:.3f} {moved}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
-from quorate.data.options import Number, plain
+from quorate.data.options import Number
 from quorate.errors import InputError, OptionError, shown, unknown
 from quorate.live.sections import (
     AT_LEAST_ONE,
@@ -48,12 +48,12 @@ SECTIONS: Final[Mapping[str, type[Section]]] = {
 OPTIONAL: Final = ("quorum", "probation", "breakers")  # sections that are null where they are not given
 
 
-class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, repr_omit_defaults=True):
+class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When votes are enough to decide a task, and what happens when they are not.
 
     Nothing given: at least 3 votes, a confidence of 0.9, at most 9 votes and then a person, no hold, no lock. Every option
     is a field of the JSON document that the service, the command line and the library share. Equal policies have equal
-    JSON (`to_json`). [Policies](docs/policy.md) explains each field with examples.
+    JSON (`to_json`). docs/policy.md explains each field with examples.
 
     - `minimum_votes`: no task is decided by fewer votes.
     - `maximum_votes`: at so many votes no more are asked for; None: never.
@@ -123,13 +123,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             hysteresis: float = ...,
             hold: float = ...,
             lock: float | None = ...,
-            escalate: Escalate | Mapping[str, Any] = ...,
-            quorum: Quorum | Mapping[str, Any] | None = ...,
-            experts: Experts | Mapping[str, Any] = ...,
-            reopen: Reopen | Mapping[str, Any] = ...,
-            probation: Probation | Mapping[str, Any] | None = ...,
-            breakers: Breakers | Mapping[str, Any] | None = ...,
-            next: Next | Mapping[str, Any] = ...,  # noqa: A002
+            escalate: Escalate | Mapping[str, float | bool | None] = ...,
+            quorum: Quorum | Mapping[str, int] | None = ...,
+            experts: Experts | Mapping[str, bool] = ...,
+            reopen: Reopen | Mapping[str, int] = ...,
+            probation: Probation | Mapping[str, float] | None = ...,
+            breakers: Breakers | Mapping[str, float | None] | None = ...,
+            next: Next | Mapping[str, int | None] = ...,  # noqa: A002
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -212,8 +212,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """
         try:
             text = Path(path).read_bytes()
-        except OSError as error:
-            raise InputError(f"cannot read the policy {shown(str(path))}: {error.strerror or error}") from None
+        except (OSError, ValueError) as error:
+            told = getattr(error, "strerror", None) or error
+            raise InputError(f"cannot read the policy {shown(str(path), 500)}: {told}") from None
         try:
             return cls.from_json(text)
         except (InputError, OptionError) as error:
@@ -298,15 +299,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return f"Policy({', '.join(f'{name}={value!r}' for name, value in self._told())})"
 
     def _told(self) -> list[tuple[str, Any]]:
-        """Return the fields that a reader wants: the three that every policy has, and all that were chosen."""
+        """Return the fields that a reader wants: those that every policy has, and all that were chosen."""
         always = ("minimum_votes", "maximum_votes", "confidence" if self.costs is None else "costs")
-        default = Policy._default()
-        fields = [(name, getattr(self, name)) for name in self.__struct_fields__]
-        return [(name, value) for name, value in fields if name in always or value != default[name]]
-
-    @staticmethod
-    def _default() -> dict[str, Any]:
-        return {field.name: field.default for field in msgspec.structs.fields(Policy)}
+        fields = [(field.name, getattr(self, field.name), field.default) for field in msgspec.structs.fields(Policy)]
+        return [(name, msgspec.to_builtins(value)) for name, value, usual in fields if name in always or value != usual]
 
 
 def _confidence(given: Any) -> float | dict[str, float]:
@@ -342,7 +338,7 @@ def _costs(given: Any) -> dict[str, dict[str, float]]:
             raise OptionError(f"costs of {shown(true)} is {shown(line)}: give decided label to cost")
         for decided, cost in line.items():
             COST.check(f"cost of deciding {shown(_label('costs', decided))} where {shown(true)} is true", cost)
-        costs[true] = {decided: float(plain(line[decided])) for decided in sorted(line)}  # type: ignore[arg-type]
+        costs[true] = {decided: float(line[decided]) + 0.0 for decided in sorted(line)}  # never -0.0
     return costs
 
 

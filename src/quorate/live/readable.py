@@ -38,8 +38,6 @@ class Readable:
     breakers: Breakers
     _dues: list[tuple[int, str]]
 
-
-
     def code(self, label: str) -> int | None:
         """Return the code of a label's id, None for an unknown one."""
         return self.codes.get(label)
@@ -47,26 +45,31 @@ class Readable:
     def find(self, name: str) -> Task | None:
         """Return a task, from memory or as it was archived, without bringing it back; None for an unknown one."""
         task = self.tasks.by_name.get(name)
-        return task if task is not None else (self._archived(name) or _NO_RECORD).task
+        if task is not None:
+            return task
+        record = self._archived(name)
+        return None if record is None else record.task
 
     def archived(self, name: str) -> tuple[Task, Answer] | None:
         """Return a task that is not in memory, and what the stream said of it when it left."""
         record = self._archived(name)
-        return None if record is None or record.task is None else (record.task, record.answer)
+        return None if record is None else (record.task, record.answer)
 
     def _archived(self, name: str) -> Archived | None:
         if not self.archive.seen(name):
             return None
         record = self.archive.get(name, self.position)
-        return None if record is None else _opened(record)
+        return None if record is None else Archived.from_bytes(record)
 
     def ballots(self, name: str) -> list[tuple[int, int, bool]]:
         """Return (worker, label, whether it counts) of every vote in force on a task."""
-        record = None if name in self.tasks.by_name else self._archived(name)
-        votes = (self.online.state.votes_of(name) or ()) if record is None else record.votes[0]
-        found = [(int(text), label, True) for text, label in votes]
-        aside = ((w.number, w.aside[name], False) for w in self.crowd.all.values() if w.aside and name in w.aside)
-        return [*found, *aside]
+        task, workers = self.tasks.by_name.get(name), self.crowd.all
+        votes = self.online.state.votes_of(name) or ()
+        if task is None and (record := self._archived(name)) is not None:
+            task, votes = record.task, record.ballots
+        found = [(int(text), label, not workers[int(text)].banned) for text, label in votes]
+        aside = [workers[number] for number in (task.aside if task is not None else None) or ()]
+        return [*found, *((worker.number, worker.aside[name], False) for worker in aside if worker.aside is not None)]
 
     def has_gold(self, name: str) -> bool:
         """Return whether the true label of a task is known."""
@@ -101,7 +104,7 @@ class Readable:
             return aside
         if name not in self.tasks.by_name:
             record = self._archived(name)
-            return -1 if record is None else dict(record.votes[0]).get(known.text, -1)
+            return -1 if record is None else dict(record.ballots).get(known.text, -1)
         label: int = self.online.state.voted(name, known.text)
         return label
 
@@ -158,3 +161,6 @@ class Readable:
                 found.expert = label if found.expert in (NO_EXPERT, label) else EXPERTS_DIFFER
         found.counts, found.groups = counts, list(groups.values())
 
+    def on_probation(self, worker: Worker) -> bool:
+        """Return whether the votes of a worker do not count yet."""
+        return self.policy.probation is not None and not worker.trusted

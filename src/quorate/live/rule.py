@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import mul
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -237,7 +238,7 @@ class Rule:
         if self._cost_of is None:
             return math.nan
         # The exact sum does not depend on the order of the labels.
-        return math.fsum(p * cost for p, cost in zip(evidence.probabilities, self._cost_of[label], strict=True))
+        return math.fsum(map(mul, evidence.probabilities, self._cost_of[label]))
 
     def _doubt(self, evidence: Evidence) -> str:
         """Return why a person is asked although the votes might suffice, or nothing."""
@@ -294,7 +295,7 @@ class Rule:
         since = standing.since if held else time
         if evidence.breaker:
             return standing if held and standing.reason == "breaker" else _placed(standing, "held", label, since, 0, "breaker")
-        if held and standing.reason == "hold":
+        if held and standing.due > time:
             return standing
         if since + self._hold > time:
             return _placed(standing, "held", label, since, since + self._hold, "hold")

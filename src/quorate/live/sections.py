@@ -58,8 +58,8 @@ def settle(struct: msgspec.Struct, rules: Mapping[str, Check], prefix: str = "")
         rule.check(f"{prefix}{field}", value)
         number = rule.rule if isinstance(rule, Maybe) else rule
         if value is not None and isinstance(number, Number):
-            whole = plain(value)
-            msgspec.structs.force_setattr(struct, field, whole if number.whole else float(whole))  # type: ignore[arg-type]
+            whole: Any = plain(value)
+            msgspec.structs.force_setattr(struct, field, whole if number.whole else float(whole) + 0.0)  # never -0.0
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -37,7 +37,7 @@ class _Snapshot(msgspec.Struct):
     archived_tasks: int
     breakers: Breakers
     workers: list[Worker]
-    tasks: list[Task]
+    tasks: list[Any]
     settled: list[str]
     waiting: list[str]
     online: bytes
@@ -65,9 +65,9 @@ def to_bytes(state: CampaignState) -> bytes:
             state.archived_tasks,
             state.breakers,
             list(state.crowd.all.values()),
-            list(state.tasks.by_name.values()),
-            list(state.tasks.settled),
-            list(state.tasks.waiting),
+            [msgspec.structs.astuple(task)[:-1] for task in state.tasks],  # without the line, which follows from the others
+            state.tasks.in_order(settled=True),
+            state.tasks.in_order(settled=False),
             state.online.to_bytes(),
         )
     )
@@ -98,8 +98,8 @@ def from_bytes(data: bytes, archive: Archive) -> CampaignState:
     state.codes = {label: code for code, label in enumerate(state.labels)}
     state.rule = Rule(state.policy, state.labels)
     state.crowd.all = {worker.number: worker for worker in saved.workers}
-    for task in saved.tasks:
+    for task in msgspec.convert(saved.tasks, list[Task]):
         state.tasks.enter(task)
-    state.tasks.settled, state.tasks.waiting = dict.fromkeys(saved.settled), dict.fromkeys(saved.waiting)
+    state.tasks.touch_in_order([*saved.settled, *saved.waiting])
     state.recall()
     return state

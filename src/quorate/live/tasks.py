@@ -21,7 +21,7 @@ _IS_SETTLED: Final = [int(code in _SETTLED_CODES) for code in range(256)]
 _IS_WAITING: Final = [int(code in _WAITING_CODES) for code in range(256)]
 
 
-class Task(msgspec.Struct, gc=False):
+class Task(msgspec.Struct, array_like=True, gc=False):
     """What stands of one task beside its votes."""
 
     name: str
@@ -34,7 +34,7 @@ class Task(msgspec.Struct, gc=False):
     last: int = -1  # the label that was decided last, or -1
     moved: dict[int, int] | None = None  # worker: position of their vote in force, where it is not their first on the task
     aside: list[int] | None = None  # workers whose votes on it are kept aside
-    slot: int = -1  # its line in the columns; not saved
+    slot: int = -1  # its line in the columns, last of all: it is not saved
 
 
 class Tasks:

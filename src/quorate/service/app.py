@@ -100,7 +100,7 @@ class Service:
             found = decoded(decode_votes, body)
             votes = found if isinstance(found, list) else [found]
             if len(votes) > 1:
-                grant.bucket.take(len(votes) - 1)
+                grant.bucket.charge(len(votes) - 1)
             with context.under_way:
                 content = encode(await campaign.vote(votes))
         except limits.Disconnected:
@@ -192,8 +192,6 @@ class Service:
             headers.append((b"www-authenticate", b"Bearer"))
         if isinstance(problem, NotAllowed):
             headers.append((b"allow", problem.methods.encode()))
-        if isinstance(problem, TooLarge):
-            headers.append((b"connection", b"close"))  # the rest of the body is not read
         await send({"type": "http.response.start", "status": problem.status, "headers": headers})
         await send({"type": "http.response.body", "body": content})
         self.context.metrics.answered(name, problem.status, time.perf_counter() - began)

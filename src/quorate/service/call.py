@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.requests import Request
 
-from quorate.service.interface import Campaign, Campaigns
+from quorate.service.campaign import Campaign
+from quorate.service.campaigns import Campaigns
 from quorate.service.labelstudio import Votes
 from quorate.service.limits import MAX_LISTENERS, MAX_UNDER_WAY, Gate
 from quorate.service.metrics import Metrics
+from quorate.service.outbox import Outbox
 from quorate.service.tokens import Grant, Tokens
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -24,6 +28,7 @@ class Context:
     - `tokens`: who may do what.
     - `allow_private`: whether webhooks may be posted to addresses that are not public.
     - `metrics`: what is counted.
+    - `outbox`: what is to be posted to webhooks.
     - `stopping`: set when the server is about to stop, so that long answers end.
     - `under_way`, `listeners`: how many requests and streams of events there may be at once.
     """
@@ -32,12 +37,17 @@ class Context:
     tokens: Tokens
     allow_private: bool = False
     metrics: Metrics = field(default_factory=Metrics)
+    outbox: Outbox = field(init=False)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     under_way: Gate = field(default_factory=lambda: Gate(MAX_UNDER_WAY, "requests"))
     listeners: Gate = field(default_factory=lambda: Gate(MAX_LISTENERS, "streams of events"))
     description: bytes = b""  # of the interface, as OpenAPI has it
     annotations: Votes = field(default_factory=Votes)  # of Label Studio
     wake: asyncio.Event = field(default_factory=asyncio.Event)  # deliveries of webhooks are due
+
+    def __post_init__(self) -> None:
+        self.outbox = Outbox(self.campaigns, self.metrics.decided)
+        self.campaigns.on_decisions = self.outbox
 
 
 @dataclass(slots=True)
@@ -64,6 +74,11 @@ class Call:
     def campaign(self) -> Campaign:
         """The campaign that the path names, or `NotFound`."""
         return self.context.campaigns.get(self.ids[0])
+
+    async def told(self, answer: T) -> T:
+        """Return an answer once everything that it tells is on disk."""
+        await self.campaign.on_disk_now()
+        return answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from quorate.errors import InputError, OptionError, listed, shown
+from quorate.live.archived import Answer
 from quorate.live.decision import Decision
 from quorate.live.policy import Policy
 from quorate.live.rule import Rule
 from quorate.live.settings import Refit, Retention
-from quorate.live.state import Answer, Touched
+from quorate.live.state import Touched
 from quorate.live.tasks import Task
 from quorate.service import lists, views
 from quorate.service.duties import Duties
@@ -193,6 +194,16 @@ class Campaign:
         if task is None:
             return views.decision(self.state, name)
         return self.state.decision(task, answer or self.state.answer(name))
+
+    async def add_tasks(self, tasks: Sequence[str]) -> int:
+        """Note tasks that wait for their first votes; return the position of the log at which they are."""
+        self.campaigns.require_open()
+        fresh = [task for task in dict.fromkeys(tasks) if self.state.find(task) is None]
+        if fresh:
+            self.submit(events.TasksAdded(time=self.now(), tasks=fresh))
+        position = self.position
+        await self.on_disk_now()
+        return position
 
     async def retract(self, task: str, worker: str) -> Decision:
         """Take a vote back."""

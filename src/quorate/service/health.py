@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from quorate.service.call import Context
-from quorate.service.metrics import Histogram, Page, memory
+from quorate.service.metrics import Page, memory
 
-# What `Campaign.stats` gives under a name: (name of the metric, kind, what it means).
+# What `Campaign.stats` gives: (its name there, name of the metric, kind, what it means).
 CAMPAIGN: Final = (
-    ("votes", "votes_total", "counter", "Votes accepted."),
-    ("repeated", "repeated_votes_total", "counter", "Votes that were there already."),
-    ("retractions", "retractions_total", "counter", "Votes taken back."),
+    ("accepted", "votes_accepted_total", "counter", "Votes taken, changes among them."),
+    ("repeated", "votes_repeated_total", "counter", "Votes that were there already."),
+    ("retracted", "votes_retracted_total", "counter", "Votes taken back."),
+    ("votes", "votes", "gauge", "Votes in force."),
     ("position", "position", "gauge", "Position of the last event."),
     ("committed", "committed_position", "gauge", "Position of the last event on disk."),
-    ("queue", "queue_events", "gauge", "Events that wait to be written."),
     ("workers", "workers", "gauge", "Workers known."),
     ("refits", "refits_total", "counter", "Refits that took effect."),
-    ("dead", "dead_letters", "gauge", "Deliveries of webhooks that were given up."),
-    ("waiting", "waiting_deliveries", "gauge", "Deliveries of webhooks that are still to be made."),
     ("archived", "archived_tasks", "gauge", "Tasks that have left memory."),
-    ("breaker", "breaker_tripped", "gauge", "1 while a circuit breaker holds decisions."),
-)
-BY_STATUS: Final = (
-    ("decisions", "decisions_total", "counter", "Decisions made."),
-    ("tasks", "tasks", "gauge", "Tasks in memory."),
-)
-SPREAD: Final = (
-    ("commit_seconds", "commit_seconds", "Time that a commit takes, the flush to disk included."),
-    ("batch_sizes", "batch_events", "Events of one commit."),
 )
 STARTED: Final = time.time()
 
@@ -61,25 +49,25 @@ def figures(context: Context) -> str:
     page.metric("listeners", "gauge", "Streams of events that are open.", [({}, context.listeners.now)])
     outcomes = sorted(seen.deliveries.items())
     page.metric("deliveries_total", "counter", "Attempts to deliver.", [({"outcome": each}, count) for each, count in outcomes])
+    made = sorted(seen.decisions.items())
+    page.metric(
+        "decisions_total",
+        "counter",
+        "Decisions made.",
+        [({"campaign": name, "status": status}, count) for (name, status), count in made],
+    )
     stats = [(name, context.campaigns.get(name).stats()) for name in sorted(context.campaigns.names())]
-    _campaigns(page, stats)
+    for key, metric, kind, text in CAMPAIGN:
+        page.metric(metric, kind, text, [({"campaign": name}, found[key]) for name, found in stats])
+    page.metric(
+        "tasks",
+        "gauge",
+        "Tasks in memory.",
+        [({"campaign": name, "status": status}, count) for name, found in stats for status, count in found["tasks"].items()],
+    )
+    tripped = [({"campaign": name}, float(found["breaker"] is not None)) for name, found in stats]
+    page.metric("breaker_tripped", "gauge", "1 while a circuit breaker holds decisions.", tripped)
     page.metric("memory_bytes", "gauge", "Memory that the process has in use.", [({}, memory())])
     page.metric("tokens", "gauge", "Tokens that hold.", [({}, len(context.tokens))])
     page.metric("start_seconds", "gauge", "When the process started, in seconds since 1970.", [({}, STARTED)])
     return page.text()
-
-
-def _campaigns(page: Page, stats: list[tuple[str, dict[str, Any]]]) -> None:
-    def of(key: str, kind: Callable[[Any], bool]) -> Iterator[tuple[str, Any]]:
-        return ((name, found[key]) for name, found in stats if key in found and kind(found[key]))
-
-    for key, metric, kind, text in CAMPAIGN:
-        numbers = of(key, lambda value: isinstance(value, int | float))
-        page.metric(metric, kind, text, [({"campaign": name}, value) for name, value in numbers])
-    for key, metric, kind, text in BY_STATUS:
-        tables = of(key, lambda value: isinstance(value, dict))
-        rows = [({"campaign": name, "status": status}, count) for name, table in tables for status, count in table.items()]
-        page.metric(metric, kind, text, rows)
-    for key, metric, text in SPREAD:
-        spreads = of(key, lambda value: isinstance(value, Histogram))
-        page.histogram(metric, text, [({"campaign": name}, value) for name, value in spreads])

@@ -14,8 +14,8 @@ import msgspec
 from quorate.errors import InputError, listed
 from quorate.io.formats.label_studio import VOTES, Person, Result, options
 from quorate.live.decision import Decision
+from quorate.service.campaign import Campaign
 from quorate.service.errors import Invalid, NotFound
-from quorate.service.interface import Campaign
 from quorate.service.types import MAX_BATCH, MAX_ID, LabelStudioAnswer, VoteIn
 
 MADE: Final = frozenset({"ANNOTATION_CREATED", "ANNOTATIONS_CREATED", "ANNOTATION_UPDATED"})

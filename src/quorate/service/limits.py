@@ -54,6 +54,11 @@ class Bucket:
         self.level -= units
         return 0.0
 
+    def charge(self, units: float) -> None:
+        """Take units that came with a request that was admitted: on credit, where there are too few."""
+        if self.rate is not None:
+            self.level -= units
+
     def take(self, units: float) -> None:
         """Take units, or raise `TooMany` with the time to wait."""
         if self.rate is not None and (seconds := self.wait(units)):

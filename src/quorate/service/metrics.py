@@ -47,12 +47,17 @@ class Metrics:
     def __init__(self) -> None:
         self.requests: dict[tuple[str, int], int] = defaultdict(int)  # by route and status
         self.seconds: dict[str, Histogram] = defaultdict(Histogram)  # by route
+        self.decisions: dict[tuple[str, str], int] = defaultdict(int)  # by campaign and status
         self.deliveries: dict[str, int] = defaultdict(int)  # of webhooks, by outcome
 
     def answered(self, route: str, status: int, seconds: float) -> None:
         """Count one answer; routes are those of the table, so that nobody outside can make up new ones."""
         self.requests[route, status] += 1
         self.seconds[route].add(seconds)
+
+    def decided(self, campaign: str, status: str) -> None:
+        """Count a decision."""
+        self.decisions[campaign, status] += 1
 
 
 class Page:

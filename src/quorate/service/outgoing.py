@@ -16,20 +16,15 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final
 
-import msgspec
-
 from quorate.errors import visible
-from quorate.live.decision import Decision
 from quorate.service.addresses import Target, resolve, target
 from quorate.service.call import Context
 from quorate.service.errors import Problem
 from quorate.service.logs import LOGGER
-from quorate.store.batch import OutboxRow
 from quorate.store.webhooks import Delivery, Failure, WebhookRow
 
 ATTEMPTS: Final = 8  # after which a delivery is given up: with the pauses below, some ten minutes after the first
@@ -38,28 +33,7 @@ LONGEST_PAUSE: Final = 3600.0
 SECONDS: Final = 10.0  # within which a receiver has to answer
 ANSWER: Final = 64_000  # bytes of an answer that are read
 AT_ONCE: Final = 8
-EVERY: Final = 1.0  # seconds between looks into the store, where nobody says that there is something new
-_encode: Final = msgspec.json.Encoder().encode
-
-
-def messages(campaign: str, number: int, hooks: Iterable[WebhookRow], decision: Decision, body: bytes, time: int) -> list[OutboxRow]:
-    """Return what is to be posted of a decision, in the same transaction as the decision.
-
-    - `campaign`, `number`: its name and number.
-    - `hooks`: the webhooks of the campaign, as the store has them.
-    - `decision`, `body`: what was decided, and that as JSON.
-    - `time`: now, in microseconds since 1970.
-    """
-    found = []
-    for hook in hooks:
-        wanted = hook.settings.get("statuses")
-        if wanted is not None and decision.status not in wanted:
-            continue
-        name = f"{number}/{hook.number}/{decision.position}/{decision.task}".encode()
-        key = hashlib.blake2b(name, digest_size=16).hexdigest()
-        whole = b'{"delivery":"%b","campaign":%b,"decision":%b}' % (key.encode(), _encode(campaign), body)
-        found.append(OutboxRow(hook.number, number, decision.position, key, whole, time))
-    return found
+EVERY: Final = 0.5  # seconds between looks into the store
 
 
 def signature(secret: str, moment: int, body: bytes) -> str:
@@ -172,6 +146,8 @@ class Courier:
     async def round(self) -> bool:
         """Try what is due now; return whether there was anything."""
         store, loop = self._context.campaigns.store, asyncio.get_running_loop()
+        if not self._context.outbox:
+            return False
         now = time.time_ns() // 1000
         due = await loop.run_in_executor(self._threads, lambda: store.webhooks.due(now, 4 * AT_ONCE))
         if not due:

@@ -37,8 +37,7 @@ class Queue:
         names = [name for _, name in rows if name not in leased and (number is None or state.voted(name, number) < 0)]
         if not names:
             return NextAnswer([])
-        likely = state.online.state.predict_many(names, state.lasting)
-        value = self._value(likely[4], self._confusion(number)) if likely else np.zeros(len(names))
+        value = self._value(self._likely(names), self._confusion(number))
         best = np.argsort(-value, kind="stable")[:n].tolist()
         self._given.setdefault(worker, []).extend((now, names[at]) for at in best)
         return NextAnswer(
@@ -57,6 +56,14 @@ class Queue:
                     wait = (min(times, default=now) + span - now) / 1e6
                     raise TooMany(f"this worker was given {cap} tasks within the last {word}", retry_after=max(1.0, wait))
         return left
+
+    def _likely(self, names: list[str]) -> NDArray[np.float64]:
+        """Return how likely each label is, [n, K]; a task without votes is as likely the one as the other."""
+        state, k = self._campaign.state, len(self._campaign.state.labels)
+        found = state.online.state.predict_many(names, state.lasting)
+        if not found:
+            return np.full((len(names), k), 1 / k)
+        return np.where((found[2] > 0)[:, None], found[4], 1 / k)
 
     def _confusion(self, number: int | None) -> NDArray[np.float64]:
         """Return how the worker answers, [K true, K given]; a new one as the mean of all."""

@@ -53,6 +53,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", f"{C}/votes", "read", votes.list_votes, {200: t.VotesPage}, query=t.VotesQuery),
     # tasks
     Route("GET", f"{C}/tasks", "read", tasks.list_tasks, {200: t.TasksPage}, query=t.TasksQuery),
+    Route("POST", f"{C}/tasks", "vote", tasks.add_tasks, {200: t.Done}, body=t.TasksIn),
     Route("GET", TASK, "read", tasks.get_task, {200: t.TaskView}),
     Route("PUT", f"{TASK}/gold", "moderate", tasks.put_gold, {200: Decision}, body=t.GoldIn),
     Route("DELETE", f"{TASK}/gold", "moderate", tasks.delete_gold, {200: Decision}),

@@ -18,7 +18,7 @@ from quorate.errors import InputError, OptionError
 from quorate.service import logs
 from quorate.service.app import Service
 from quorate.service.call import Context
-from quorate.service.interface import Campaigns
+from quorate.service.campaigns import Campaigns
 from quorate.service.limits import Gate
 from quorate.service.outgoing import Courier
 from quorate.service.settings import Settings
@@ -59,13 +59,11 @@ async def run(settings: Settings, started: Callable[[str], None], stop: asyncio.
     - `started`: is given the address once it listens.
     - `stop`: stops the server when it is set, where there are no signals, as in a thread.
     """
-    from quorate.service.campaigns import Campaigns as Opened
-
     handler = logs.to_stream(settings.log_level)
     try:
         listening = _bind(settings)
         try:
-            campaigns = await Opened.open(settings.store)
+            campaigns = await Campaigns.open(settings.store)
             try:
                 await _serve(settings, campaigns, listening, started, stop)
             finally:
@@ -110,6 +108,7 @@ async def _serve(
     if settings.labels and FIRST not in campaigns.names():
         await campaigns.put(FIRST, CampaignSpec(labels=list(settings.labels)))
     context = Context(campaigns, tokens, allow_private=settings.allow_private, under_way=Gate(settings.requests, "requests"))
+    context.outbox.load(await asyncio.to_thread(campaigns.store.webhooks.targets))
     server = _Server(settings, Service(context), context, started, stop)
     around = [asyncio.ensure_future(_refresh(context)), asyncio.ensure_future(Courier(context, attempts=settings.attempts).run())]
     try:

@@ -17,8 +17,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from quorate.live.decision import Decision
+from quorate.service.campaign import Campaign
 from quorate.service.errors import Lagged, Malformed
-from quorate.service.interface import Campaign
+from quorate.store.protocol import Store
 
 KEEP_ALIVE: Final = 15.0  # seconds of silence after which a comment shows that the connection stands
 STUCK: Final = 30.0  # seconds after which a client that reads nothing is cut off
@@ -58,7 +59,7 @@ class Place(NamedTuple):
         return cls.of_event(text) if "." in text else cls(int(text), ALL)
 
 
-def stored(store: Any, campaign: int, after: Place, limit: int) -> list[tuple[Place, bytes]]:
+def stored(store: Store, campaign: int, after: Place, limit: int) -> list[tuple[Place, bytes]]:
     """Return stored decisions after a place, as JSON, each with its own place.
 
     - `store`: is read in the thread that calls.
@@ -96,7 +97,7 @@ def last_event(name: str, detail: str) -> bytes:
 
 
 async def events(
-    campaign: Campaign, store: Any, after: Place | None, ends: set[asyncio.Future[Any]], stopping: Callable[[], bool]
+    campaign: Campaign, store: Store, after: Place | None, ends: set[asyncio.Future[Any]], stopping: Callable[[], bool]
 ) -> AsyncIterator[bytes]:
     """Yield events as bytes.
 
@@ -160,7 +161,7 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, campaign: Campaign, store: Any, after: Place | None, stopping: asyncio.Event) -> None:
+    def __init__(self, campaign: Campaign, store: Store, after: Place | None, stopping: asyncio.Event) -> None:
         super().__init__()
         self._campaign, self._store, self._after, self._stopping = campaign, store, after, stopping
 

@@ -7,18 +7,18 @@ that reading, voting and writing overlap. Whoever sends faster than that is read
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from quorate.errors import listed, shown
+from quorate.service.campaign import Campaign
 from quorate.service.errors import Invalid, Problem, TooLarge, Unavailable
-from quorate.service.interface import Campaign
 from quorate.service.limits import MAX_LINE, Bucket
-from quorate.service.reading import decoded, fault
+from quorate.service.reading import decoded
 from quorate.service.types import StreamError, VoteAnswer, VoteIn
 
 GROUPS: Final = 8  # that wait for the disk at once
@@ -26,11 +26,20 @@ MOST: Final = 1000  # votes of a group
 CONTENT: Final = "application/x-ndjson"
 
 _decoder: Final = msgspec.json.Decoder(VoteIn)
-_lines: Final = msgspec.json.Encoder().encode_lines
-_json: Final = msgspec.json.encode
+_encode: Final = msgspec.json.Encoder().encode
 
-Numbered: TypeAlias = tuple[int, VoteIn]
-Part: TypeAlias = "tuple[int, asyncio.Task[VoteAnswer]] | StreamError"  # of an answer, in the order of the lines
+Numbered: TypeAlias = tuple[int, VoteIn]  # with the number of its line
+
+
+class Group(NamedTuple):
+    """Votes under way."""
+
+    line: int  # of the first
+    votes: list[VoteIn]
+    task: asyncio.Task[VoteAnswer]
+
+
+Part: TypeAlias = Group | StreamError  # of an answer, in the order of the lines
 
 
 class VoteStream(Response):
@@ -115,21 +124,33 @@ class VoteStream(Response):
     async def _take(self, text: bytes) -> None:
         """Take lines apart, and hand the votes on; faults of single lines keep their places in the answer."""
         self._labels = {label.id for label in self._campaign.labels}
+        try:
+            votes = _decoder.decode_lines(text) if b"\\u0000" not in text else []
+        except (ValueError, RecursionError):
+            votes = []
+        if len(votes) == text.count(b"\n") + 1 and {vote.label for vote in votes} <= self._labels:
+            for start in range(0, len(votes), MOST):
+                await self._vote([*enumerate(votes[start : start + MOST], self._line + 1)])
+                self._line += len(votes[start : start + MOST])
+        else:
+            await self._one_by_one(text)
+
+    async def _one_by_one(self, text: bytes) -> None:
+        """Take lines apart of which some are empty, or wrong."""
         group: list[Numbered] = []
         for line in text.split(b"\n"):
             self._line += 1
             if not line.strip():
                 continue
             try:
-                vote = _decoder.decode(line) if b"\\u0000" not in line else decoded(_decoder.decode, line)
+                vote = decoded(_decoder.decode, line)
                 if vote.label not in self._labels:
-                    raise Invalid(f"label {vote.label!r} is not one of the campaign's")
-            except (ValueError, RecursionError) as error:
-                await self._fault(group, fault(error))
-                group = []
+                    raise Invalid(f"label {shown(vote.label)} is unknown: the labels are {listed(self._labels, 20)}")
             except Problem as problem:
-                await self._fault(group, problem)
-                group = []
+                if group:
+                    await self._vote(group)
+                    group = []
+                await self._put(StreamError(problem.code, self._line, str(problem)))
             else:
                 group.append((self._line, vote))
                 if len(group) == MOST:
@@ -138,27 +159,24 @@ class VoteStream(Response):
         if group:
             await self._vote(group)
 
-    async def _fault(self, before: list[Numbered], problem: Problem) -> None:
-        if before:
-            await self._vote(before)
-        await self._put(StreamError(problem.code, self._line, str(problem)))
-
-    async def _vote(self, group: Sequence[Numbered]) -> None:
+    async def _vote(self, group: list[Numbered]) -> None:
         """Hand a group to the campaign; one with a conflict is handed over vote by vote."""
         while seconds := self._bucket.wait(len(group)):
             await asyncio.sleep(seconds)
-        task = await self._begun([vote for _, vote in group])
-        if len(group) > 1 and task.done() and isinstance(task.exception(), Problem) and not _passing(task):
+        whole = await self._begun(group)
+        failed = whole.task.exception() if whole.task.done() and not whole.task.cancelled() else None
+        if len(group) > 1 and isinstance(failed, Problem) and not isinstance(failed, Unavailable):
             for one in group:
-                await self._put((one[0], await self._begun([one[1]])))
-            return
-        await self._put((group[0][0], task))
+                await self._put(await self._begun([one]))
+        else:
+            await self._put(whole)
 
-    async def _begun(self, votes: list[VoteIn]) -> asyncio.Task[VoteAnswer]:
-        """Return the vote under way. It is applied (or refused) in its first step, so that groups stay in order."""
-        task = asyncio.ensure_future(self._campaign.vote(votes, every=True))
+    async def _begun(self, group: list[Numbered]) -> Group:
+        """Return votes under way. They are applied (or refused) in a first step, so that groups stay in order."""
+        votes = [vote for _, vote in group]
+        task = asyncio.ensure_future(self._campaign.vote(votes))
         await asyncio.sleep(0)
-        return task
+        return Group(group[0][0], votes, task)
 
     async def _answer(self, send: Send) -> None:
         """Send what became of the lines, in their order; end early where nothing can be taken any more."""
@@ -166,15 +184,15 @@ class VoteStream(Response):
             if isinstance(part, StreamError):
                 error = part
             else:
-                line, task = part
                 try:
-                    answer = await task
+                    answer = await part.task
                 except Problem as problem:
-                    error = StreamError(problem.code, line, str(problem))
+                    error = StreamError(problem.code, part.line, str(problem))
                 else:
-                    await _send(send, _lines(answer.decisions))
+                    told = {decision.task: _encode(decision) for decision in answer.decisions}
+                    await _send(send, b"\n".join([told[vote.task] for vote in part.votes]) + b"\n")
                     continue
-            await _send(send, _json(error) + b"\n")
+            await _send(send, _encode(error) + b"\n")
             if error.error in (Unavailable.code, TooLarge.code):
                 break
         while not self._parts.empty():
@@ -187,12 +205,8 @@ class _Ended(Exception):  # noqa: N818 (it only leads out of the reading)
 
 def _forget(part: Part | None) -> None:
     """Let a vote under way end by itself, without anybody who is told."""
-    if isinstance(part, tuple):
-        part[1].add_done_callback(lambda task: task.cancelled() or task.exception())
-
-
-def _passing(task: asyncio.Task[VoteAnswer]) -> bool:
-    return isinstance(task.exception(), Unavailable)
+    if isinstance(part, Group):
+        part.task.add_done_callback(lambda task: task.cancelled() or task.exception())
 
 
 async def _send(send: Send, body: bytes) -> None:

@@ -195,6 +195,12 @@ class Ballot(_Out, frozen=True, kw_only=True):
     expert: bool = False
 
 
+class TasksIn(_In, frozen=True):
+    """Tasks that wait for votes; those that are there already stay as they are."""
+
+    tasks: Annotated[list[Id], Meta(min_length=1, max_length=MAX_BATCH)]
+
+
 class TaskView(_Out, frozen=True, kw_only=True):
     """A task: what is decided, how likely every label is, and why."""
 

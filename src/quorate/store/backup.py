@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 from quorate.errors import InputError
 from quorate.io.write import check_folder, identities, write_aside
 from quorate.store.errors import StoreError
+from quorate.store.link import Row
 from quorate.store.protocol import Store
 from quorate.store.snapshots import sync_folder
+from quorate.store.sqlite import make_tables
+from quorate.store.tables import TABLES
 
 STEP: Final = 4096  # pages of SQLite that are copied at once
 BESIDE: Final = ("-wal", "-journal")  # what SQLite keeps beside a file that is in use, or was not closed
@@ -55,6 +58,26 @@ def write_store(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
 
     write_aside(path, write)
     sync_folder(Path(os.path.realpath(path)).parent)
+
+
+def copy_tables(rows_of: Callable[[str], Iterator[Row]], store: Store, path: Path) -> None:
+    """Copy the tables of another database.
+
+    - `rows_of`: called with the name of a table, yields all its rows as they are at one moment.
+    - `store`: whose they are.
+    - `path`: of the backup.
+    """
+    check_target(path, store)
+
+    def fill(target: sqlite3.Connection) -> None:
+        make_tables(target)
+        target.execute("BEGIN")
+        for table, columns in TABLES.items():
+            marks = ", ".join("?" * len(columns))
+            target.executemany(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})", rows_of(table))
+        target.execute("COMMIT")
+
+    write_store(path, fill)
 
 
 def copy_sqlite(source: sqlite3.Connection, store: Store, path: Path) -> None:

@@ -30,6 +30,12 @@ class Created(_Event, frozen=True, tag="created"):
     retention: dict[str, Any] = {}  # how long tasks and votes are kept: see live/settings.py
 
 
+class TasksAdded(_Event, frozen=True, tag="tasks"):
+    """Tasks that wait for their first votes."""
+
+    tasks: list[str]
+
+
 class Vote(_Event, frozen=True, tag="vote"):
     """A vote of a worker who has none on the task."""
 
@@ -165,6 +171,7 @@ class BreakerReset(_Event, frozen=True, tag="breaker-reset"):
 
 Event: TypeAlias = (
     Created
+    | TasksAdded
     | Vote
     | Change
     | Retraction

@@ -55,16 +55,21 @@ def usable(store: Store, campaign: int, header: bytes) -> int | None:
     try:
         found = msgspec.json.decode(header, type=Header)
     except msgspec.DecodeError as error:
-        _passed_over(f"its header cannot be read: {error}", campaign)
+        damaged(f"its header cannot be read: {error}", campaign)
         return None
     mark = store.mark(campaign, found.position)
     if found.campaign != campaign or mark is None or mark.hex() != found.mark:
-        _passed_over(f"it is of another log (at position {found.position})", campaign)
+        damaged(f"it is of another log (at position {found.position})", campaign)
         return None
     return found.position
 
 
-def _passed_over(why: str, campaign: int) -> None:
+def damaged(why: str, campaign: int) -> None:
+    """Warn that a snapshot is passed over.
+
+    - `why`: in words.
+    - `campaign`: its number.
+    """
     warn(f"a snapshot of campaign {campaign} is not used: {why}", DamagedSnapshot)
 
 
@@ -89,7 +94,7 @@ class FileSnapshots:
         except FileNotFoundError:
             return []
         except OSError as error:
-            _passed_over(f"{self._folder}: {error.strerror}", self._campaign)
+            damaged(f"{self._folder}: {error.strerror}", self._campaign)
             return []
         return sorted(found, reverse=True)
 
@@ -129,12 +134,12 @@ class FileSnapshots:
         try:
             data = path.read_bytes()
         except OSError as error:
-            _passed_over(f"{path}: {error.strerror}", self._campaign)
+            damaged(f"{path}: {error.strerror}", self._campaign)
             return None
         start = data.find(b"\n", len(MAGIC)) + 1
         whole = memoryview(data)[:-CHECKSUM_BYTES]
         if not data.startswith(MAGIC) or not start or blake2b(whole, digest_size=CHECKSUM_BYTES).digest() != data[len(whole) :]:
-            _passed_over(f"{path} is damaged", self._campaign)
+            damaged(f"{path} is damaged", self._campaign)
             return None
         position = usable(self._store, self._campaign, data[len(MAGIC) : start])
         return None if position is None else (position, bytes(whole[start:]))

@@ -140,7 +140,7 @@ class SqlStore(ABC):
 
     def _head(self, link: Link, campaign: int) -> Head:
         rows = link.rows("SELECT first + count - 1, checksum FROM log WHERE campaign = ? ORDER BY first DESC LIMIT 1", campaign)
-        return Head(rows[0][0], bytes(rows[0][1])) if rows else empty(campaign)
+        return Head(rows[0][0], _raw(rows[0][1])) if rows else empty(campaign)
 
     def committed(self, campaign: int) -> int:
         """Return the last position that this process knows to be on disk."""
@@ -179,7 +179,7 @@ class SqlStore(ABC):
         if len(rows) == 1:
             return empty(campaign), rows[0][0]
         first, count, check = rows[1]
-        return Head(first + count - 1, bytes(check)), rows[0][0]
+        return Head(first + count - 1, _raw(check)), rows[0][0]
 
     def _pages(self, campaign: int, start: int, until: int | None) -> Iterator[StoredPage]:
         """Yield pages from one that begins at `start` (or the next) on; no connection is held between them."""
@@ -192,7 +192,7 @@ class SqlStore(ABC):
                     *(campaign, start, (1 << 62) if until is None else until, most),
                 )
             for first, count, body, check in rows:
-                yield StoredPage(first, count, bytes(body), bytes(check))
+                yield StoredPage(first, count, _raw(body), _raw(check))
             if len(rows) < most:
                 return
             start = rows[-1][0] + 1
@@ -257,7 +257,7 @@ class SqlStore(ABC):
                 )
             for first, _, last, body, check in rows:
                 where = f"positions {first} to {last} of campaign {campaign}"
-                for row in decision_rows(bytes(body), bytes(check), where):
+                for row in decision_rows(_raw(body), _raw(check), where):
                     if row.position > after and (task is None or row.task == task):
                         yield row
             if len(rows) < most:
@@ -314,6 +314,11 @@ class SqlStore(ABC):
                 *(key, campaign, start, end),
             )
         return [bytes(row[0]) for row in rows]
+
+
+def _raw(value: object) -> bytes:
+    """Return a value that should be bytes: in a damaged SQLite file it may be anything, and the checksum will tell."""
+    return bytes(value) if isinstance(value, bytes | memoryview) else str(value).encode()
 
 
 def _bytes(text: str) -> bytes:

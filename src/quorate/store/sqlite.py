@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+from quorate.store.batch import Batch
 from quorate.store.errors import DamagedStore, NotOwner, StoreError, StoreUnavailable
 from quorate.store.link import Row
 from quorate.store.migrations import VERSION, statements
 from quorate.store.protocol import Snapshots
 from quorate.store.snapshots import FileSnapshots
 from quorate.store.sql import SqlStore
+from quorate.store.tables import TABLES
 
 try:
     import fcntl
@@ -133,6 +135,8 @@ class SqliteStore(SqlStore):
 
     def _connection(self, mode: str) -> sqlite3.Connection:
         uri = f"file:{quote(os.fspath(self.path))}?mode={mode}"
+        if mode == "ro" and not os.access(self.path.parent, os.W_OK) and not _beside(self.path, "-wal").exists():
+            uri += "&immutable=1"  # nobody writes it; SQLite would want to make files beside it
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_MS / 1000)
         connection.execute("PRAGMA trusted_schema = OFF")
         return connection
@@ -150,7 +154,7 @@ class SqliteStore(SqlStore):
             for setting in ("synchronous = FULL", "wal_autocheckpoint = 0", f"journal_size_limit = {KEPT_WAL}"):
                 connection.execute(f"PRAGMA {setting}")
             connection.execute("PRAGMA secure_delete = ON")  # an erased name is overwritten
-            self._migrate(connection)
+            make_tables(connection, self._version(connection))
         except BaseException:
             connection.close()
             raise
@@ -173,14 +177,6 @@ class SqliteStore(SqlStore):
         if self.readonly and version < VERSION:
             raise StoreError(f"the store {self.url} is of an older quorate (version {version}): open it for writing once")
         return version
-
-    def _migrate(self, connection: sqlite3.Connection) -> None:
-        for number in range(self._version(connection) + 1, VERSION + 1):
-            with _transaction(connection):
-                for statement in statements(number, "sqlite"):
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA application_id = {APPLICATION}")
-                connection.execute(f"PRAGMA user_version = {number}")
 
     @contextmanager
     def _translated(self, what: str) -> Iterator[None]:
@@ -229,6 +225,11 @@ class SqliteStore(SqlStore):
             yield link
         self._since += link.bytes
 
+    def write(self, batch: Batch) -> None:
+        """Write a batch in one transaction; it is on disk when this returns."""
+        super().write(batch)
+        self._erased |= bool(batch.erased)
+
     def own(self, campaign: int) -> None:
         """Do nothing: who writes the file writes all campaigns."""
         if self._writer is None:
@@ -243,7 +244,7 @@ class SqliteStore(SqlStore):
 
     def snapshots(self, campaign: int) -> Snapshots:
         """Return the snapshots of a campaign: files beside the store."""
-        return FileSnapshots(self, self.path.with_name(self.path.name + ".snapshots"), campaign)
+        return FileSnapshots(self, _beside(self.path, ".snapshots"), campaign)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Write all that is committed now into one file."""
@@ -252,13 +253,29 @@ class SqliteStore(SqlStore):
         with self._translated("copied"), self.reading() as link:
             copy_sqlite(link.connection, self, Path(path))
 
+    def tables(self) -> dict[str, Iterator[Row]]:
+        """Return the rows of each table, all columns in the order of `TABLES`; of a store that nobody writes."""
+        return {table: self._table(table) for table in TABLES}
+
+    def _table(self, table: str) -> Iterator[Row]:
+        columns = ", ".join(TABLES[table])
+        with self.reading() as link:
+            yield from link.connection.execute(f"SELECT {columns} FROM {table} ORDER BY rowid")
+
     def tidy(self, *, idle: bool = False) -> None:
         """Copy the write-ahead log into the file, if it is long or there is time."""
         if self._writer is None or self._since < (1 if idle else WAL_BYTES):
             return
         self._since = 0
+        connection = self._writer.connection
         with suppress(sqlite3.Error):  # it will be tried again; a commit that fails says why
-            self._writer.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            if self._erased:  # names are still in the write-ahead log: empty it, unless a reader needs it now
+                connection.execute("PRAGMA busy_timeout = 0")
+                try:
+                    self._erased = bool(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
+                finally:
+                    connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
 
     def close(self) -> None:
         """Let go of the file; the last connection to it copies the write-ahead log into it."""
@@ -278,6 +295,20 @@ class SqliteStore(SqlStore):
             self._lock = None
 
 
+def make_tables(connection: sqlite3.Connection, version: int = 0) -> None:
+    """Bring the tables to the current version, a transaction for each step.
+
+    - `connection`: to the file.
+    - `version`: that it has; 0 for an empty one.
+    """
+    for number in range(version + 1, VERSION + 1):
+        with _transaction(connection):
+            for statement in statements(number, "sqlite"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {number}")
+
+
 @contextmanager
 def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """Make what is done one transaction: committed at the end, undone after an error."""
@@ -293,7 +324,11 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _lock_file(path: Path) -> Path:
-    return path.with_name(path.name + ".lock")
+    return _beside(path, ".lock")
+
+
+def _beside(path: Path, end: str) -> Path:
+    return path.with_name(path.name + end)
 
 
 def _locked(path: Path) -> int | None:

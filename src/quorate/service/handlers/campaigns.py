@@ -21,7 +21,7 @@ async def put_campaign(call: Call) -> Reply | t.CampaignView:
 
 async def get_campaign(call: Call) -> t.CampaignView:
     """Show a campaign: labels, settings, and how many votes and tasks it has."""
-    return call.campaign.view()
+    return await call.told(call.campaign.view())
 
 
 async def change_campaign(call: Call) -> t.CampaignView:
@@ -52,7 +52,7 @@ async def rename_label(call: Call) -> t.LabelsAnswer:
 
 async def list_policies(call: Call) -> t.PoliciesAnswer:
     """List every version of the policy, oldest first; the last one holds."""
-    return t.PoliciesAnswer(call.campaign.policies())
+    return await call.told(t.PoliciesAnswer(call.campaign.policies()))
 
 
 async def put_policy(call: Call) -> t.PolicyView:

@@ -16,6 +16,8 @@ from quorate.service import types as t
 from quorate.service.addresses import check
 from quorate.service.call import Call, Reply
 from quorate.service.errors import Invalid, NotFound
+from quorate.store.protocol import Store
+from quorate.store.webhooks import WebhookRow
 
 MAX_WEBHOOKS: Final = 20  # of a campaign: each makes every commit larger
 
@@ -45,13 +47,14 @@ async def add_webhook(call: Call) -> Reply:
     now = time.time_ns() // 1000
     settings: dict[str, Any] = {} if body.statuses is None else {"statuses": list(dict.fromkeys(body.statuses))}
 
-    def add(store: Any) -> tuple[int, list[Any]]:
+    def add(store: Store) -> tuple[int, list[WebhookRow]]:
         if len(store.webhooks.targets(campaign.number)) >= MAX_WEBHOOKS:
             raise Invalid(f"a campaign has at most {MAX_WEBHOOKS} webhooks: remove one first")
         return store.webhooks.add(campaign.number, body.url, secret, settings, now), store.webhooks.targets(campaign.number)
 
-    number, campaign.hooks = await context.campaigns.in_writer(add)
-    row = next(hook for hook in campaign.hooks if hook.number == number)
+    number, hooks = await context.campaigns.in_writer(add)
+    context.outbox.load(hooks, campaign.number)
+    row = next(hook for hook in hooks if hook.number == number)
     return Reply(201, msgspec.structs.replace(_view(row), secret=secret))
 
 
@@ -59,14 +62,15 @@ async def delete_webhook(call: Call) -> t.WebhooksAnswer:
     """Remove a webhook, and what was still to be delivered to it."""
     campaign, number, now = call.campaign, call.query.id, time.time_ns() // 1000
 
-    def remove(store: Any) -> list[Any]:
+    def remove(store: Store) -> list[WebhookRow]:
         if all(hook.number != number for hook in store.webhooks.targets(campaign.number)):
             raise NotFound("there is no webhook of that id")
         store.webhooks.remove(number, now)
-        return list(store.webhooks.targets(campaign.number))
+        return store.webhooks.targets(campaign.number)
 
-    campaign.hooks = await call.context.campaigns.in_writer(remove)
-    return t.WebhooksAnswer([_view(row) for row in campaign.hooks])
+    hooks = await call.context.campaigns.in_writer(remove)
+    call.context.outbox.load(hooks, campaign.number)
+    return t.WebhooksAnswer([_view(row) for row in hooks])
 
 
 async def list_dead(call: Call) -> t.DeadAnswer:
@@ -81,7 +85,7 @@ async def list_dead(call: Call) -> t.DeadAnswer:
             delivery=row.key,
             attempts=row.attempts,
             error=row.error or "",
-            time=_moment(row.dead),
+            time=_moment(row.dead or 0),
             decision=_posted(row.body).decision,
         )
         for row in rows[: query.limit]
@@ -107,7 +111,7 @@ async def label_studio(call: Call) -> t.LabelStudioAnswer:
     return await labelstudio.take(call.campaign, call.body, call.query.question, call.context.annotations)
 
 
-def _view(row: Any) -> t.WebhookView:
+def _view(row: WebhookRow) -> t.WebhookView:
     return t.WebhookView(id=row.number, url=row.url, statuses=row.settings.get("statuses"), created=_moment(row.created))
 
 

@@ -13,7 +13,12 @@ from quorate.service.call import Call
 async def list_tasks(call: Call) -> t.TasksPage:
     """List tasks in memory by status, the least certain or the oldest first."""
     query = call.query
-    return call.campaign.tasks(query.status, query.sort, query.limit, query.after)
+    return await call.told(call.campaign.tasks(query.status, query.sort, query.limit, query.after))
+
+
+async def add_tasks(call: Call) -> t.Done:
+    """Name tasks that wait for their first votes, so that the queue can give them out."""
+    return t.Done(await call.campaign.add_tasks(call.body.tasks))
 
 
 async def get_task(call: Call) -> t.TaskView:
@@ -61,4 +66,4 @@ async def list_decisions(call: Call) -> t.DecisionsPage:
 
 async def next_tasks(call: Call) -> t.NextAnswer:
     """Choose tasks for a worker to vote on: where their vote is worth most, none that they have voted on."""
-    return call.campaign.next(call.query.worker, call.query.n)
+    return await call.told(call.campaign.next(call.query.worker, call.query.n))

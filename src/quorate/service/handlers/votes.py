@@ -7,7 +7,6 @@ import msgspec
 from quorate.live.decision import Decision
 from quorate.service import types as t
 from quorate.service.call import Call
-from quorate.service.interface import Campaign
 from quorate.service.streaming import VoteStream
 
 decode_votes = msgspec.json.Decoder(t.Votes).decode
@@ -20,13 +19,8 @@ async def post_votes(call: Call) -> t.VoteAnswer:
     other content is a conflict.
     """
     votes = call.body if isinstance(call.body, list) else [call.body]
-    call.grant.bucket.take(max(len(votes) - 1, 0))
-    return await take(call.campaign, votes)
-
-
-async def take(campaign: Campaign, votes: list[t.VoteIn]) -> t.VoteAnswer:
-    """Hand votes to their campaign."""
-    return await campaign.vote(votes)
+    call.grant.bucket.charge(max(len(votes) - 1, 0))
+    return await call.campaign.vote(votes)
 
 
 async def stream_votes(call: Call) -> VoteStream:

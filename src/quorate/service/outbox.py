@@ -1,0 +1,78 @@
+"""What is to be posted to webhooks, written in the same transaction as the decisions that it tells."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+
+from quorate.live.decision import Decision
+from quorate.service.campaign import Campaign
+from quorate.service.campaigns import Campaigns
+from quorate.store.batch import OutboxRow
+from quorate.store.webhooks import WebhookRow
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def messages(
+    campaign: str, number: int, hooks: Iterable[WebhookRow], decision: Decision, body: bytes, time: int
+) -> list[OutboxRow]:
+    """Return what is to be posted of a decision, in the same transaction as the decision.
+
+    - `campaign`, `number`: its name and number.
+    - `hooks`: the webhooks of the campaign, as the store has them.
+    - `decision`, `body`: what was decided, and that as JSON.
+    - `time`: now, in microseconds since 1970.
+    """
+    found = []
+    for hook in hooks:
+        wanted = hook.settings.get("statuses")
+        if wanted is not None and decision.status not in wanted:
+            continue
+        name = f"{number}/{hook.number}/{decision.position}/{decision.task}".encode()
+        key = hashlib.blake2b(name, digest_size=16).hexdigest()
+        whole = b'{"delivery":"%b","campaign":%b,"decision":%b}' % (key.encode(), _encode(campaign), body)
+        found.append(OutboxRow(hook.number, number, decision.position, key, whole, time))
+    return found
+
+
+class Outbox:
+    """Puts what is to be posted beside the decisions that it tells, into the same transaction.
+
+    - `campaigns`: whose decisions.
+    - `count`: is given the status of every decision.
+    """
+
+    def __init__(self, campaigns: Campaigns, count: Callable[[str, str], None]) -> None:
+        self._campaigns, self._count = campaigns, count
+        self._hooks: dict[int, list[WebhookRow]] = {}
+
+    def load(self, hooks: Iterable[WebhookRow], campaign: int | None = None) -> None:
+        """Take over the webhooks that the store has.
+
+        - `hooks`: of all campaigns, or of one.
+        - `campaign`: its number.
+        """
+        if campaign is None:
+            self._hooks.clear()
+        else:
+            self._hooks.pop(campaign, None)
+        for hook in hooks:
+            self._hooks.setdefault(hook.campaign, []).append(hook)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._hooks.values()))
+
+    def __call__(self, campaign: Campaign, decisions: list[Decision]) -> None:
+        """Take note of decisions, before they are written."""
+        hooks = self._hooks.get(campaign.number)
+        for decision in decisions:
+            self._count(campaign.name, decision.status)
+            if hooks:
+                now = time.time_ns() // 1000
+                rows = messages(campaign.name, campaign.number, hooks, decision, _encode(decision), now)
+                self._campaigns.pending().outbox.extend(rows)

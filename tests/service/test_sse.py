@@ -1,0 +1,201 @@
+"""Decisions as server-sent events: followed, resumed, ended."""
+
+import asyncio
+import json
+import threading
+
+import pytest
+
+from quorate.live.decision import Decision, moment
+from quorate.service import sse
+from quorate.service.errors import Lagged, Malformed
+from quorate.service.sse import ALL, Place
+from quorate.store.batch import DecisionRow
+from service.serving import BASE, serving
+
+
+class Stream:
+    """An open stream of events, read event by event."""
+
+    def __init__(self, client, query="", headers=(), campaign=BASE):
+        self.connection = client.connection(timeout=30)
+        self.connection.request("GET", f"{campaign}/events{query}", headers=dict(headers))
+        self.response = self.connection.getresponse()
+        assert self.response.status == 200, self.response.read()
+        assert self.response.headers["Content-Type"] == "text/event-stream"
+        assert self.response.headers["X-Request-Id"]
+        while self.response.readline().strip():  # listens once this has come
+            pass
+
+    def event(self):
+        fields = {}
+        while (line := self.response.readline()) not in (b"\n", b""):
+            name, _, value = line.decode().rstrip("\n").partition(": ")
+            fields[name] = value
+        return fields
+
+    def tasks(self, n):
+        found = [self.event() for _ in range(n)]
+        return [(event["id"], json.loads(event["data"])["task"]) for event in found]
+
+    def close(self):
+        self.connection.close()
+        self.response.close()
+
+
+def test_decisions_come_as_they_are_made(server):
+    stream = Stream(server)
+    made = server.decide("sse 1")
+    event = stream.event()
+    assert (event["event"], event["id"], json.loads(event["data"])) == ("decision", str(made["position"]), made)
+    stream.close()
+
+
+def test_a_client_goes_on_where_it_was(server):
+    made = [server.decide(f"resumed {n}") for n in range(5)]
+    places = [(str(each["position"]), each["task"]) for each in made]
+    first = Stream(server, f"?after={made[0]['position'] - 1}")
+    assert first.tasks(2) == places[:2]
+    first.close()
+    for query, headers in ((f"?after={places[1][0]}", {}), ("", {"Last-Event-ID": places[1][0]})):
+        again = Stream(server, query, headers)
+        assert again.tasks(len(places) - 2) == places[2:]
+        late = server.decide(f"late {headers}")
+        places.append((str(late["position"]), late["task"]))
+        assert again.tasks(1) == places[-1:]
+        again.close()
+
+
+def test_nothing_is_missed_or_told_twice_while_votes_come(server):
+    server("PUT", "/v1/campaigns/busy", {"labels": ["spam", "ok"], "policy": {"minimum_votes": 1, "confidence": 0.01}})
+    done = threading.Event()
+
+    def load():
+        for n in range(150):
+            server("POST", "/v1/campaigns/busy/votes", [{"task": f"{n}.{k}", "worker": "w", "label": "ok"} for k in range(4)])
+        done.set()
+
+    loading = threading.Thread(target=load)
+    loading.start()
+    seen = []
+    last = None
+    while len(seen) < 600:
+        query, headers = ("?after=0", {}) if last is None else ("", {"Last-Event-ID": last})
+        stream = Stream(server, query, headers, "/v1/campaigns/busy")
+        found = stream.tasks(min(70, 600 - len(seen)))
+        last = found[-1][0]
+        seen += found
+        stream.close()
+    loading.join()
+    assert done.is_set()
+    assert len({task for _, task in seen}) == 600
+    assert [int(place) for place, _ in seen] == sorted({int(place) for place, _ in seen})
+
+
+def test_decisions_at_one_position_are_told_apart(server):
+    path = "/v1/campaigns/policies"
+    server("PUT", path, {"labels": ["spam", "ok"]})
+    for n in range(5):
+        server("POST", f"{path}/votes", {"task": f"t{n}", "worker": f"w{n}", "label": "ok"})
+    server("PUT", f"{path}/policy", {"policy": {"minimum_votes": 1, "confidence": 0.01}})
+    position = server("GET", path).json["position"]
+    stream = Stream(server, "?after=0", (), path)
+    found = stream.tasks(5)
+    stream.close()
+    assert [place for place, _ in found] == [str(position), *(f"{position}.{k}" for k in range(2, 6))]
+    for k, (place, _) in enumerate(found[:-1], 1):
+        again = Stream(server, "", {"Last-Event-ID": place}, path)
+        assert again.tasks(5 - k) == found[k:]
+        again.close()
+    pages, after = [], "0"
+    while after is not None:
+        page = server("GET", f"{path}/decisions?limit=2&after={after}").json
+        assert len(page["decisions"]) <= 2
+        pages += [decision["task"] for decision in page["decisions"]]
+        after = page["next"]
+    assert pages == [task for _, task in found]
+    assert server("GET", f"{path}/decisions?after={position}").json == {"decisions": [], "next": None}
+
+
+@pytest.mark.parametrize("last", ["x", "1.x", "-1", "1.2.3", "٣", "1" * 40])
+def test_ids_that_are_none(server, last):
+    answer = server("GET", "events", headers={"Last-Event-ID": last.encode()})
+    assert (answer.status, answer.json["error"]) == (400, "malformed")
+
+
+def test_a_server_that_stops_says_so(tmp_path):
+    with serving(tmp_path) as client:
+        stream = Stream(client)
+    assert stream.event()["event"] == "stopping"
+    assert stream.event() == {}
+    stream.close()
+
+
+def test_places():
+    assert [str(Place(3, 1)), str(Place(3, 2))] == ["3", "3.2"]
+    assert Place.of_event("3") == (3, 1)
+    assert Place.of_event("3.2") == Place.of_query("3.2") == (3, 2)
+    assert Place.of_query("3") == (3, ALL)
+    with pytest.raises(Malformed, match="Last-Event-ID"):
+        Place.of_event("")
+
+
+class Campaign:
+    """Decisions as a test tells them."""
+
+    number = 1
+
+    def __init__(self, told):
+        self._told = told
+
+    async def listen(self):
+        for each in self._told:
+            if isinstance(each, Exception):
+                raise each
+            yield each
+        await asyncio.sleep(60)
+
+
+class Stored:
+    def __init__(self, rows):
+        self._rows = rows
+
+    def decisions(self, campaign, *, after, limit):
+        return iter([row for row in self._rows if row.position > after])
+
+
+def decided(position, task):
+    return Decision(task, "a", 0.9, "decided", 3, 1, moment(0), position, "confidence")
+
+
+def collected(campaign, rows, after, n, monkeypatch, keep_alive=15.0):
+    monkeypatch.setattr(sse, "KEEP_ALIVE", keep_alive)
+
+    async def main():
+        found = []
+        stream = sse.events(campaign, Stored(rows), after, set(), lambda: False)
+        async for chunk in stream:
+            found.append(chunk)
+            if len(found) == n:
+                break
+        await stream.aclose()
+        return b"".join(found).decode()
+
+    return asyncio.run(main())
+
+
+def test_a_reader_that_is_too_slow_is_told(monkeypatch):
+    text = collected(Campaign([decided(5, "t"), Lagged("slow")]), [], None, 9, monkeypatch)
+    assert "id: 5\n" in text
+    assert text.endswith('event: lagged\ndata: {"detail":"too slow: connect again, with the last id, and nothing is lost"}\n\n')
+
+
+def test_silence_is_broken_by_comments(monkeypatch):
+    assert collected(Campaign([]), [], None, 3, monkeypatch, keep_alive=0.01).endswith(": still here\n\n: still here\n\n")
+
+
+def test_what_was_read_from_the_store_is_not_told_again(monkeypatch):
+    rows = [DecisionRow(4, "a", b'{"task":"a"}'), DecisionRow(4, "b", b'{"task":"b"}')]
+    live = Campaign([decided(4, "a"), decided(4, "b"), decided(6, "c")])
+    text = collected(live, rows, Place(0, ALL), 3, monkeypatch)
+    assert [line for line in text.splitlines() if line.startswith("id")] == ["id: 4", "id: 4.2", "id: 6"]
