@@ -55,7 +55,7 @@ class Breakers(msgspec.Struct):
     >>> for number in range(600):
     ...     breakers.decided(limits, ["spam", "ok"], number % 2 if number < 500 else 0, against=0.1, is_flip=False)
     >>> breakers.tripped
-    "the share of 'spam' in the last 100 decisions is 0.850, and 0.500 in the 470 before: more than 0.300 apart"
+    "the share of 'spam' in the last 100 decisions is 0.820, and 0.501 in the 465 before: more than 0.300 apart"
     """
 
     tripped: str | None = None
@@ -94,15 +94,9 @@ class Breakers(msgspec.Struct):
         - `flips`: decided tasks whose label would become another.
         - `settled`: all decided tasks in memory.
         """
-        if (
-            self.tripped is None
-            and limits.flip_rate is not None
-            and settled >= limits.window
-            and flips > limits.flip_rate * settled
-        ):
-            self.tripped = (
-                f"a refit would change {flips} of {settled} decided labels: more than a share of {limits.flip_rate:.3f}"
-            )
+        limit = limits.flip_rate
+        if self.tripped is None and limit is not None and settled >= limits.window and flips > limit * settled:
+            self.tripped = f"a refit would change {flips} of {settled} decided labels: more than a share of {limit:.3f}"
 
     def reset(self) -> None:
         """Begin anew: a person has looked, and what comes from now on is what the next window is compared with."""
