@@ -45,6 +45,7 @@ class _Snapshot(msgspec.Struct):
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(_Snapshot)
+_BUNDLE: Final = msgspec.msgpack.Decoder(tuple[bytes, bytes, bytes])
 
 
 def to_bytes(state: CampaignState) -> bytes:
@@ -71,6 +72,26 @@ def to_bytes(state: CampaignState) -> bytes:
             state.online.to_bytes(),
         )
     )
+
+
+def unequal(one: bytes, other: bytes) -> list[str]:
+    """Return which parts of two states differ, by name."""
+    both = (_DECODER.decode(data) for data in (one, other))
+    first, second = (msgspec.structs.asdict(saved) for saved in both)
+    return [name for name, part in first.items() if _ENCODER.encode(part) != _ENCODER.encode(second[name])]
+
+
+def bundle(state: bytes, archive: bytes, ids: bytes) -> bytes:
+    """Return what a store keeps as a snapshot: a state, and what belongs to it outside of the fold."""
+    return _ENCODER.encode((state, archive, ids))
+
+
+def opened(data: bytes) -> tuple[bytes, bytes, bytes]:
+    """Return the parts of what a store keeps as a snapshot: state, archive, ids."""
+    try:
+        return _BUNDLE.decode(data)
+    except msgspec.MsgspecError as error:
+        raise InputError(f"not a snapshot of a campaign: {error}") from None
 
 
 def digest(state: CampaignState) -> str:

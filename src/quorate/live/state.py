@@ -224,12 +224,7 @@ class CampaignState(Readable):
         self._reconsider()
 
     def _tick(self, event: events.Tick) -> None:
-        while self._dues and self._dues[0][0] <= self.time:
-            due, name = heapq.heappop(self._dues)
-            task = self.tasks.by_name.get(name)
-            if task is not None and task.standing.due == due:
-                answer = self._answer(name)
-                self._stand(task, answer, self.rule.tick(task.standing, self.time, breaker=self.breakers.tripped is not None))
+        self.run_clock(event.time)
 
     def _sweep(self, event: events.Sweep) -> None:
         leaving = [*self.tasks.oldest(event.decided, settled=True), *self.tasks.oldest(event.others, settled=False)]
@@ -248,6 +243,16 @@ class CampaignState(Readable):
     def pass_over(self, position: int, event: events.Event) -> None:
         """Go on to an event without folding it: for those who try out what would have been."""
         self.position, self.time = position, event.time
+
+    def run_clock(self, time: int) -> None:
+        """Let the clock change what was due up to a time, and nothing else."""
+        self.time = time
+        while self._dues and self._dues[0][0] <= time:
+            due, name = heapq.heappop(self._dues)
+            task = self.tasks.by_name.get(name)
+            if task is not None and task.standing.due == due:
+                after = self.rule.tick(task.standing, time, breaker=self.breakers.tripped is not None)
+                self._stand(task, self._answer(name), after)
 
     def recall(self) -> None:
         """Find again what follows from the tasks: how certain each is, and when the clock changes it."""

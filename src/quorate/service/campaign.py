@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,13 +17,14 @@ from quorate.live.rule import Rule
 from quorate.live.settings import Refit, Retention
 from quorate.live.state import Touched
 from quorate.live.tasks import Task
-from quorate.service import lists, views
+from quorate.service import backtesting, lists, views
 from quorate.service.duties import Duties
 from quorate.service.errors import Conflict, Invalid, NotFound
 from quorate.service.listening import Listeners
 from quorate.service.loading import Loaded, new
 from quorate.service.queue import Queue
 from quorate.service.types import (
+    BacktestAnswer,
     CampaignSpec,
     CampaignView,
     Label,
@@ -420,6 +422,11 @@ class Campaign:
     def policies(self) -> list[PolicyView]:
         """Return every version of the policy."""
         return views.policies(self.state)
+
+    async def backtest(self, policy: dict[str, Any] | None, model: str | None) -> BacktestAnswer:
+        """Return how the past would have gone under another policy or model."""
+        await self.on_disk_now()
+        return await self.campaigns.in_thread(partial(backtesting.answer, self.campaigns.store, self.number, policy, model))
 
     async def refit(self) -> RefitAnswer:
         """Begin a refit; it takes effect later, as an event."""
