@@ -211,9 +211,8 @@ class SqlStore(ABC):
 
     # What belongs to it
 
-    def workers(self, campaign: int) -> Iterator[tuple[int, str | None]]:
+    def workers(self, campaign: int, *, after: int = -1) -> Iterator[tuple[int, str | None]]:
         """Yield the number and the name of every worker, by number."""
-        after = -1
         while True:
             with self.reading() as link:
                 rows = link.rows(
