@@ -10,6 +10,7 @@ from quorate import moved
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from quorate.client import AsyncClient, Client
     from quorate.data.understood import Understood
     from quorate.data.vocabulary import Vocabulary
     from quorate.data.votes import Votes
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from quorate.models.iwmv import IWMV
     from quorate.models.majority import MajorityVote
     from quorate.models.one_coin import OneCoin
-    from quorate.online import Online, Prediction
+    from quorate.online import EvictedTask, Online, Prediction, Refit
     from quorate.results.explanation import Explanation, SetExplanation
     from quorate.results.result import Result
     from quorate.results.saved import FittedModel, load, merge
@@ -59,6 +60,8 @@ _HOMES = {
     "aggregate": "models.aggregation",
     "Agreement": "evaluation.agreement.figures",
     "agreement": "evaluation.agreement.agreement",
+    "AsyncClient": "client",
+    "Client": "client",
     "compare": "evaluation.compare.compare",
     "Comparison": "evaluation.compare.comparison",
     "CopiedVotes": "errors",
@@ -97,6 +100,8 @@ _HOMES = {
     "SetEvaluation": "evaluation.sets",
     "Online": "online",
     "Prediction": "online",
+    "EvictedTask": "online",
+    "Refit": "online",
     "Explanation": "results.explanation",
     "SetExplanation": "results.explanation",
     "Result": "results.result",
@@ -112,13 +117,16 @@ __all__ = [
     "GLAD",
     "IWMV",
     "Agreement",
+    "AsyncClient",
     "AutoModel",
     "BestPanel",
+    "Client",
     "Comparison",
     "CopiedVotes",
     "DamagedCheckpoint",
     "DawidSkene",
     "Evaluation",
+    "EvictedTask",
     "Explanation",
     "FastDawidSkene",
     "FittedModel",
@@ -138,6 +146,7 @@ __all__ = [
     "PosteriorConfidence",
     "Prediction",
     "QuorateError",
+    "Refit",
     "RepairedStream",
     "Result",
     "SetEvaluation",

@@ -99,6 +99,20 @@ def progress(console: Console, what: str) -> Iterator[Progress]:
 
 
 @contextmanager
+def tally(console: Console, what: str) -> Iterator[Callable[[int], None]]:
+    """Yield a callback that shows how many of something there are by now, on a terminal only, and leaves no trace."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal or console.quiet) as bar:
+        running = bar.add_task(visible(what), total=None)
+
+        def report(number: int) -> None:
+            if number % 1000 == 0:
+                bar.update(running, description=f"{number} {visible(what)}")
+
+        yield report
+
+
+@contextmanager
 def counter(console: Console, total: float) -> Iterator[Callable[[str, int], None]]:
     """Yield a callback that counts finished rows of what is being written, on a terminal only."""
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn())

@@ -33,6 +33,8 @@ COMMANDS: Final = (
     "panel",
     "stream",
     "serve",
+    "vote",
+    "watch",
     "token",
     "backup",
     "doctor",

@@ -81,10 +81,10 @@ async def run(settings: Settings, started: Callable[[str], None], stop: asyncio.
 def _bind(settings: Settings) -> socket.socket:
     """Return the socket to listen on, or raise an error that names the address."""
     try:
-        kind, _, _, _, where = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
-            0
-        ]
-        listening = socket.socket(kind, socket.SOCK_STREAM)
+        kind, _, protocol, _, where = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(kind, socket.SOCK_STREAM, protocol)  # named, or asyncio sends small answers 40 ms late
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(where)

@@ -36,6 +36,7 @@ Limit: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_PAGE)]
 Place: TypeAlias = Annotated[str, Meta(pattern="^[0-9]{1,18}([.][0-9]{1,9})?$")]  # in the decisions: see sse.py
 Secret: TypeAlias = Annotated[str, Meta(min_length=16, max_length=MAX_ID, extra_json_schema=_NO_NUL)]
 Cursor: TypeAlias = Annotated[str, Meta(min_length=1, max_length=4 * MAX_ID, extra_json_schema=_NO_NUL)]
+Interval: TypeAlias = Annotated[tuple[float, ...], Meta(min_length=2, max_length=2)]
 ModelChoice: TypeAlias = Literal["fds", "ds", "hybrid", "auto"]
 Document: TypeAlias = dict[str, Any]
 
@@ -266,7 +267,7 @@ class WorkerView(_Out, frozen=True, kw_only=True):
     worker: str | None
     votes: Annotated[int, says("In force.")]
     accuracy: Annotated[float | None, says("How often they are right, expected.")] = None
-    interval: Annotated[tuple[float, float] | None, says("Holds their accuracy with a chance of .9.")] = None
+    interval: Annotated[Interval | None, says("Low and high: holds their accuracy with a chance of .9.")] = None
     confusion: Annotated[
         dict[str, dict[str, float]] | None, says("How often they give a label, by true label, then given label.")
     ] = None
