@@ -35,12 +35,12 @@ COMMANDS: Final = (
     "serve",
     "vote",
     "watch",
-    "token",
     "backup",
     "doctor",
     "simulate",
     "demo",
     "reproduce",
+    "token",
     "datasets",
 )
 MANY: Final = 300_000  # objects made before garbage is looked for: some hundred megabytes at the very most

@@ -35,6 +35,7 @@ from quorate.store.writer import Writer
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 MOST_WAITING: Final = 100_000  # events not yet written: beyond it votes are refused for a moment, before any is taken
+FINISH: Final = 10.0  # seconds that work beside requests has to end in when the server stops
 EVERY: Final = 0.2  # seconds between looks at what the clock brings
 
 
@@ -55,6 +56,7 @@ class Campaigns:
         self._waiting = 0  # events folded and not yet on disk
         self._broken: str | None = "the campaigns are being loaded"
         self._tasks: set[asyncio.Task[None]] = set()
+        self._endless: list[asyncio.Task[None]] = []
         self.on_decisions: Callable[[Campaign, list[Decision]], None] | None = None  # called with decisions as they are made
         self.on_taken: Callable[[Campaign], Awaitable[None]] | None = None  # called before a campaign of others is written
         self.following = Following(self)
@@ -71,8 +73,7 @@ class Campaigns:
         self = cls(store, clock)
         await self._load(store.campaigns())
         self._broken = None
-        self.start(self._keep_house())
-        self.start(self.following.run())
+        self._endless = [self.start(self._keep_house()), self.start(self.following.run())]
         return self
 
     async def close(self) -> None:
@@ -80,6 +81,10 @@ class Campaigns:
         if self._is_closed:
             return
         self._is_closed = True
+        for task in self._endless:
+            task.cancel()
+        if self._tasks:  # a refit under way is let end, so that the next start need not repeat it
+            await asyncio.wait(self._tasks, timeout=FINISH)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -288,11 +293,12 @@ class Campaigns:
         self.by_name[campaign.name] = campaign
         self.by_number[campaign.number] = campaign
 
-    def start(self, work: Coroutine[Any, Any, object]) -> None:
+    def start(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[None]:
         """Let work run beside requests; what goes wrong in it is logged."""
         task = self._loop.create_task(self._guarded(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _guarded(self, work: Coroutine[Any, Any, object]) -> None:
         try:

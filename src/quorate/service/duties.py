@@ -62,7 +62,11 @@ class Duties:
     def is_refit_due(self) -> bool:
         """Return whether enough has changed since the last refit."""
         state = self._campaign.state
-        if self._is_refitting or not state.since_refit:
+        if self._is_refitting:
+            return False
+        if state.refit_read:  # one was begun, and cut off when the server ended
+            return True
+        if not state.since_refit:
             return False
         if state.since_refit >= max(state.refit.votes, state.refit.share * state.votes_in_memory()):
             return True
