@@ -61,6 +61,7 @@ class CampaignState:
         self.labels, self.names = list(created.labels), list(created.names)
         self.codes = {label: code for code, label in enumerate(self.labels)}
         self.online = Online(labels=self.labels, model=cast(StreamedModel, created.model), **created.settings)
+        self.online.expect_every_label()  # they were chosen beforehand
         self.kind = KINDS[self.online.settings["confidence"]]
         self.lasting = 2 * self.kind  # the same confidence, by what was measured however long ago
         self.refit, self.retention = Refit.of(created.refit), Retention.of(created.retention)
@@ -193,6 +194,7 @@ class CampaignState:
 
     def _label(self, event: events.LabelAdded) -> None:
         self.online.add_label(event.id)
+        self.online.renew()  # it is possible from now on
         self.codes[event.id] = len(self.labels)
         self.labels.append(event.id)
         self.names.append(event.name)
