@@ -182,6 +182,19 @@ def test_a_failed_backup_leaves_the_old_one(tmp_path, monkeypatch):
     store.close()
 
 
+def test_a_backup_on_a_full_disk_says_so(tmp_path):
+    from quorate.store import backup
+
+    def fill(target):
+        target.execute("PRAGMA max_page_count = 2")
+        target.execute("CREATE TABLE large (x)")
+        target.execute("INSERT INTO large VALUES (zeroblob(100000))")
+
+    with pytest.raises(StoreError, match="cannot write .*backup.db: database or disk is full"):
+        backup.write_store(tmp_path / "backup.db", fill)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_damaged_backup_is_not_restored(tmp_path):
     store = open_store(tmp_path / "votes.db")
     store.create_campaign("c")

@@ -29,9 +29,9 @@ def command(
     campaign: Annotated[str | None, typer.Option(help="Whose votes and decisions, where there are several.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
-    """Copy a store while it is in use, restore a copy, export tables.
+    """Copy, restore or export the store of a service.
 
-    A backup is a store of its own: one file, from SQLite as from PostgreSQL. Every checksum of it is computed again before it
+    A backup is made while the store is in use. It is a store of its own: one file, from SQLite as from PostgreSQL. Every checksum of it is computed again before it
     is restored.
     """
     from quorate.cli import output

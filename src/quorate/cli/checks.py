@@ -167,8 +167,9 @@ def _opened(opened: Store) -> Iterator[Finding]:
         yield Finding("ok", "file", "whole") if said == "ok" else Finding("fail", "file", f"damaged: {said}; restore a backup")
     else:
         yield Finding("ok", "store", opened.url)
-    tokens = [row for row in opened.tokens.all() if row.revoked is None]
-    yield Finding("ok", "tokens", f"{len(tokens)} hold" if tokens else "none: only this machine is answered")
+    tokens = [row.revoked is None for row in opened.tokens.all()]
+    none = "none holds: nobody is answered" if tokens else "none: this machine is answered, no other"
+    yield Finding("ok", "tokens", f"{sum(tokens)} hold" if any(tokens) else none)
     found = verify(opened)
     if not found:
         yield Finding("ok", "campaigns", "none yet")

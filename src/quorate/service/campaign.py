@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from quorate.errors import InputError, OptionError, listed, shown
+from quorate.live.archived import Answer
 from quorate.live.decision import Decision
 from quorate.live.policy import Policy
 from quorate.live.rule import Rule
 from quorate.live.settings import Refit, Retention
-from quorate.live.state import Answer, Touched
+from quorate.live.state import Touched
 from quorate.live.tasks import Task
-from quorate.service import lists, views
+from quorate.service import backtesting, lists, views
 from quorate.service.duties import Duties
 from quorate.service.errors import Conflict, Invalid, NotFound, Unavailable
 from quorate.service.listening import Listeners
 from quorate.service.loading import Loaded, new
 from quorate.service.queue import Queue
 from quorate.service.types import (
+    BacktestAnswer,
     CampaignSpec,
     CampaignView,
     Label,
@@ -428,6 +431,11 @@ class Campaign:
     def policies(self) -> list[PolicyView]:
         """Return every version of the policy."""
         return views.policies(self.state)
+
+    async def backtest(self, policy: dict[str, Any] | None, model: str | None) -> BacktestAnswer:
+        """Return how the past would have gone under another policy or model."""
+        await self.on_disk_now()
+        return await self.campaigns.in_thread(partial(backtesting.answer, self.campaigns.store, self.number, policy, model))
 
     async def refit(self) -> RefitAnswer:
         """Begin a refit; it takes effect later, as an event."""

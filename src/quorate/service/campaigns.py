@@ -93,7 +93,7 @@ class Campaigns:
         if not self._broken:
             for campaign in self.by_name.values():
                 if campaign.follows is None:
-                    await campaign.duties.save_snapshot()
+                    await self._guarded(campaign.duties.save_snapshot())  # the log has everything, whatever becomes of it
         self._broken = "the server stops"
         await self._loop.run_in_executor(None, self._writer.close)
         self.threads.shutdown(wait=True)

@@ -99,8 +99,8 @@ class Duties:
         campaign = self._campaign
         while True:
             tasks, keep = campaign.state.tasks, campaign.state.retention
-            decided = min(SWEPT_AT_ONCE, len(tasks.settled) - keep.tasks)
-            others = min(SWEPT_AT_ONCE, len(tasks.waiting) - keep.waiting)
+            decided = min(SWEPT_AT_ONCE, tasks.settled - keep.tasks)
+            others = min(SWEPT_AT_ONCE, tasks.waiting - keep.waiting)
             if keep.days is not None and decided < SWEPT_AT_ONCE:
                 decided = max(decided, tasks.older(campaign.now() - int(keep.days * DAY), SWEPT_AT_ONCE))
             if max(decided, others) <= 0:
