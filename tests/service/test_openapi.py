@@ -52,6 +52,11 @@ def map_path_parameters(context, path_parameters):
     return path_parameters
 
 
+@pytest.fixture(scope="module")
+def known(server):
+    return server.decide("known")
+
+
 @schema.exclude(path=ENDLESS).parametrize()
 @settings(
     max_examples=12,
@@ -61,8 +66,7 @@ def map_path_parameters(context, path_parameters):
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-def test_the_description_is_true(case, server):
-    server.decide("known")
+def test_the_description_is_true(case, server, known):
     response = case.call(base_url=server.address, timeout=30)
     case.validate_response(response, checks=CHECKS)
 

@@ -144,6 +144,7 @@ def test_dead_letters_can_be_delivered_again(allowing, hook):
         assert allowing("POST", f"webhooks/dead/{letter['id']}/redeliver").status == 202
         until(lambda: len(seen) == 4)
         assert seen[3][1]["X-Quorate-Delivery"] == letter["delivery"]
+        assert 'quorate_deliveries_total{outcome="dead"} 1' in allowing("GET", "/metrics").body.decode()
         assert until(lambda: not allowing("GET", "webhooks/dead").json["dead"])
         for wrong in (letter["id"], "nonsense", "0", "9" * 30):
             assert allowing("POST", f"webhooks/dead/{wrong}/redeliver").status == 404
