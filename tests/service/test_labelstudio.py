@@ -82,6 +82,11 @@ def test_gold_and_tasks_of_every_form(studio):
     assert evidence(studio, 41) == [("1", "spam")]
 
 
+def test_texts_that_are_not_looked_at_may_be_anything(studio):
+    answer = send(studio, "ANNOTATION_CREATED", made(42, task=42), task={"id": 42, "data": {"text": "nul \0"}})
+    assert answer["accepted"] == 1
+
+
 def test_what_is_no_vote_is_said(studio):
     assert send(studio, "TASKS_CREATED", tasks=[])["skipped"] == ["the action TASKS_CREATED says nothing about votes"]
     assert send(studio, "ANNOTATION_CREATED", made(50, was_cancelled=True))["skipped"] == [
@@ -110,6 +115,7 @@ def test_a_question_is_chosen(studio):
         posted("ANNOTATION_CREATED", made(70, by=None)),
         posted("ANNOTATION_CREATED", made(70, task=None)),
         posted("ANNOTATION_CREATED", made(70, by="x" * 300)),
+        posted("ANNOTATION_CREATED", made(70, by="a\0b")),
         posted("ANNOTATIONS_DELETED", annotations=[{}]),
         posted("ANNOTATION_CREATED", {"result": 7}),
     ],

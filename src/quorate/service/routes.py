@@ -92,6 +92,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         {200: t.LabelStudioAnswer},
         body=Incoming,
         query=t.LabelStudioQuery,
+        foreign=True,
         problems=(409,),
     ),
 )
