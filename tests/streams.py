@@ -10,6 +10,7 @@ import numpy as np
 import quorate as qr
 from quorate.kernels.online_units import ONE
 from quorate.online import refit as refit_module
+from quorate.online import saving
 from quorate.online import stream as online_module
 
 LABELS = ["a", "b", "c"]
@@ -24,13 +25,14 @@ def counts(online):
 
 
 def recount(online):
-    """The same from scratch, out of the votes and the shares of the tasks."""
+    """The same from scratch, out of the votes and the shares of the tasks, and what evicted ones add up to."""
     now = online._state.snapshot()
     row_worker, row_label, task_ptr, row, shares = (now[n] for n in ("row_worker", "row_label", "task_ptr", "row", "shares"))
     k = now["n_labels"]
     if shares.ndim == 1:
         shares = np.where(np.arange(k) == shares[:, None], ONE, 0)
-    by_row, classes = np.zeros((len(row_worker), k), np.int64), np.zeros(k, np.int64)
+    by_row = now.get("base_counts", np.zeros((len(row_worker), k), np.int64)).copy()
+    classes = now.get("base_classes", np.zeros(k, np.int64)).copy()
     for task in range(len(task_ptr) - 1):
         for r in row[task_ptr[task] : task_ptr[task + 1]]:
             by_row[r] += shares[task]
@@ -52,6 +54,15 @@ def saved(online):
     with tempfile.TemporaryDirectory() as folder:
         online.save(Path(folder) / "stream")
         return (Path(folder) / "stream").read_bytes()
+
+
+def learned(online):
+    """What a stream would save without what it has measured, which depends on when it was read."""
+    meta, arrays = saving.content_of(online, "a test")
+    measured = {"measured", "lent", "log_prior", "uniform"}
+    return {name: meta[name] for name in meta.keys() - measured}, {
+        name: (array.shape, array.tobytes()) for name, array in arrays.items() if name not in measured
+    }
 
 
 @contextmanager

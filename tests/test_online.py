@@ -33,10 +33,23 @@ class Stream(RuleBasedStateMachine):
         self.online = qr.Online(labels=LABELS, model=model, **options)
         self.twin = with_reference(labels=LABELS, model=model, **options)
         self.kept = {}
+        self.number = {}  # of each task among all: the order of lists
+        self.seen = 0
+        self.away = {}
         self.labels = list(LABELS)
         self.gold = {}
         self.abstentions = 0
         self.events = []
+
+    def in_order(self):
+        return sorted(self.kept, key=self.number.get)
+
+    def votes_on(self, task):
+        """The votes that are kept of a task, which is there from now on."""
+        if task not in self.kept:
+            self.kept[task], self.number[task] = [], self.seen
+            self.seen += 1
+        return self.kept[task]
 
     @rule(task=TASKS, worker=WORKERS, nth=st.integers(0, 5))
     def learn(self, task, worker, nth):
@@ -44,7 +57,7 @@ class Stream(RuleBasedStateMachine):
         self.events.append(("learn", task, worker, label))
         for stream in (self.online, self.twin):
             stream.learn(task, worker, label)
-        mine = self.kept.setdefault(task, [])
+        mine = self.votes_on(task)
         if self.duplicates == "last":
             mine[:] = [v for v in mine if v[0] != worker]
         mine.append((worker, label))
@@ -65,7 +78,7 @@ class Stream(RuleBasedStateMachine):
         self.events.append(("learn", task, worker, label))
         for stream in (self.online, self.twin):
             stream.learn(task, worker, label)
-        self.kept.setdefault(task, [])
+        self.votes_on(task)
         self.abstentions += 1
 
     @rule(task=TASKS, nth=st.integers(0, 5))
@@ -90,14 +103,52 @@ class Stream(RuleBasedStateMachine):
             stream.gold(task, None)
         del self.gold[task]
 
+    @rule(task=TASKS)
+    def evict(self, task):
+        """Workers keep what they are, and a task that was made of the same id meanwhile is another one."""
+        if task not in self.kept:
+            with pytest.raises(qr.InputError, match="nothing to evict"):
+                self.online.evict(task)
+            return
+        if task in self.away:
+            return
+        self.events.append(("evict", task))
+        before = counts(self.online)
+        left = self.online.evict(task)
+        assert left == self.twin.evict(task)
+        assert counts(self.online) == before
+        assert [worker for worker, _ in left.votes] == [worker for worker, _ in self.kept[task]]
+        self.away[task] = left, self.kept.pop(task), self.gold.pop(task, None), self.number.pop(task)
+
+    @rule(task=TASKS)
+    def bring_back(self, task):
+        if task not in self.away:
+            return
+        left, votes, gold, number = self.away[task]
+        if task in self.kept:
+            for stream in (self.online, self.twin):
+                with pytest.raises(qr.InputError, match="the task is in memory"):
+                    stream.bring_back(left)
+            return
+        self.events.append(("bring_back", left))
+        for stream in (self.online, self.twin):
+            stream.bring_back(left)
+        del self.away[task]
+        self.kept[task], self.number[task] = votes, number
+        if gold is not None:
+            self.gold.setdefault(task, gold)  # what was given meanwhile is newer
+
     @rule()
     def refit(self):
         """A refit is the batch fit of the votes that are left, with the gold that is left."""
-        votes = [(task, *vote) for task, mine in self.kept.items() for vote in mine]
+        votes = [(task, *vote) for task in self.in_order() for vote in self.kept[task]]
         if not votes:
             return
         self.events.append(("refit",))
         again = [stream.refit(engine="reference") for stream in (self.online, self.twin)]
+        if any(votes for _, votes, *_ in self.away.values()):  # what they taught is known, too
+            assert again[0].labels.equals(again[1].labels)
+            return
         gold = {task: label for task, label in self.gold.items() if self.kept.get(task)}
         batch = qr.aggregate(
             votes,
@@ -158,13 +209,14 @@ class Stream(RuleBasedStateMachine):
             assert self.online.workers().equals(self.twin.workers())
             one, two = (stream._state.snapshot() for stream in (self.online, self.twin))
             assert one.keys() == two.keys()
-            assert all(np.array_equal(one[name], two[name]) for name in one)
+            assert all(np.array_equal(one[name], two[name]) for name in one if one[name] is not None)
 
     @invariant()
     def kept_votes_are_those_cast(self):
         if hasattr(self, "online"):
             votes = list(self.online.labels().select("task", "votes").iter_rows())
-            assert votes == [(task, len(mine)) for task, mine in self.kept.items()]
+            assert votes == [(task, len(self.kept[task])) for task in self.in_order()]
+            assert self.online.state.evicted == self.twin.state.evicted == len(self.away)
             assert len(self.online) == len(votes)
             assert dict(self.online.gold_labels().iter_rows()) == self.gold
             fixed = self.online.labels().filter(pl.col("task").is_in(list(self.gold)))
@@ -172,11 +224,13 @@ class Stream(RuleBasedStateMachine):
             assert self.online.abstentions == self.twin.abstentions == self.abstentions
 
     def teardown(self):
-        """Replaying the same events gives the same bytes."""
+        """Replaying the same events gives the same bytes; a read that measures is one of them."""
         if hasattr(self, "online") and self.events:
             again = qr.Online(**{**self.online.settings, "labels": LABELS})
+            again.labels()
             for name, *arguments in self.events:
                 getattr(again, name)(*arguments, **({"engine": "reference"} if name == "refit" else {}))
+                again.labels()
             assert saved(self.online) == saved(again) == saved(self.twin)
 
 

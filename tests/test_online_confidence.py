@@ -17,6 +17,7 @@ import quorate as qr
 from oracle_auto import honest
 from quorate.kernels.online_tables import unpack
 from quorate.online import stream as online_module
+from streams import learned
 
 LABELS = ["a", "b", "c"]
 FILES = Path(__file__).parent / "saved_by_0_1_0"
@@ -29,12 +30,6 @@ def stream(*, compiled=True, **options):
         return qr.Online(**options)
     with mock.patch.object(online_module, "compiled", return_value=None):
         return qr.Online(**options)
-
-
-def saved(online):
-    with tempfile.TemporaryDirectory() as folder:
-        online.save(Path(folder) / "stream")
-        return (Path(folder) / "stream").read_bytes()
 
 
 def by_the_rule(online):
@@ -170,7 +165,7 @@ def test_reads_and_the_kind_of_confidence_change_neither_labels_nor_what_is_save
     play(two, [event for step in events for event in (step, ("read", *step[1:]))])
     play(twin, events)
     play(posterior, events)
-    assert saved(one) == saved(two) == saved(twin)
+    assert learned(one) == learned(two) == learned(twin)
     assert one.labels().equals(twin.labels())  # to the last bit: both were read at the same moments
     assert one.workers().equals(twin.workers())
     columns = ["task", "label", "votes"]

@@ -3,10 +3,13 @@
 // The interpreter's lock and the stream's are never waited for while the other is held: a caller who cannot have the
 // stream at once lets go of the interpreter first, and gives the stream back before it asks for the interpreter again.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
@@ -181,19 +184,49 @@ nb::list tasks_of(SharedOnline& s, std::string_view worker) {
         const Online& state = s.state();
         const uint32_t who = s.find_worker(worker);
         if (who == NONE) return;
-        for (uint32_t t = 0; t < state.tasks(); ++t)
+        for (const uint32_t t : state.in_order())
             for (const uint32_t row : state.votes(t))
                 if (state.row_worker(row) == who) votes.emplace_back(s.task_text(t), state.row_label(row));
     });
     return named(votes);
 }
 
-// (sums over pairs of votes, or None; votes by given and true label, [k * k]; those on gold; tasks by label, [k]; votes;
-// changes)
+// (votes as `votes_of` has them; label, -1 without votes; soft: its posterior in units, [k], else None; whether the label is
+// that of the last fit; gold, or -1; number); None: no such task. Few codes wait for their room to be given back, so that
+// most calls are brief.
+nb::object evict(SharedOnline& s, std::string_view task) {
+    Record record;
+    bool compacts = false;
+    const bool found = briefly<Writing>(s.mutex, [&] {
+        const bool is_there = s.evict(task, record);
+        compacts = s.wants_compaction();
+        return is_there;
+    });
+    if (!found) return nb::none();
+    if (compacts)
+        at_length<Writing>(s.mutex, [&] {
+            if (s.wants_compaction()) s.compact();
+        });
+    return nb::make_tuple(named(record.votes), record.label, record.units ? nb::cast(nb::tuple(nb::cast(*record.units))) : nb::none(),
+                          record.fitted, record.gold, record.number);
+}
+
+// Puts back what `evict` gave; ValueError, and nothing changes, where it is no such record of this stream.
+void bring_back(SharedOnline& s, std::string_view task, nb::handle given) {
+    using Fields = std::tuple<NamedLabels, int32_t, std::optional<std::vector<int64_t>>, int32_t, int32_t, int64_t>;
+    Fields fields;
+    require(nb::try_cast(nb::borrow(given), fields), "not the record of an evicted task");
+    Record record;
+    std::tie(record.votes, record.label, record.units, record.fitted, record.gold, record.number) = std::move(fields);
+    briefly<Writing>(s.mutex, [&] { s.bring_back(task, record); });
+}
+
+// (sums over pairs of votes, or None; votes by given and true label, [k * k], and those of them that the sums leave out;
+// tasks by label, [k]; votes in memory; changes)
 nb::tuple measure(SharedOnline& s, bool sums) {
     const Measures m = at_length<Reading>(s.mutex, [&] { return s.state().measure(sums); });
     const nb::object pairs = sums ? nb::object(nb::make_tuple(m.together, m.apart, m.skills, m.alike, m.pairs)) : nb::none();
-    return nb::make_tuple(pairs, nb::cast(m.given), nb::cast(m.on_gold), nb::cast(m.tasks), m.votes, m.changes);
+    return nb::make_tuple(pairs, nb::cast(m.given), nb::cast(m.left_out), nb::cast(m.tasks), m.votes, m.changes);
 }
 
 // False where a label was added since it was measured.
@@ -234,6 +267,12 @@ nb::object confusion(SharedOnline& s, std::string_view worker) {
     return found ? nb::cast(owned<double>(std::move(out))).attr("reshape")(k, k) : nb::none();
 }
 
+nb::object floats(const std::vector<double>& numbers) {
+    Growing<double> copy(numbers.size());
+    std::copy(numbers.begin(), numbers.end(), copy.data());
+    return nb::cast(owned<double>(std::move(copy)));
+}
+
 nb::dict snapshot(SharedOnline& s) {
     bool task_numbers = false, worker_numbers = false;
     Snapshot all = at_length<Reading>(s.mutex, [&] {
@@ -259,6 +298,29 @@ nb::dict snapshot(SharedOnline& s) {
     out["gold_offsets"] = owned<int64_t>(std::move(all.golds.offsets));
     out["gold_texts"] = owned<uint8_t>(std::move(all.golds.data));
     out["gold_labels"] = owned<int32_t>(std::move(all.gold_labels));
+    out["order"] = owned<int64_t>(std::move(all.order));
+    const auto lines = [&](Growing<int64_t>&& cells) {
+        return nb::cast(owned<int64_t>(std::move(cells))).attr("reshape")(-1, all.k);
+    };
+    if (all.evicted) {
+        out["base_counts"] = lines(std::move(all.base_counts));
+        out["base_classes"] = owned<int64_t>(std::move(all.base_classes));
+    }
+    if (all.evicted && !all.hard) {
+        out["base_labelled"] = lines(std::move(all.base_labelled));
+        out["base_labelled_classes"] = owned<int64_t>(std::move(all.base_labelled_classes));
+    }
+    const Measured& m = all.measured;
+    out["measured"] = nb::none();
+    if (m.votes >= 0) {
+        out["measured"] = nb::make_tuple(m.lent_total, m.shared_error, m.holds, m.votes, m.changes);
+        out["lent"] = floats(m.lent).attr("reshape")(all.k, all.k);
+        out["log_prior"] = floats(m.log_prior);
+        out["uniform"] = floats(m.uniform);
+    }
+    out["changes"] = all.changes;
+    out["tasks_seen"] = all.tasks_seen;
+    out["evicted"] = all.evicted;
     out["abstentions"] = all.abstentions;
     out["numbers"] = nb::make_tuple(task_numbers, worker_numbers);
     return out;
@@ -311,19 +373,61 @@ Given::Ids ids(const In<int64_t, 1>& offsets, const In<uint8_t, 1>& data) {
     return {offsets.data(), offsets.size() - 1, reinterpret_cast<const char*>(data.data()), data.size()};
 }
 
+// What evicted tasks add up to, and what was measured last; both of a saved stream.
+using Lines = std::optional<In<int64_t, 2>>;
+using Line = std::optional<In<int64_t, 1>>;
+using Moment = std::tuple<double, double, double, int64_t, uint64_t>;  // lent_total, shared_error, holds, votes, changes
+
+const int64_t* cells(const Lines& lines, size_t rows, size_t k) {
+    require(!lines || (lines->shape(0) == rows && lines->shape(1) == k), "what evicted tasks add up to, for every row and label");
+    return lines ? lines->data() : nullptr;
+}
+
+const int64_t* cells(const Line& line, bool with, size_t n) {
+    require(line.has_value() == with && (!line || line->size() == n), "what evicted tasks add up to, for every label");
+    return line ? line->data() : nullptr;
+}
+
+Measured measured_of(const Moment& moment, const std::optional<In<double, 2>>& lent, const std::optional<In<double, 1>>& log_prior,
+                     const std::optional<In<double, 1>>& uniform, size_t k) {
+    require(lent && log_prior && uniform, "what was measured");
+    require(lent->shape(0) == k && lent->shape(1) == k && log_prior->size() == k && uniform->size() == k, "a place for every label");
+    Measured m;
+    m.lent.assign(lent->data(), lent->data() + k * k);
+    m.log_prior.assign(log_prior->data(), log_prior->data() + k);
+    m.uniform.assign(uniform->data(), uniform->data() + k);
+    std::tie(m.lent_total, m.shared_error, m.holds, m.votes, m.changes) = moment;
+    require(m.votes >= 0, "how many votes there were");
+    return m;
+}
+
 void restore(SharedOnline& s, In<int64_t, 1> task_offsets, In<uint8_t, 1> task_texts, In<int64_t, 1> worker_offsets,
              In<uint8_t, 1> worker_texts, In<uint32_t, 1> row_worker, In<uint32_t, 1> row_label, In<int64_t, 1> task_ptr,
              In<uint32_t, 1> row, In<int64_t, 1> gold_offsets, In<uint8_t, 1> gold_texts, In<int32_t, 1> gold_labels,
-             Winners winners, Units units, Fitted fitted, int64_t abstentions, bool task_numbers, bool worker_numbers) {
+             Winners winners, Units units, Fitted fitted, int64_t abstentions, bool task_numbers, bool worker_numbers,
+             Line order, int64_t tasks_seen, int64_t evicted, Lines base_counts, Line base_classes, Lines base_labelled,
+             Line base_labelled_classes, int64_t changes, std::optional<Moment> measured, std::optional<In<double, 2>> lent,
+             std::optional<In<double, 1>> log_prior, std::optional<In<double, 1>> uniform) {
     require(task_offsets.size() >= 1 && worker_offsets.size() >= 1 && gold_offsets.size() >= 1, "offsets begin with 0");
     require(gold_labels.size() == gold_offsets.size() - 1, "a label for every task with gold");
     require(task_ptr.size() == task_offsets.size(), "votes for every task");
     require(row_worker.size() == row_label.size(), "a worker and a label for every row");
+    require(!order || order->size() == task_ptr.size() - 1, "a number for every task");
+    const size_t k = briefly<Reading>(s.mutex, [&] { return size_t(s.state().labels()); });
     const Given given{ids(task_offsets, task_texts), ids(worker_offsets, worker_texts), row_worker.data(), row_label.data(),
                       row_worker.size(), task_ptr.data(), row.data(), row.size(), ids(gold_offsets, gold_texts),
-                      gold_labels.data(), abstentions};
+                      gold_labels.data(), abstentions, order ? order->data() : nullptr, tasks_seen, evicted,
+                      cells(base_counts, row_worker.size(), k), cells(base_classes, base_counts.has_value(), k),
+                      cells(base_labelled, row_worker.size(), k), cells(base_labelled_classes, base_labelled.has_value(), k),
+                      changes};
     const Shares shares = shares_of(winners, units, fitted, {}, task_ptr.size() - 1);
-    at_length<Writing>(s.mutex, [&] { s.restore(given, shares, task_numbers, worker_numbers); });
+    std::optional<Measured> known;
+    if (measured) known = measured_of(*measured, lent, log_prior, uniform, k);
+    at_length<Writing>(s.mutex, [&] {
+        if (k != size_t(s.state().labels())) throw std::invalid_argument("the labels were added to meanwhile");
+        s.restore(given, shares, task_numbers, worker_numbers);
+        if (known) s.install(std::move(*known));
+    });
 }
 
 void adopt(SharedOnline& s, In<int64_t, 1> task_offsets, In<uint8_t, 1> task_texts, In<int64_t, 1> task_ptr,
@@ -366,6 +470,9 @@ void bind_online(nb::module_& m) {
         .def("forget", [](SharedOnline& s, std::string_view task) {  // how many votes there were; -1: no such task
             return at_length<Writing>(s.mutex, [&] { return s.forget(task); });
         }, "task"_a)
+        .def("evict", &evict, "task"_a)
+        .def("bring_back", &bring_back, "task"_a, "record"_a.none())
+        .def_prop_ro("evicted", [](SharedOnline& s) { return briefly<Reading>(s.mutex, [&] { return s.state().evicted(); }); })
         .def("vote", &vote, "task"_a, "worker"_a, "label"_a, "kind"_a)
         .def("voted", [](SharedOnline& s, std::string_view task, std::string_view worker) {
             return briefly<Reading>(s.mutex, [&] { return s.voted(task, worker); });
@@ -395,7 +502,11 @@ void bind_online(nb::module_& m) {
              "worker_texts"_a.noconvert(), "row_worker"_a.noconvert(), "row_label"_a.noconvert(), "task_ptr"_a.noconvert(),
              "row"_a.noconvert(), "gold_offsets"_a.noconvert(), "gold_texts"_a.noconvert(), "gold_labels"_a.noconvert(),
              nb::kw_only(), "winners"_a.noconvert(), "units"_a.noconvert() = nb::none(),
-             "fitted"_a.noconvert() = nb::none(), "abstentions"_a = 0, "task_numbers"_a, "worker_numbers"_a)
+             "fitted"_a.noconvert() = nb::none(), "abstentions"_a = 0, "task_numbers"_a, "worker_numbers"_a,
+             "order"_a.noconvert() = nb::none(), "tasks_seen"_a = 0, "evicted"_a = 0, "base_counts"_a.noconvert() = nb::none(),
+             "base_classes"_a.noconvert() = nb::none(), "base_labelled"_a.noconvert() = nb::none(),
+             "base_labelled_classes"_a.noconvert() = nb::none(), "changes"_a = -1, "measured"_a = nb::none(),
+             "lent"_a.noconvert() = nb::none(), "log_prior"_a.noconvert() = nb::none(), "uniform"_a.noconvert() = nb::none())
         .def("adopt", &adopt, "task_offsets"_a.noconvert(), "task_texts"_a.noconvert(), "task_ptr"_a.noconvert(), "row"_a.noconvert(), nb::kw_only(), "winners"_a.noconvert(),
              "units"_a.noconvert() = nb::none(), "fitted"_a.noconvert() = nb::none(), "gold"_a.noconvert() = nb::none())
         .def("counts", [](SharedOnline& s) {  // (counts by row, [rows * k], and by class, [k]), in units

@@ -103,23 +103,25 @@ int Online::majority(uint32_t task, int64_t* shown) const {
 }
 
 Measures Online::measure(bool sums) const {
-    const Counts& n = labelled();
+    const Counts &n = labelled(), &base = labelled_base();
     const size_t k = size_t(k_);
     Measures m;
     m.given = n.pooled;
     m.tasks = n.classes;
     for (int64_t& units : m.given) units /= ONE;
     for (int64_t& units : m.tasks) units /= ONE;
-    m.on_gold.assign(k * k, 0);
+    m.left_out = base.pooled;
+    for (int64_t& units : m.left_out) units /= ONE;
     m.changes = changes_;
     double same = 0.0, agree = 0.0;
-    for (const int64_t votes : named_) m.votes += votes;
+    std::vector<int64_t> named = named_;  // by label, on tasks in memory without gold
+    for (size_t i = 0; i < k * k; ++i) named[i / k] -= m.left_out[i];
+    for (const int64_t votes : named) m.votes += votes;
     if (!sums || !m.votes) return m;
-    std::vector<int64_t> named = named_;  // by label, on tasks without gold
     for (const Task& t : tasks_) {
         if (t.gold < 0) continue;
         for (const uint32_t row : t.votes) {
-            ++m.on_gold[size_t(row_label_[row]) * k + size_t(t.gold)];
+            ++m.left_out[size_t(row_label_[row]) * k + size_t(t.gold)];
             --named[row_label_[row]];
         }
     }
@@ -129,7 +131,7 @@ Measures Online::measure(bool sums) const {
     const double every = double(open);
     for (size_t c = 0; c < k; ++c) {
         same += (double(named[c]) / every) * (double(named[c]) / every);
-        agree += double(m.given[c * k + c] - m.on_gold[c * k + c]);
+        agree += double(m.given[c * k + c] - m.left_out[c * k + c]);
     }
     const double chance = std::min(same, 0.999);
     agree /= every;
@@ -142,6 +144,7 @@ Measures Online::measure(bool sums) const {
         double rate, deviation, skill;
     };
     std::vector<Worker> workers(this->workers());
+    const std::vector<uint32_t> order = in_order();  // of sums, whose last bits depend on it
     std::vector<int32_t> winner(tasks());
     std::vector<int64_t> shown(k, 0);
     int64_t hits = 0;
@@ -168,7 +171,7 @@ Measures Online::measure(bool sums) const {
         of[a].skill = std::min(std::max((agreed - chance) / (1.0 - chance), 0.0), 1.0);
     }
     int64_t alike = 0, pairs = 0;
-    for (uint32_t t = 0; t < tasks(); ++t) {
+    for (const uint32_t t : order) {
         if (tasks_[t].gold >= 0) continue;
         double x = 0.0, xx = 0.0, d = 0.0, dd = 0.0, s = 0.0, ss = 0.0;
         for (const uint32_t row : tasks_[t].votes) {

@@ -39,10 +39,10 @@ struct Measures {
     double together = 0.0, apart = 0.0;  // errors beyond each worker's own rate, and their standard deviations
     double skills = 0.0;                 // how far workers agree with the labels beyond chance
     double alike = 0.0, pairs = 0.0;     // pairs that give the same label; all pairs
-    std::vector<int64_t> given;          // [k given, k true] votes by their own label and that of their task
-    std::vector<int64_t> on_gold;        // [k given, k true] those on tasks with gold, which the sums leave out
-    std::vector<int64_t> tasks;          // [k] by label
-    int64_t votes = 0;
+    std::vector<int64_t> given;          // [k given, k true] votes by their own label and that of their task, of evicted ones, too
+    std::vector<int64_t> left_out;       // [k given, k true] those that the sums leave out: on tasks with gold, or evicted
+    std::vector<int64_t> tasks;          // [k] by label, with the evicted ones
+    int64_t votes = 0;                   // in memory
     uint64_t changes = 0;
 };
 

@@ -57,7 +57,7 @@ class SharedOnline::Change {
 public:
     explicit Change(SharedOnline& online)
         : online_(online), mark_(online.state_.mark()), tasks_(online.tasks_.size()), workers_(online.workers_.size()),
-          known_(online.tasks()) {}
+          known_(online.tasks() + online.state_.evicted()) {}
     ~Change() {
         if (done_) return;
         for (size_t i = 0; i < expected; ++i) online_.state_.unexpect(codes[i]);
@@ -191,16 +191,82 @@ int SharedOnline::forget(std::string_view task) {
     if (place == NONE) return -1;
     const int votes = state_.forget(place);
     if (golds_.of(task) >= 0) golds_.set(task, -1);
-    if (state_.gone() > kMostGone && state_.gone() > tasks()) compact();
+    if (wants_compaction()) compact();
     return votes;
+}
+
+bool SharedOnline::wants_compaction() const { return state_.gone() > kMostGone && state_.gone() > tasks(); }
+
+bool SharedOnline::evict(std::string_view task, Record& out) {
+    const uint32_t place = find_task(task);
+    if (place == NONE) return false;
+    for (const uint32_t row : state_.votes(place))
+        out.votes.emplace_back(worker_text(state_.row_worker(row)), state_.row_label(row));
+    Evicted found = state_.evict(place);
+    out.label = found.label;
+    if (!state_.hard()) out.units = std::move(found.units);
+    out.fitted = found.fitted;
+    out.gold = found.gold;
+    out.number = int64_t(found.number);
+    if (found.gold >= 0) golds_.set(task, -1);
+    return true;
+}
+
+void SharedOnline::bring_back(std::string_view task, const Record& record) {
+    const int k = state_.labels();
+    const bool has = !record.votes.empty();
+    need(find_task(task) == NONE, "the task is in memory");
+    need(has ? record.label >= 0 && record.label < k : record.label == -1, "a label for every task that has votes");
+    need(record.gold >= -1 && record.gold < k && (record.gold < 0 || !has || record.label == record.gold), "no such gold");
+    need(record.fitted >= 0 && record.fitted <= (has ? 2 : 0), "whether a fit gave the label");
+    need(record.number >= 0, "it has a number that no task had");
+    Evicted back;
+    back.label = record.label;
+    back.fitted = uint8_t(record.fitted);
+    back.gold = record.gold;
+    back.number = uint64_t(record.number);
+    if (!state_.hard()) {
+        need(record.units && record.units->size() <= size_t(k), "its probabilities are missing");
+        int64_t left = has ? Online::ONE : 0;
+        for (const int64_t units : *record.units) {
+            need(units >= 0 && units <= left, "its probabilities sum to one");
+            left -= units;
+        }
+        need(left == 0, "its probabilities sum to one");
+        need(record.gold < 0 || !has || (size_t(record.gold) < record.units->size() &&
+                                         (*record.units)[size_t(record.gold)] == Online::ONE), "no such gold");
+        back.units = *record.units;
+        back.units.resize(size_t(k), 0);
+    }
+    for (const auto& [worker, label] : record.votes) {
+        const uint32_t who = find_worker(worker);
+        const int32_t row = who == NONE || label < 0 || label >= k ? -1 : state_.row_of(who, uint32_t(label));
+        need(row >= 0, "its votes are not among those of evicted tasks");
+        back.rows.push_back(uint32_t(row));
+    }
+    const int32_t newer = golds_.of(task);  // given while it was away
+    if (record.gold >= 0) golds_.expect(task);
+    state_.leave_base(back);
+    try {
+        Change change(*this);
+        alive(tasks_.code({task.data(), int64_t(task.size())}));
+        add_tasks();
+        state_.expect_back(back.rows.size());
+        change.done(task_numbers_, worker_numbers_);
+    } catch (...) {
+        state_.rejoin_base(back);
+        throw;
+    }
+    state_.bring_back(back);
+    if (newer < 0 && record.gold >= 0) golds_.set(task, record.gold);
+    if (newer >= 0 && newer != record.gold) state_.set_gold(uint32_t(state_.tasks() - 1), newer);
 }
 
 // Codes of forgotten tasks are used again when most are such: each then costs as much as learning it did.
 void SharedOnline::compact() noexcept {
     try {
         TextDictionary left;
-        for (uint32_t t = 0; t < state_.tasks(); ++t)
-            if (!state_.gone(t)) left.code({task_text(t).data(), int64_t(task_text(t).size())});
+        for (const uint32_t t : state_.in_order()) left.code({task_text(t).data(), int64_t(task_text(t).size())});
         state_.compact();
         std::swap(tasks_, left);
     } catch (const std::bad_alloc&) {  // then they take room for longer
@@ -208,11 +274,10 @@ void SharedOnline::compact() noexcept {
 }
 
 Texts SharedOnline::task_texts() const {
-    if (!state_.gone()) return copy_of(tasks_);
+    if (!state_.gone() && state_.is_in_order()) return copy_of(tasks_);
     Texts texts;
     texts.offsets.push(0);
-    for (uint32_t t = 0; t < state_.tasks(); ++t) {
-        if (state_.gone(t)) continue;
+    for (const uint32_t t : state_.in_order()) {
         const std::string_view id = task_text(t);
         std::copy_n(id.data(), id.size(), texts.data.extend(id.size()));
         texts.offsets.push(int64_t(texts.data.size()));
@@ -277,9 +342,17 @@ void SharedOnline::restore(const Given& given, Shares shares, bool task_numbers,
              "a task with gold has another label");
         state_.start_gold(t, int(label));
     }
+    need(given.evicted >= 0 && (given.evicted > 0) == (given.base_counts != nullptr), "what evicted tasks add up to");
+    need(!given.base_counts || (given.base_labelled != nullptr) == (shares.units != nullptr), "what evicted tasks add up to");
+    if (given.base_counts)
+        state_.start_base(given.base_counts, given.base_classes, given.base_labelled, given.base_labelled_classes,
+                          uint64_t(given.evicted));
+    need(given.tasks_seen >= 0, "how many tasks there were");
+    if (given.order) state_.start_numbers(given.order, uint64_t(given.tasks_seen));
     std::vector<uint32_t> place(given.tasks.n);
     std::iota(place.begin(), place.end(), 0);
     state_.adopt(place.data(), given.task_ptr, given.row, shares, shares.units == nullptr);
+    if (given.changes >= 0) state_.start_changes(uint64_t(given.changes));
     change.done(task_numbers, worker_numbers);
     abstentions_ = given.abstentions;
     std::swap(golds_, golds);
@@ -312,24 +385,37 @@ Snapshot SharedOnline::snapshot() const {
     for (size_t r = 0; r < state_.rows(); ++r) s.row_worker[r] = state_.row_worker(r), s.row_label[r] = state_.row_label(r);
     s.task_ptr.resize(tasks + 1);
     s.task_ptr[0] = 0;
-    size_t at = 0;
-    for (uint32_t t = 0; t < state_.tasks(); ++t)
-        if (!state_.gone(t)) s.task_ptr[at + 1] = s.task_ptr[at] + state_.votes(t).size(), ++at;
+    const std::vector<uint32_t> order = state_.in_order();
+    for (size_t at = 0; at < tasks; ++at) s.task_ptr[at + 1] = s.task_ptr[at] + state_.votes(order[at]).size();
     s.row.resize(size_t(s.task_ptr[tasks]));
     s.winners.resize(tasks);
     s.task_gold.resize(tasks);
     s.fitted.resize(tasks);
+    s.order.resize(tasks);
     if (!s.hard) s.units.resize(tasks * k);
-    at = 0;
-    for (uint32_t t = 0; t < state_.tasks(); ++t) {
-        if (state_.gone(t)) continue;
+    for (size_t at = 0; at < tasks; ++at) {
+        const uint32_t t = order[at];
         std::copy(state_.votes(t).begin(), state_.votes(t).end(), s.row.data() + s.task_ptr[at]);
         s.winners[at] = state_.label(t);
         s.task_gold[at] = state_.gold(t);
         s.fitted[at] = state_.fitted(t);
+        s.order[at] = int64_t(state_.number(t));
         if (!s.hard) std::copy_n(state_.units(t), k, s.units.data() + at * k);
-        ++at;
     }
+    s.tasks_seen = int64_t(state_.next_number());
+    s.evicted = int64_t(state_.evicted());
+    if (s.evicted) {
+        const auto copy = [&](const Counts& of, Growing<int64_t>& counts, Growing<int64_t>& classes) {
+            counts.resize(state_.rows() * k);  // there may be newer rows than the base has
+            std::fill(std::copy(of.rows.begin(), of.rows.end(), counts.data()), counts.data() + counts.size(), 0);
+            classes.resize(k);
+            std::copy(of.classes.begin(), of.classes.end(), classes.data());
+        };
+        copy(state_.base(), s.base_counts, s.base_classes);
+        if (!s.hard) copy(state_.labelled_base(), s.base_labelled, s.base_labelled_classes);
+    }
+    s.changes = state_.changes();
+    s.measured = state_.measured();
     s.golds.offsets.push(0);
     for (const auto& [id, label] : golds_.sorted()) {
         std::copy_n(id.data(), id.size(), s.golds.data.extend(id.size()));
@@ -346,8 +432,7 @@ TaskTable SharedOnline::task_table(Confidence kind) const {
     std::vector<double> probabilities(size_t(state_.labels()));
     Scratch scratch;
     size_t at = 0;
-    for (uint32_t t = 0; t < state_.tasks(); ++t) {
-        if (state_.gone(t)) continue;
+    for (const uint32_t t : state_.in_order()) {
         const Answer told = state_.answer(t, kind, scratch, probabilities.data());
         out.votes[at] = state_.votes(t).size();
         out.label[at] = out.votes[at] || told.certain ? told.label : -1;
@@ -381,8 +466,11 @@ WorkerTable SharedOnline::worker_table(Confidence kind) const {
         }
         return out;
     }
-    for (size_t r = 0; r < state_.rows(); ++r)
-        out.right[state_.row_worker(r)] += state_.counts().rows[r * k + state_.row_label(r)];
+    const auto& base = state_.base().rows;  // of votes that are not in memory
+    for (size_t r = 0; r < state_.rows(); ++r) {
+        const size_t at = r * k + state_.row_label(r);
+        out.right[state_.row_worker(r)] += state_.counts().rows[at] - (at < base.size() ? base[at] : 0);
+    }
     return out;
 }
 

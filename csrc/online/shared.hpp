@@ -5,8 +5,11 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "../encode/arrow_stream.hpp"
@@ -37,6 +40,14 @@ struct Snapshot {
     int64_t abstentions;
     Growing<int64_t> units;                   // soft: [tasks, k]
     Growing<uint8_t> fitted;                  // [tasks]
+    Growing<int64_t> order;                   // [tasks] the number of each among all that there were; it never falls
+    int64_t tasks_seen;                       // the next such number
+    // Of evicted tasks: how many, and what they add up to, in units; none: empty.
+    int64_t evicted;
+    Growing<int64_t> base_counts, base_classes;             // [rows, k], [k]
+    Growing<int64_t> base_labelled, base_labelled_classes;  // soft: [rows, k], [k]
+    uint64_t changes;
+    Measured measured;
     bool hard;
     size_t k;  // labels
 };
@@ -57,6 +68,21 @@ struct Given {
     Ids golds;
     const int32_t* gold_labels;  // IN [golds]
     int64_t abstentions;
+    const int64_t* order;  // IN [tasks], or none: as they are
+    int64_t tasks_seen;
+    int64_t evicted;
+    const int64_t *base_counts, *base_classes;              // IN [rows, k], [k], or none
+    const int64_t *base_labelled, *base_labelled_classes;   // IN the same, soft
+    int64_t changes;  // -1: as after a fit
+};
+
+// What an evicted task was, and comes back as.
+struct Record {
+    std::vector<std::pair<std::string, int32_t>> votes;  // worker and label, in order
+    int32_t label = -1;
+    std::optional<std::vector<int64_t>> units;  // soft: [labels there were]
+    int32_t fitted = 0, gold = -1;
+    int64_t number = 0;
 };
 
 // What readers are told of every task.
@@ -115,6 +141,11 @@ public:
     bool set_gold(std::string_view task, int label);
     void add_label(uint64_t hash) { state_.add_label(hash); }
     int forget(std::string_view task);                            // how many votes there were; -1: no such task
+    // Takes a task out of memory, and its gold with it, but not what was learned from it; false: no such task.
+    bool evict(std::string_view task, Record& out);
+    void bring_back(std::string_view task, const Record& record);  // throws, and changes nothing, where it is no such record
+    bool wants_compaction() const;  // most codes are of tasks that are gone
+    void compact() noexcept;        // gives their room back
     void restore(const Given& given, Shares shares, bool task_numbers, bool worker_numbers);  // into an empty one
     // The shares of a fit of the tasks and votes that a snapshot had.
     void adopt(const Given::Ids& tasks, const int64_t* task_ptr, const uint32_t* row, size_t votes, Shares shares, bool hard);
@@ -128,7 +159,6 @@ private:
     }
     void add_tasks();  // those whose ids are new
     uint32_t alive(uint32_t task);  // the code under which a task comes back, where it was forgotten
-    void compact() noexcept;
     static std::string_view text(const TextDictionary& ids, size_t code) {
         const int64_t* at = ids.offsets().data() + code;
         return {ids.data().data() + at[0], size_t(at[1] - at[0])};

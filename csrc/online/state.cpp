@@ -68,9 +68,14 @@ Counts Counts::widened(int k) const {
     return out;
 }
 
+void Counts::resize(int k, size_t n_rows, size_t n_workers) {
+    rows.resize(n_rows * size_t(k), 0);
+    workers.resize(n_workers * size_t(k), 0);
+}
+
 Online::Online(std::vector<uint64_t> label_hash, bool hard, double strength)
     : k_(int(label_hash.size())), hard_(hard), strength_(strength), label_hash_(std::move(label_hash)), counts_(k_),
-      labelled_(k_), named_(size_t(k_), 0), start_(size_t(k_)) {
+      labelled_(k_), base_(k_), base_labelled_(k_), named_(size_t(k_), 0), start_(size_t(k_)) {
     if (!k_) throw std::invalid_argument("a stream has at least one label");
 }
 
@@ -78,8 +83,10 @@ void Online::add_task(uint64_t key, int gold) {
     Task task;
     task.key = key;
     task.gold = gold;
+    number_.push_back(next_number_);
     tasks_.push_back(std::move(task));
     if (!hard_) posterior_.resize(tasks_.size() * size_t(k_), 0);
+    ++next_number_;
 }
 
 uint32_t Online::add_row(uint32_t worker, uint32_t label) {
@@ -110,6 +117,8 @@ void Online::expect(uint32_t task) {
 
 void Online::rewind(const Mark& mark) noexcept {  // all become smaller: nothing allocates
     while (tasks_.size() > mark.tasks) tasks_.pop_back();
+    number_.resize(mark.tasks);
+    next_number_ = mark.number;
     if (!hard_) posterior_.resize(mark.tasks * size_t(k_));
     for (size_t r = mark.rows; r < rows(); ++r) row_of_[size_t(row_worker_[r]) * k_ + row_label_[r]] = -1;
     row_worker_.resize(mark.rows);
@@ -162,12 +171,16 @@ void Online::relabel(uint32_t task, int label) {
 }
 
 void Online::adopt(const uint32_t* place, const int64_t* task_ptr, const uint32_t* row, Shares shares, bool hard) {
-    Counts counts(k_, rows(), workers()), labelled(k_, hard ? 0 : rows(), hard ? 0 : workers());
+    if (hard_ && !hard && evicted_) throw std::invalid_argument("tasks that were evicted have labels, and no probabilities");
+    Counts base = hard && !hard_ ? base_labelled_ : base_, base_labelled = hard ? Counts(k_) : base_labelled_;
+    Counts counts = base, labelled = base_labelled;
+    counts.resize(k_, rows(), workers());
+    if (!hard) labelled.resize(k_, rows(), workers());
     std::vector<int32_t> labels(this->tasks(), -1);
     std::vector<int64_t> posterior(hard ? 0 : this->tasks() * size_t(k_), 0);
     std::vector<uint32_t> changed;
     size_t longest = 0;
-    for (uint32_t t = 0; t < this->tasks(); ++t) {
+    for (const uint32_t t : in_order()) {
         const Ballots& mine = tasks_[t].votes;
         longest = std::max<size_t>(longest, mine.size());
         const size_t at = place[t];
@@ -194,6 +207,8 @@ void Online::adopt(const uint32_t* place, const int64_t* task_ptr, const uint32_
     // Nothing fails from here on.
     std::swap(counts_, counts);
     std::swap(labelled_, labelled);
+    std::swap(base_, base);
+    std::swap(base_labelled_, base_labelled);
     std::swap(posterior_, posterior);
     hard_ = hard;
     changes_ += kFit;
@@ -365,6 +380,7 @@ void Online::add_label(uint64_t hash) {
     std::vector<uint64_t> label_hash = longer(label_hash_, hash);
     std::vector<int64_t> named = longer(named_, int64_t(0)), start(k + 1);
     Counts counts = counts_.widened(k_), labelled = labelled_.widened(k_);
+    Counts base = base_.widened(k_), base_labelled = base_labelled_.widened(k_);
     std::vector<int64_t> posterior = widened(posterior_, k, int64_t(0));
     std::vector<int32_t> row_of = widened(row_of_, k, int32_t(-1));
     Measured measured = measured_;  // nobody has given the label: it has no part in what was measured
@@ -382,6 +398,8 @@ void Online::add_label(uint64_t hash) {
     std::swap(start_, start);
     std::swap(counts_, counts);
     std::swap(labelled_, labelled);
+    std::swap(base_, base);
+    std::swap(base_labelled_, base_labelled);
     std::swap(posterior_, posterior);
     std::swap(row_of_, row_of);
     std::swap(measured_, measured);
@@ -402,21 +420,6 @@ int Online::forget(uint32_t task) noexcept {
     ++gone_;
     changes_ += number;
     return int(number);
-}
-
-void Online::compact() {
-    std::vector<Task> tasks;
-    tasks.reserve(tasks_.size() - gone_);
-    std::vector<int64_t> posterior;
-    if (!hard_) posterior.reserve((tasks_.size() - gone_) * size_t(k_));
-    for (uint32_t t = 0; t < tasks_.size(); ++t) {  // nothing fails from here on
-        if (tasks_[t].gone) continue;
-        tasks.push_back(std::move(tasks_[t]));
-        if (!hard_) posterior.insert(posterior.end(), units(t), units(t) + k_);
-    }
-    std::swap(tasks_, tasks);
-    std::swap(posterior_, posterior);
-    gone_ = 0;
 }
 
 // Before a change: soft shares leave the counts; so do, where asked, the votes of a worker.

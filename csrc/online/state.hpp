@@ -42,6 +42,17 @@ struct Counts {
 
     explicit Counts(int k, size_t rows = 0, size_t workers = 0);
     Counts widened(int k) const;  // with room for one more label than these k
+    void resize(int k, size_t rows, size_t workers);  // with room for so many
+};
+
+// A task that leaves memory, or comes back: what there was of it.
+struct Evicted {
+    std::vector<uint32_t> rows;  // of its votes, in order
+    int32_t label = -1;          // -1: no votes
+    std::vector<int64_t> units;  // soft only: its posterior, [labels there were]
+    uint8_t fitted = 0;          // see Task::fitted
+    int32_t gold = -1;
+    uint64_t number = 0;         // its place among all tasks
 };
 
 // What is known of every task: its label, and for soft streams its posterior.
@@ -73,8 +84,9 @@ public:
     // The first half of a change. Each may throw, and leaves what `rewind` can take back.
     struct Mark {
         size_t tasks, rows, workers;
+        uint64_t number;
     };
-    Mark mark() const { return {tasks(), rows(), workers()}; }
+    Mark mark() const { return {tasks(), rows(), workers(), next_number_}; }
     void add_task(uint64_t key, int gold = -1);  // key: the hash of (seed, task) that settles its ties
     uint32_t add_row(uint32_t worker, uint32_t label);
     void expect(uint32_t task);     // room for one more vote on a task
@@ -96,6 +108,34 @@ public:
     int forget(uint32_t task) noexcept;
     void compact();  // gives the tasks that are left the codes 0, 1, 2, …; may throw before it changes anything
 
+    // Takes a task out of memory, but not what was learned from it: its share in the counts moves into a base, where no
+    // fit and no vote changes it. Its code stays, as after `forget`. May throw before it changes anything.
+    Evicted evict(uint32_t task);
+    // Moves the share of a task that was evicted out of the base; throws, and changes nothing, where it is not in there.
+    void leave_base(const Evicted& back);
+    void rejoin_base(const Evicted& back) noexcept { shift_base(back, 1); ++evicted_; }  // undoes that
+    // Then makes a new task, the last one, that task again: nothing is as it would not be without `evict`. Fails never.
+    void bring_back(const Evicted& back) noexcept;
+    uint64_t evicted() const { return evicted_; }  // tasks that have left and are not back
+    const Counts& base() const { return base_; }                // what they add up to
+    const Counts& labelled_base() const { return hard_ ? base_ : base_labelled_; }
+    int32_t row_of(uint32_t worker, uint32_t label) const {  // -1: no such row
+        return worker < workers() ? row_of_[size_t(worker) * k_ + label] : -1;
+    }
+    void expect_back(size_t votes);  // room for so many votes on the last task
+    // The base of a saved stream: IN [rows, k] and [k], and soft the same of labels. Throws where it cannot be one.
+    void start_base(const int64_t* counts, const int64_t* classes, const int64_t* labelled, const int64_t* labelled_classes,
+                    uint64_t evicted);
+
+    // The place of each task among all that there were, which is the order of every list; and of the next one.
+    uint64_t number(uint32_t task) const { return number_[task]; }
+    uint64_t next_number() const { return next_number_; }
+    std::vector<uint32_t> in_order() const;  // the codes of the tasks that there are
+    bool is_in_order() const { return is_in_order_; }  // that is the order of the codes
+    void start_numbers(const int64_t* numbers, uint64_t next);  // IN [tasks] of a saved stream
+    uint64_t changes() const { return changes_; }
+    void start_changes(uint64_t changes) noexcept { changes_ = changes; }  // likewise, after `adopt`
+
     // The E-step of one task under today's parameters: posterior OUT [k].
     baseline::Decision predict(uint32_t task, Scratch& scratch, double* posterior) const;
 
@@ -109,7 +149,7 @@ public:
     void install(Measured&& measured) noexcept { measured_ = std::move(measured); }
     const Measured& measured() const { return measured_; }
 
-    // Puts the shares of a fit in the place of all shares; changes everything or, when it throws, nothing. task_ptr and
+    // Puts the shares of a fit in the place of all shares in memory; changes everything or, when it throws, nothing. task_ptr and
     // row are the votes that were fitted, and place, IN [tasks], where there each task is, or NONE: a task that is not
     // there, or whose votes are others by now, is settled as after a vote.
     void adopt(const uint32_t* place, const int64_t* task_ptr, const uint32_t* row, Shares shares, bool hard);
@@ -153,6 +193,8 @@ private:
     int majority(uint32_t task, int64_t* shown) const;        // of a task with votes; shown: zeros [k], left so
     void take_out(uint32_t task, uint32_t worker, bool theirs);
     void settle(uint32_t task);                               // needs room in scratch_
+    void shift_base(const Evicted& of, int sign) noexcept;  // adds the share of a task to the base, or takes it out
+    Counts base_counts(const int64_t* rows, const int64_t* classes) const;
     Answer answer_of(uint32_t task, baseline::Decision settled, Confidence kind, Scratch& scratch, double* p) const;
     void settle_hard(uint32_t task);
     void settle_soft(uint32_t task);
@@ -173,13 +215,18 @@ private:
         bool gone = false;    // forgotten
     };
     std::vector<Task> tasks_;
+    std::vector<uint64_t> number_;  // [tasks]
+    uint64_t next_number_ = 0;
+    bool is_in_order_ = true;       // whether numbers never fall
     size_t gone_ = 0;
     std::vector<int64_t> posterior_;             // [tasks, k] in units, soft only
     std::vector<uint32_t> row_worker_, row_label_;
     std::vector<int32_t> row_of_;                // [workers, k], -1: no such row yet
     Counts counts_;
     Counts labelled_;                            // soft only: what the labels add up to
-    std::vector<int64_t> named_;                 // [k] votes by label
+    Counts base_, base_labelled_;                // the part of tasks that were evicted in these two; maybe fewer lines
+    uint64_t evicted_ = 0;
+    std::vector<int64_t> named_;                 // [k] votes by label, of evicted tasks, too
     uint64_t changes_ = 0;                       // votes learned and taken back; a fit counts as very many
     Measured measured_;
     Scratch scratch_;  // of the one who writes

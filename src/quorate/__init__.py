@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from quorate.models.iwmv import IWMV
     from quorate.models.majority import MajorityVote
     from quorate.models.one_coin import OneCoin
-    from quorate.online import Online, Prediction
+    from quorate.online import EvictedTask, Online, Prediction, Refit
     from quorate.results.explanation import Explanation, SetExplanation
     from quorate.results.result import Result
     from quorate.results.saved import FittedModel, load, merge
@@ -100,6 +100,8 @@ _HOMES = {
     "SetEvaluation": "evaluation.sets",
     "Online": "online",
     "Prediction": "online",
+    "EvictedTask": "online",
+    "Refit": "online",
     "Explanation": "results.explanation",
     "SetExplanation": "results.explanation",
     "Result": "results.result",
@@ -124,6 +126,7 @@ __all__ = [
     "DamagedCheckpoint",
     "DawidSkene",
     "Evaluation",
+    "EvictedTask",
     "Explanation",
     "FastDawidSkene",
     "FittedModel",
@@ -143,6 +146,7 @@ __all__ = [
     "PosteriorConfidence",
     "Prediction",
     "QuorateError",
+    "Refit",
     "RepairedStream",
     "Result",
     "SetEvaluation",

@@ -59,7 +59,9 @@ def test_votes_that_cannot_be_taken(server, body, status, says):
 
 
 def test_a_backslash_before_u0000_is_text(server):
-    assert server("POST", "votes", rb'{"task": "\\u0000", "worker": "w", "label": "spam"}').json["decisions"][0]["task"] == "\\u0000"
+    assert (
+        server("POST", "votes", rb'{"task": "\\u0000", "worker": "w", "label": "spam"}').json["decisions"][0]["task"] == "\\u0000"
+    )
 
 
 def test_bodies_too_large_are_refused_before_they_are_read(server):
@@ -72,7 +74,23 @@ def test_bodies_too_large_are_refused_before_they_are_read(server):
     assert server("POST", "votes", b" " * MAX_BODY).status == 400  # the largest that is read
 
 
-@pytest.mark.parametrize("text", ["limit=0", "limit=10001", "limit=x", "limit=", "limit=1&limit=2", "limt=1", "after=-1", "after=1.5", "after=9999999999999999999999", "%FF=1", "limit=%FF", "after=%00"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "limit=0",
+        "limit=10001",
+        "limit=x",
+        "limit=",
+        "limit=1&limit=2",
+        "limt=1",
+        "after=-1",
+        "after=1.5",
+        "after=9999999999999999999999",
+        "%FF=1",
+        "limit=%FF",
+        "after=%00",
+    ],
+)
 def test_queries_that_cannot_be_read(server, text):
     answer = server("GET", f"votes?{text}")
     assert answer.status in (400, 422)

@@ -35,6 +35,20 @@ LOADED_BY: Final = {"model": "qr.load", "online": "qr.Online.load"}  # kind -> w
 def save(path: Path, kind: str, version: int, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write a container; the same content gives the same bytes."""
     check_folder(path)
+    blocks = packed(kind, version, meta, arrays)
+
+    def write(aside: Path) -> None:
+        with aside.open("wb") as file:
+            for block in blocks:
+                file.write(block)
+            file.flush()
+            os.fsync(file.fileno())  # or a power cut could leave the new name without the content
+
+    write_aside(path, write)
+
+
+def packed(kind: str, version: int, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> list[bytes]:
+    """Return the bytes of a container, in parts; the same content gives the same bytes."""
     entries, blocks, offset = [], [], 0
     for name, array in arrays.items():
         plain = np.ascontiguousarray(array)
@@ -45,18 +59,10 @@ def save(path: Path, kind: str, version: int, meta: Mapping[str, Any], arrays: M
         offset += plain.nbytes + padding
     header = json.dumps({"kind": kind, "version": version, "meta": meta, "arrays": entries}, ensure_ascii=False).encode()
     header += b" " * (-len(header) % 8)
-
-    def write(aside: Path) -> None:
-        digest = sha256()
-        with aside.open("wb") as file:
-            for block in (MAGIC, len(header).to_bytes(8, "little"), header, *blocks):
-                digest.update(block)
-                file.write(block)
-            file.write(digest.digest())
-            file.flush()
-            os.fsync(file.fileno())  # or a power cut could leave the new name without the content
-
-    write_aside(path, write)
+    whole, digest = [MAGIC, len(header).to_bytes(8, "little"), header, *blocks], sha256()
+    for block in whole:
+        digest.update(block)
+    return [*whole, digest.digest()]
 
 
 def is_container(path: Path) -> bool:
@@ -97,11 +103,23 @@ def load(
         data = path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
+    return unpacked(path, data, kind, version, meta, arrays)
+
+
+def unpacked(
+    source: object,
+    data: bytes,
+    kind: str,
+    version: int,
+    meta: Types | None = None,
+    arrays: Mapping[str, Array] | None = None,
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return what `load` does, from bytes; `source` is what errors call them."""
     if not data.startswith(MAGIC):
-        raise InputError(f"{path} is not a file that quorate saved")
+        raise InputError(f"{source} is not a file that quorate saved")
     if len(data) < 48 or sha256(memoryview(data)[:-32]).digest() != data[-32:]:
-        raise InputError(f"{path} is damaged (its checksum does not match): restore it from a copy")
-    bounds, size = Bounds(path), int.from_bytes(data[8:16], "little")
+        raise InputError(f"{source} is damaged (its checksum does not match): restore it from a copy")
+    bounds, size = Bounds(source), int.from_bytes(data[8:16], "little")
     bounds.need(size % 8 == 0 and 16 + size <= len(data) - 32, f"its header cannot be {size} bytes long")
     try:
         header = json.loads(data[16 : 16 + size])
@@ -112,10 +130,11 @@ def load(
     bounds.fields("its header", header, {"kind": str, "version": int, "meta": dict, "arrays": list})
     if header["kind"] != kind:
         reader = LOADED_BY.get(header["kind"])
-        raise InputError(f"{path} holds {shown(header['kind'])}, not {kind!r}{f': {reader} reads it' if reader else ''}")
+        raise InputError(f"{source} holds {shown(header['kind'])}, not {kind!r}{f': {reader} reads it' if reader else ''}")
     bounds.need(header["version"] >= 1, f"it has the format {shown(header['version'])}")
     if header["version"] > version:
-        raise QuorateError(f"{path} was saved by a newer quorate (format {header['version']}, this one reads {version}): upgrade")
+        newer = f"{source} was saved by a newer quorate (format {header['version']}, this one reads {version}): upgrade"
+        raise QuorateError(newer)
     found = _arrays(bounds, header["arrays"], data, 16 + size)
     if meta is not None:
         bounds.fields("its meta", header["meta"], meta)

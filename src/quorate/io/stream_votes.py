@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from quorate.data.vocabulary import Vocabulary
 from quorate.data.votes import FrameKind, Gold, Votes
 from quorate.io.dictionary import Coded
 from quorate.io.encode import votes_of
-from quorate.io.ids import narrowed
+from quorate.io.ids import column, narrowed
+from quorate.kernels.online_units import ONE
 
 Texts = tuple[NDArray[np.int64], NDArray[np.uint8]]  # offsets [n + 1], bytes
 NO_GOLD: Final[Mapping[str, NDArray[Any]]] = {
@@ -50,6 +52,26 @@ def stream_votes(now: Mapping[str, Any], labels: Vocabulary, frame_kind: FrameKi
 def stream_gold(now: Mapping[str, Any]) -> Gold:
     """Return the gold of a snapshot, of tasks without votes too."""
     return Gold(stream_ids((now["gold_offsets"], now["gold_texts"]), now["numbers"][0]), now["gold_labels"])
+
+
+def stream_history(now: Mapping[str, Any], labels: Vocabulary) -> pl.DataFrame | None:
+    """Return what evicted tasks of a snapshot say of workers: worker, true, given, count; None where there are none.
+
+    The true labels are those that the tasks had when they were evicted.
+    """
+    counts = now.get("base_labelled", now.get("base_counts"))
+    if counts is None or not counts.any():  # of tasks without votes nothing is left
+        return None
+    row, true = np.nonzero(counts)
+    workers = stream_ids((now["worker_offsets"], now["worker_texts"]), now["numbers"][1])
+    return pl.DataFrame(
+        {
+            "worker": column(workers, now["row_worker"][row]),
+            "true": column(labels, true),
+            "given": column(labels, now["row_label"][row]),
+            "count": counts[row, true] // ONE,
+        }
+    )
 
 
 def state_arrays(votes: Votes, gold: Gold | None) -> dict[str, NDArray[Any]]:

@@ -151,6 +151,12 @@ def measured_of(lent: Any, lent_total: float, rule: tuple[Any, ...], votes: int,
     return Measured(units, lent_total * float(one), log_prior.tolist(), uniform.tolist(), shared_error, holds, votes, changes)
 
 
+def restored(moment: tuple[float, float, float, int, int], lent: Any, log_prior: Any, uniform: Any) -> Measured:
+    """Return what was measured before a stream was saved; `moment` has lent_total, shared_error, holds, votes, changes."""
+    lent_total, shared_error, holds, votes, changes = moment
+    return Measured(lent.tolist(), lent_total, log_prior.tolist(), uniform.tolist(), shared_error, holds, votes, changes)
+
+
 def widened(measured: Measured) -> Measured:
     """Return what was measured with one more label, which nobody has given."""
     lent = [[*line, 0.0] for line in measured.lent] + [[0.0] * (len(measured.lent) + 1)]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quorate.kernels import honest_online_reference as honest
-from quorate.kernels.online_steps import Steps
+from quorate.kernels.online_evicted import Evicting, Record, is_record
 from quorate.kernels.online_tables import Change, Texts, pack, unpack
 from quorate.kernels.online_units import NONE, ONE
 
@@ -31,7 +31,7 @@ def _alone(method: Callable[Concatenate[Online, P], R]) -> Callable[Concatenate[
     return cast("Callable[Concatenate[Online, P], R]", run)
 
 
-class Online(Steps):
+class Online(Evicting):
     """Counts kept vote by vote; the same methods as the compiled `Online`.
 
     A change is prepared separately, becomes part of the state by one assignment (`_pending`), and is then copied into the
@@ -147,6 +147,33 @@ class Online(Steps):
         self._commit(change)
         return len(rows)
 
+    @property
+    @_alone
+    def evicted(self) -> int:
+        """The number of tasks that were evicted and did not come back."""
+        number: int = self._begin().get("fact", "evicted")
+        return number
+
+    @_alone
+    def evict(self, task: str) -> Record | None:
+        """Take a task out of memory, but not what was learned from it, and return what it was; None for an unknown one."""
+        change = self._begin()
+        place = self._find(change, task)
+        if place is None:
+            return None
+        record = self._leave(change, place, task)
+        self._commit(change)
+        return record
+
+    @_alone
+    def bring_back(self, task: str, record: Record) -> None:
+        """Put back what `evict` returned: all is then as it would be without; ValueError where it is no such record."""
+        change = self._begin()
+        if not is_record(record):
+            raise ValueError("not the record of an evicted task")
+        self._come_back(change, task, record)
+        self._commit(change)
+
     @_alone
     def predict(self, task: str, kind: int) -> Told | bool | None:
         """Return (label, tie, votes, whether it is gold, probabilities [K]) of a task, None for an unknown one.
@@ -220,29 +247,37 @@ class Online(Steps):
 
     @_alone
     def measure(self, sums: bool) -> tuple[Any, list[int], list[int], list[int], int, int]:
-        """Return (sums over pairs of votes, votes by given and true label, those on gold, tasks by label, votes, changes)."""
+        """Return (sums over pairs of votes, votes by given and true label, those not summed, tasks by label, votes, changes).
+
+        The sums leave out tasks with gold and those that were evicted; the votes are those in memory.
+        """
         state = self._begin()
         _, _, pooled = self._names(state)
         given = [units // ONE for label in range(self._k) for units in state.get(pooled, label)]
         classes = [units // ONE for units in state.get("fact", self._classes(state))]
-        pairs, named, on_gold = None, state.get("fact", "named"), [0] * self._k**2
-        if sums:
-            tasks, open_votes = [], list(named)
-            for task in range(state.size("votes")):
+        pairs, left_out, open_votes = None, self._base_votes(state), list(state.get("fact", "named"))
+        for place, number in enumerate(left_out):
+            open_votes[place // self._k] -= number
+        in_memory = sum(open_votes)
+        if sums and in_memory:
+            tasks = []
+            for task in self._in_order(state):
                 votes = [state.get("pair", row) for row in state.get("votes", task)]
                 held = state.get("held", task)
                 if held >= 0:
                     for _, label in votes:
-                        on_gold[label * self._k + held] += 1
+                        left_out[label * self._k + held] += 1
                         open_votes[label] -= 1
                     continue
                 ballots = [0.0] * self._k
                 for _, label in votes:
                     ballots[label] += 1.0
                 tasks.append((votes, self._pick(state, task, ballots)[0], state.get("label", task)))
-            agreeing = sum(given[:: self._k + 1]) - sum(on_gold[:: self._k + 1])
+            agreeing = sum(given[:: self._k + 1]) - sum(left_out[:: self._k + 1])
             pairs = honest.pair_sums(tasks, tuple(open_votes), agreeing)
-        return pairs, given, on_gold, classes, sum(named), state.get("fact", "changes")
+        if sums and pairs is None:
+            pairs = (0.0,) * 5
+        return pairs, given, left_out, classes, in_memory, state.get("fact", "changes")
 
     @_alone
     def measured(self) -> tuple[float, float, int, int]:
@@ -322,9 +357,29 @@ class Online(Steps):
             "gold_offsets": gold_offsets,
             "gold_texts": gold_texts,
             "gold_labels": np.array([state["gold"][task] for task in golds], np.int32),
+            "order": np.array(list(state["number"].values()), np.int64),
+            **self._kept_apart(state),
             "abstentions": state["fact"]["abstentions"],
             "numbers": (state["fact"]["task numbers"], state["fact"]["worker numbers"]),
         }
+
+    def _kept_apart(self, state: dict[str, dict[Any, Any]]) -> dict[str, Any]:
+        """Return what a snapshot has of evicted tasks, and of what was measured."""
+        facts, out = state["fact"], {}
+        for name, classes in (("base count", "base classes"), ("base labelled", "base labelled classes")):
+            if facts["evicted"] and (name == "base count" or not facts["hard"]):
+                lines = [state[name].get(row, (0,) * self._k) for row in state["pair"]]
+                key = "base_counts" if name == "base count" else "base_labelled"
+                out[key] = np.array(lines, np.int64).reshape(-1, self._k)
+                out[classes.replace(" ", "_")] = np.array(facts[classes], np.int64)
+        measured: honest.Measured | None = facts["measured"]
+        moment = None
+        if measured is not None:
+            moment = (measured.lent_total, measured.shared_error, measured.holds, measured.votes, measured.changes)
+            for key, numbers in (("lent", measured.lent), ("log_prior", measured.log_prior), ("uniform", measured.uniform)):
+                out[key] = np.array(numbers, np.float64)
+        seen = {"tasks_seen": facts["tasks seen"], "evicted": facts["evicted"], "changes": facts["changes"]}
+        return {**out, "measured": moment, **seen}
 
     @_alone
     def task_table(self, kind: int) -> tuple[Texts, bool, Any, Any, Any, Any, Any] | bool:
@@ -366,7 +421,7 @@ class Online(Steps):
         if kind != honest.POSTERIOR:
             return pack(state["worker"]), state["fact"]["worker numbers"], votes, right
         for row, (who, given) in state["pair"].items():
-            right[who] += state["count"][row][given]
+            right[who] += state["count"][row][given] - self._base_line(change, "base count", row)[given]
         return pack(state["worker"]), state["fact"]["worker numbers"], votes, right
 
     @_alone
@@ -390,8 +445,26 @@ class Online(Steps):
         abstentions: int = 0,
         task_numbers: bool,
         worker_numbers: bool,
+        order: NDArray[np.int64] | None = None,
+        tasks_seen: int = 0,
+        evicted: int = 0,
+        base_counts: NDArray[np.int64] | None = None,
+        base_classes: NDArray[np.int64] | None = None,
+        base_labelled: NDArray[np.int64] | None = None,
+        base_labelled_classes: NDArray[np.int64] | None = None,
+        changes: int = -1,
+        measured: tuple[float, float, float, int, int] | None = None,
+        lent: NDArray[np.float64] | None = None,
+        log_prior: NDArray[np.float64] | None = None,
+        uniform: NDArray[np.float64] | None = None,
     ) -> None:
-        """Take a snapshot into an empty state: labels and marks of the last fit, [tasks], and soft shares, [tasks, K]."""
+        """Take a snapshot into an empty state: labels and marks of the last fit, [tasks], and soft shares, [tasks, K].
+
+        `order` has the number of each task, [tasks], `base_counts`, [rows, K], and `base_classes`, [K], what evicted ones add
+        up to, `base_labelled` and `base_labelled_classes` the same of labels where shares are soft. `measured` has lent_total,
+        shared_error, holds, votes and changes of the last renewal, `lent`, [K given, K true], `log_prior` and `uniform`, [K]
+        each, the rest of it.
+        """
         change = self._begin()
         for text, label in zip(unpack(gold_offsets, gold_texts), gold_labels.tolist(), strict=True):
             change.put("gold", text, label)
@@ -416,7 +489,16 @@ class Online(Steps):
             held = change.get("held", task)
             if rows and held >= 0 and (winners[task] != held or (units is not None and units[task, held] != ONE)):
                 raise ValueError("a task with gold has another label")
+        base = {"base_counts": base_counts, "base_classes": base_classes}
+        by_label = {"base_labelled": base_labelled, "base_labelled_classes": base_labelled_classes}
+        self._start_base(change, units is None, evicted, {**base, **by_label})
+        if order is not None:
+            self._start_numbers(change, order, tasks_seen)
         self._adopt(change, places, task_ptr, row, winners, units, fitted, None)
+        if changes >= 0:
+            change.put("fact", "changes", changes)
+        if measured is not None:
+            change.put("fact", "measured", honest.restored(measured, lent, log_prior, uniform))
         change.put("fact", "abstentions", abstentions)
         change.put("fact", "task numbers", task_numbers)
         change.put("fact", "worker numbers", worker_numbers)
@@ -470,7 +552,8 @@ class Online(Steps):
     def _learn(self, tasks: list[Any], workers: list[Any], labels: list[int], task_numbers: bool, worker_numbers: bool) -> None:
         change = self._begin()
         for role, are in (("task", task_numbers), ("worker", worker_numbers)):
-            if tasks and not (self._live(change) if role == "task" else change.size(role)):
+            known = self._live(change) + change.get("fact", "evicted") if role == "task" else change.size(role)
+            if tasks and not known:
                 change.put("fact", f"{role} numbers", are)
         rows = []
         for task, worker, label in zip(tasks, workers, labels, strict=True):

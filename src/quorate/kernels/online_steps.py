@@ -19,11 +19,13 @@ from quorate.kernels.online_units import NEVER, ONE, Units, limit, log, share_of
 # end: the order of a table is that of the codes. "fitted": 1 where a label is that of the last fit, 2 where it was tied.
 # A task that is forgotten is "gone": its code is never used again, and it gets another where it comes back.
 # "gold" has the labels that are known for certain, by the text of tasks, seen or not; "held" has them by task. -1: none.
-BY_TASK: Final = ("task text", "votes", "share", "label", "fitted", "held", "key", "gone")
+# "number" is the place of a task among all that there were: the order of every list.
+BY_TASK: Final = ("task text", "votes", "share", "label", "fitted", "held", "key", "gone", "number")
 TABLES: Final = ("task", *BY_TASK, "gold", "worker", "worker text", "row", "pair", "fact")
 SHARED: Final = ("count", "total", "pooled")  # what shares add up to: by row, by worker, and by given label
 LABELLED: Final = ("labelled count", "labelled total", "labelled pooled")  # what labels do, where shares are soft
-WIDE_FACTS: Final = ("classes", "everybody", "labelled classes", "named")  # those that are [K]
+BASE: Final = ("base count", "base labelled")  # the part of evicted tasks in the counts by row; a row may be missing
+WIDE_FACTS: Final = ("classes", "everybody", "labelled classes", "named", "base classes", "base labelled classes")  # [K] each
 
 
 class Steps:
@@ -35,7 +37,7 @@ class Steps:
     def __init__(self, label_hash: Sequence[int], *, seed: int, hard: bool, strength: float) -> None:
         self._seed, self._strength = seed, strength
         zeros = (0,) * len(label_hash)
-        self._tables: dict[str, dict[Any, Any]] = {name: {} for name in (*TABLES, *SHARED, *LABELLED)}
+        self._tables: dict[str, dict[Any, Any]] = {name: {} for name in (*TABLES, *SHARED, *LABELLED, *BASE)}
         for name in ("pooled", "labelled pooled"):
             self._tables[name] = dict.fromkeys(range(len(label_hash)), zeros)
         self._tables["fact"] = {
@@ -45,7 +47,11 @@ class Steps:
             "everybody": zeros,  # the counts of all votes
             "settled": 0,  # tasks that have a share
             "labelled classes": zeros,  # tasks by label, where shares are soft
-            "named": zeros,  # votes by label
+            "named": zeros,  # votes by label, of evicted tasks, too
+            "base classes": zeros,  # what evicted tasks add up to, and by label, where shares are soft
+            "base labelled classes": zeros,
+            "evicted": 0,  # tasks that have left and are not back
+            "tasks seen": 0,  # the number of the next one
             "changes": 0,  # votes learned and retracted; a fit counts as very many
             "abstentions": 0,
             "gone": 0,  # tasks
@@ -65,7 +71,7 @@ class Steps:
 
     def _widen(self, change: Change, label_hash: int) -> None:
         """Add a label, after all others."""
-        for name in (*SHARED, *LABELLED, "share"):
+        for name in (*SHARED, *LABELLED, *BASE, "share"):
             for key, line in change.merged()[name].items():
                 change.put(name, key, (*line, 0))
         for name in WIDE_FACTS:
@@ -96,12 +102,14 @@ class Steps:
         return state.size("votes") - gone
 
     def _alive(self, state: Change) -> dict[str, dict[Any, Any]]:
-        """Return the tables without the tasks that were forgotten."""
-        whole = state.merged()
-        if not state.get("fact", "gone"):
-            return whole
-        kept = [task for task, gone in whole["gone"].items() if not gone]
+        """Return the tables of the tasks that there are, in the order of their numbers."""
+        whole, kept = state.merged(), self._in_order(state)
         return {**whole, **{name: {task: whole[name][task] for task in kept} for name in BY_TASK}}
+
+    def _in_order(self, state: Change) -> list[int]:
+        """Return the codes of the tasks that there are, in the order of their numbers."""
+        there = [task for task in range(state.size("votes")) if not state.get("gone", task)]
+        return sorted(there, key=lambda task: int(state.get("number", task)))
 
     def _task(self, change: Change, text: str) -> int:
         found = self._find(change, text)
@@ -116,6 +124,8 @@ class Steps:
             change.put("held", place, self._gold(change, text))
             change.put("key", place, reference.tie_keys(hashed, self._seed))
             change.put("gone", place, False)
+            change.put("number", place, change.get("fact", "tasks seen"))
+            change.put("fact", "tasks seen", change.get("fact", "tasks seen") + 1)
         return place
 
     def _row(self, change: Change, worker: int, label: int) -> int:
@@ -217,18 +227,11 @@ class Steps:
         gold: NDArray[np.int32] | None,
     ) -> None:
         zeros = (0,) * self._k
-        sizes = change.size("pair"), change.size("total"), self._k
-        for name, size in zip((*SHARED, *LABELLED), (*sizes, *sizes), strict=True):
-            for key in range(size):
-                change.put(name, key, zeros)
-        for fact in ("classes", "everybody", "labelled classes"):
-            change.put("fact", fact, zeros)
-        change.put("fact", "settled", 0)
-        change.put("fact", "hard", units is None)
+        self._begin_with_base(change, units is None)
         self._changed(change, honest.FIT)
         cuts, rows, changed = task_ptr.tolist(), row.tolist(), []
-        for task, at in enumerate(places):
-            votes, held = change.get("votes", task), change.get("held", task)
+        for task in self._in_order(change):
+            at, votes, held = places[task], change.get("votes", task), change.get("held", task)
             if (
                 at is None
                 or tuple(rows[cuts[at] : cuts[at + 1]]) != votes
@@ -248,6 +251,38 @@ class Steps:
             self._put_label(change, task, 1)
         for task in changed:
             self._settle(change, task)
+
+    def _begin_with_base(self, change: Change, hard: bool) -> None:
+        """Set all counts to what evicted tasks add up to; a fit that ends hard leaves them their labels alone."""
+        was_hard, zeros = change.get("fact", "hard"), (0,) * self._k
+        if was_hard and not hard and change.get("fact", "evicted"):
+            raise ValueError("tasks that were evicted have labels, and no probabilities")
+        rows = range(change.size("pair"))
+        if hard and not was_hard:
+            for row in rows:
+                change.put("base count", row, change.get("base labelled", row) or zeros)
+            change.put("fact", "base classes", change.get("fact", "base labelled classes"))
+        if hard:
+            for row in rows:
+                change.put("base labelled", row, zeros)
+            change.put("fact", "base labelled classes", zeros)
+        change.put("fact", "hard", hard)
+        for base, names, classes in zip(BASE, (SHARED, LABELLED), ("classes", "labelled classes"), strict=True):
+            count, total, pooled = names
+            for name, size in zip(names, (len(rows), change.size("total"), self._k), strict=True):
+                for key in range(size):
+                    change.put(name, key, zeros)
+            everybody = zeros
+            for row in rows:
+                worker, given = change.get("pair", row)
+                line = change.get(base, row) or zeros
+                for name, key in ((count, row), (total, worker), (pooled, given)):
+                    change.put(name, key, shifted(change.get(name, key), line, 1))
+                everybody = shifted(everybody, line, 1)
+            change.put("fact", classes, change.get("fact", f"base {classes}"))
+            if base == "base count":
+                change.put("fact", "everybody", everybody)
+        change.put("fact", "settled", sum(change.get("fact", "base classes")) // ONE)
 
     def _names(self, state: Change) -> tuple[str, str, str]:
         """Return the tables of what the labels of tasks add up to: by row, by worker, by given label."""
@@ -296,7 +331,8 @@ class Steps:
             scores = limit(prior, self._lines(state, task, 1))
         label, tie = self._pick(state, task, scores)
         best = max(scores)
-        posterior = [math.exp(score - best) for score in scores]
+        same = best - reference.SAME * max(1.0, abs(best))
+        posterior = [1.0 if score >= same else math.exp(score - best) for score in scores]  # such scores are one score
         total = 0.0
         for p in posterior:  # in this order: sum() may add more exactly
             total += p

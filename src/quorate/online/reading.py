@@ -30,6 +30,27 @@ class Prediction:
     gold: bool = False  # whether its label was given as gold
 
 
+@dataclass(frozen=True)
+class EvictedTask:
+    """What a task was that left memory: plain texts and numbers, to be kept anywhere and brought back.
+
+    Labels are codes: places in the list of the stream's labels, which only grows.
+    """
+
+    task: str
+    votes: list[tuple[str, int]]  # worker and label, in order
+    label: int  # -1 without votes
+    units: tuple[int, ...] | None  # its probabilities in units of 2^-32, where the stream keeps them
+    fitted: int  # 1 where the label is that of the last refit of auto, 2 where that was tied, else 0
+    gold: int  # -1: none
+    order: int  # its number among all tasks of the stream
+
+    @property
+    def record(self) -> tuple[list[tuple[str, int]], int, tuple[int, ...] | None, int, int, int]:
+        """The same without the id, as `Online.state` gives and takes it."""
+        return self.votes, self.label, self.units, self.fitted, self.gold, self.order
+
+
 def prediction(found: tuple[int, bool, int, bool, list[float]], ids: list[Id]) -> Prediction:
     """Return what the state says of one task; `ids` are the labels, of which the last may be named and not be there yet."""
     label, tie, votes, gold, likely = found

@@ -12,7 +12,7 @@ from quorate.data.options import DEFAULTS, Confidence, EngineName, StreamedModel
 from quorate.data.votes import FrameKind, Votes
 from quorate.engines.base import Engine
 from quorate.io.label_names import LabelNames
-from quorate.io.stream_votes import stream_gold, stream_votes
+from quorate.io.stream_votes import stream_gold, stream_history, stream_votes
 from quorate.kernels.online_units import to_units
 from quorate.models.base import MODELS, make
 from quorate.results.result import Result
@@ -22,7 +22,8 @@ from quorate.results.temperature import posterior_of
 class Refit:
     """A batch fit of the votes that a stream had at one moment; `Online.begin_refit` makes one.
 
-    It is a copy: running it touches nothing of the stream, in whatever thread, and the stream may change meanwhile.
+    It is a copy: running it touches nothing of the stream, in whatever thread, and the stream may change meanwhile. What
+    evicted tasks taught about workers is part of the fit, as their history.
     """
 
     def __init__(
@@ -61,8 +62,8 @@ class Refit:
         start = now["labels"][self._has_votes()] if self._warm else None
         gold: Any = stream_gold(now) if len(now["gold_labels"]) else None
         model = make(self._model, MODELS[self._model].options(), self._options)
-        given = {"start": start, "gold": gold, "confidence": self._confidence}
-        self._result = model.fit(self.votes, engine=engine, threads=threads, **given)
+        known = {"start": start, "gold": gold, "history": stream_history(now, self._labels)}
+        self._result = model.fit(self.votes, engine=engine, threads=threads, confidence=self._confidence, **known)
         return self._result
 
     def adopted_by(self, state: Any) -> Result:

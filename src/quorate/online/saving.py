@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from numpy.typing import NDArray
 
@@ -14,13 +14,16 @@ from quorate.models.base import MODELS, make
 if TYPE_CHECKING:
     from quorate.online.stream import Online
 
+FACTS: Final = ("abstentions", "changes", "tasks_seen", "evicted")  # whole numbers of a snapshot that are not arrays
 Content = tuple[dict[str, Any], dict[str, NDArray[Any]]]  # settings and other facts, and arrays
 
 
 def content_of(online: Online, where: object) -> Content:
     """Return what a file of a stream holds; `where` it is to go, for messages."""
     arrays = online.state.snapshot()
-    (task, worker), abstentions = arrays.pop("numbers"), arrays.pop("abstentions")
+    (task, worker), measured = arrays.pop("numbers"), arrays.pop("measured")
+    facts: dict[str, Any] = {name: arrays.pop(name) for name in FACTS}
+    facts["measured"] = None if measured is None else dict(zip(stream_file.MOMENT, measured, strict=True))
     labels = online._names.first(arrays.pop("n_labels")).ids
     del arrays["task_gold"]
     if len(arrays["task_offsets"]) != len(arrays["task_ptr"]):  # what could not be loaded is not written
@@ -32,7 +35,7 @@ def content_of(online: Online, where: object) -> Content:
         del arrays["fitted"]
     numbers = {"task": task, "worker": worker}
     settings = {**online.settings, "labels": list(labels), "options": online._options}
-    return {**settings, "numbers": numbers, "hard": hard, "abstentions": abstentions}, arrays
+    return {**settings, "numbers": numbers, "hard": hard, **facts}, arrays
 
 
 def stream_of(cls: type[Online], bounds: Bounds, content: Content, *, repair: bool = False) -> tuple[Online, int]:
@@ -43,13 +46,20 @@ def stream_of(cls: type[Online], bounds: Bounds, content: Content, *, repair: bo
     try:
         online.state.restore(
             **arrays,
-            abstentions=meta.get("abstentions", 0),
+            **{name: meta[name] for name in FACTS if name in meta},
+            measured=_moment(meta),
             task_numbers=meta["numbers"]["task"],
             worker_numbers=meta["numbers"]["worker"],
         )
     except ValueError as error:
         raise InputError(f"{bounds.source} is not valid: {error}") from error
     return online, dropped
+
+
+def _moment(meta: dict[str, Any]) -> tuple[Any, ...] | None:
+    """Return when and how far the last renewal measured; None where nothing was, or an older version saved the file."""
+    found = meta.get("measured")
+    return None if found is None else tuple(found[name] for name in stream_file.MOMENT)
 
 
 def _empty(cls: type[Online], bounds: Bounds, meta: dict[str, Any]) -> Online:

@@ -8,7 +8,7 @@ from typing import Final, TypedDict, get_args
 from quorate.data.options import Choice, Confidence, Kept, Number, Rules, StreamedModel
 from quorate.data.vocabulary import Id
 
-VERSION: Final = 3  # of the file
+VERSION: Final = 4  # of the file
 STREAMED: Final = get_args(StreamedModel)
 RULES: Final[Rules] = {
     "model": Choice(STREAMED),

@@ -13,7 +13,7 @@ import polars as pl
 
 from quorate.data import options
 from quorate.data.options import DEFAULTS, STREAMED_DEFAULTS, Confidence, EngineName, Kept, StreamedModel
-from quorate.data.vocabulary import text_of
+from quorate.data.vocabulary import Id, text_of
 from quorate.data.votes import FrameKind, Votes
 from quorate.data.weights import require_unweighted
 from quorate.engines.base import Engine
@@ -30,7 +30,7 @@ from quorate.io.stream_votes import state_arrays, stream_gold
 from quorate.kernels import online_reference
 from quorate.kernels.cpu import compiled
 from quorate.online import saving
-from quorate.online.reading import Prediction, confusion_frame, prediction, task_frame, worker_frame
+from quorate.online.reading import EvictedTask, Prediction, confusion_frame, prediction, task_frame, worker_frame
 from quorate.online.refit import Refit, shares
 from quorate.online.renewal import Renewal
 from quorate.online.settings import KINDS, RULES, STREAMED, VERSION, OnlineSettings
@@ -328,6 +328,51 @@ class Online:
             raise InputError(f"task {shown(task)} was never seen: there is nothing to forget")
         return number
 
+    def evict(self, task: object) -> EvictedTask:
+        """Take a `task` out of memory, but not what was learned from it, and return what is needed to bring it back.
+
+        Its workers are judged as before, now and in every refit; the task is no longer listed, and its gold leaves with it.
+        A stream of endless tasks so takes bounded memory, and forgets nothing about its workers. What honest confidence
+        measures from all votes is measured from those in memory.
+
+        >>> import quorate as qr
+        >>> online = qr.Online(labels=["cat", "dog"])
+        >>> online.learn_many([("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t2", "ann", "dog")])
+        >>> before = online.confusion("bob")
+        >>> evicted = online.evict("t1")
+        >>> len(online), online.confusion("bob").equals(before)
+        (1, True)
+        >>> online.bring_back(evicted)
+        >>> online.votes_of("t1")
+        [('ann', 'cat'), ('bob', 'cat')]
+        """
+        text = known_text(task)
+        record = self._state.evict(text)
+        if record is None:
+            raise InputError(f"task {shown(task)} was never seen: there is nothing to evict")
+        return EvictedTask(text, *record)
+
+    def bring_back(self, evicted: EvictedTask) -> None:
+        """Put an `evicted` task back in its place: every later answer is, to the bit, as if it had never left.
+
+        It must be one of this stream, or of a copy, and must not be in memory: a vote that came for it meanwhile made it a new
+        task. Gold that was given meanwhile holds; labels may have been added.
+        """
+        if not isinstance(evicted, EvictedTask):
+            raise InputError(f"cannot bring back {shown(evicted)}: give what evict returned")
+        try:
+            self._state.bring_back(evicted.task, evicted.record)
+        except ValueError as error:
+            raise InputError(f"cannot bring back task {shown(evicted.task)}: {error}") from None
+
+    def votes_of(self, task: object) -> list[tuple[str, Id]]:
+        """Return (worker, label) of the votes on a `task`, in the order in which they came; ids of workers are texts."""
+        found = self._state.votes_of(known_text(task))
+        if found is None:
+            raise InputError(f"task {shown(task)} was never seen: it has no votes")
+        ids = self._names.ids
+        return [(worker, ids[code]) for worker, code in found]
+
     def predict(self, task: object) -> Prediction:
         """Return what is known of a `task`: the label of the E-step under today's parameters, and how likely it is right."""
         text = known_text(task)
@@ -371,6 +416,21 @@ class Online:
         (0.5, True)
         """
         self._renewal.now()
+
+    def expect_every_label(self) -> None:
+        """Let honest confidence count every label of the list as possible, also one that nobody has given yet.
+
+        Without it, a stream whose votes so far all have one label knows no other, and is certain, as a batch fit is. It is
+        for callers who chose the labels beforehand; it is not saved.
+
+        >>> import quorate as qr
+        >>> online = qr.Online(labels=["cat", "dog"])
+        >>> online.learn("t1", "ann", "cat")
+        >>> online.expect_every_label()
+        >>> 0.5 < online.predict("t1").confidence < 0.9
+        True
+        """
+        self._renewal.every_label = True
 
     def renew_due(self) -> None:
         """Measure again what is due, if anything: what a reader does by itself, for those who read `state`."""
@@ -432,8 +492,29 @@ class Online:
         return refit.adopted_by(self._state)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one file at `path`, whole or not at all; the same events give the same bytes."""
+        """Write everything to one file at `path`, whole or not at all; the same events give the same bytes.
+
+        A stream that is loaded answers for ever after, to the bit, as the one that was saved. What was last measured for honest
+        confidence is part of it, so that `renew`, and a read that renews, count as events.
+        """
         container.save(Path(path), "online", VERSION, *saving.content_of(self, path))
+
+    def to_bytes(self) -> bytes:
+        """Return what `save` writes, as bytes.
+
+        >>> import quorate as qr
+        >>> online = qr.Online(labels=["cat", "dog"])
+        >>> online.learn("t1", "ann", "cat")
+        >>> qr.Online.from_bytes(online.to_bytes()).predict("t1").label
+        'cat'
+        """
+        return b"".join(container.packed("online", VERSION, *saving.content_of(self, "bytes")))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Online:
+        """Return the stream that `to_bytes` made `data` of; the bytes are checked as a file is."""
+        meta, arrays = container.unpacked("a stream in bytes", bytes(data), "online", VERSION, stream_file.META)
+        return saving.stream_of(cls, Bounds("a stream in bytes"), (meta, arrays))[0]
 
     def __reduce__(self) -> tuple[Any, ...]:  # pickled as it is saved, and checked as it is loaded
         return _unpickled, saving.content_of(self, "a pickle")

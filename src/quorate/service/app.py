@@ -47,7 +47,7 @@ class Service:
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        context.description = encode(openapi.describe(ROUTES))
+        context.descriptions = {needed: encode(openapi.describe(ROUTES, required=needed)) for needed in (False, True)}
         self._router = Router(ROUTES)
         self._decoders: dict[str, Callable[[bytes], Any]] = {
             route.name: msgspec.json.Decoder(route.body).decode for route in ROUTES if route.body is not None

@@ -41,7 +41,7 @@ class Context:
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     under_way: Gate = field(default_factory=lambda: Gate(MAX_UNDER_WAY, "requests"))
     listeners: Gate = field(default_factory=lambda: Gate(MAX_LISTENERS, "streams of events"))
-    description: bytes = b""  # of the interface, as OpenAPI has it
+    descriptions: dict[bool, bytes] = field(default_factory=dict)  # OpenAPI's, by whether a token is needed
     annotations: Votes = field(default_factory=Votes)  # of Label Studio
     wake: asyncio.Event = field(default_factory=asyncio.Event)  # deliveries of webhooks are due
 

@@ -19,6 +19,7 @@ CAMPAIGN: Final = (
     ("workers", "workers", "gauge", "Workers known."),
     ("refits", "refits_total", "counter", "Refits that took effect."),
     ("archived", "archived_tasks", "gauge", "Tasks that have left memory."),
+    ("following", "following", "gauge", "1 where another process writes the campaign, and this one follows its log."),
 )
 STARTED: Final = time.time()
 

@@ -17,15 +17,16 @@ _SENTENCES: Final = {problem.status: inspect.cleandoc(problem.__doc__ or "") for
 _TAGS: Final = ("votes", "tasks", "workers", "policy", "webhooks", "campaigns", "server")
 
 
-def describe(routes: Sequence[Route]) -> dict[str, Any]:
+def describe(routes: Sequence[Route], *, required: bool = True) -> dict[str, Any]:
     """Return the description.
 
     - `routes`: the table.
+    - `required`: whether a token is needed, as it is wherever there are tokens.
     """
     types = _Types(routes)
     paths: dict[str, Any] = {}
     for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, types)
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, types, required)
     return {
         "openapi": "3.1.0",
         "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
@@ -96,13 +97,13 @@ def _parameter(schema: dict[str, Any]) -> dict[str, Any]:
     return {"schema": schema, **({"description": text} if text else {})}
 
 
-def _operation(route: Route, types: _Types) -> dict[str, Any]:
+def _operation(route: Route, types: _Types, required: bool) -> dict[str, Any]:
     first, _, rest = inspect.cleandoc(route.handler.__doc__ or "").partition("\n\n")
     operation: dict[str, Any] = {
         "operationId": route.handler.__name__,
         "summary": " ".join(first.split()).rstrip("."),
         "tags": [_tag(route.path)],
-        "security": [] if route.scope is None else [{"token": []}],
+        "security": [] if route.scope is None else [{"token": []}] if required else [{}, {"token": []}],
         "responses": _responses(route, types),
     }
     notes = [" ".join(rest.split())] if rest else []
@@ -125,13 +126,15 @@ def _operation(route: Route, types: _Types) -> dict[str, Any]:
     if route.body is not None:
         operation["requestBody"] = {
             "required": not route.optional,
-            "content": {route.takes: {"schema": types.schema(route.body)} if route.takes == JSON else _text(route)},
+            "content": {JSON: {"schema": types.schema(route.body)}} if route.takes == JSON else _lines(route),
         }
     return operation
 
 
-def _text(route: Route) -> dict[str, Any]:
-    return {"schema": {"type": "string", "description": f"One {route.body.__name__} per line."}}
+def _lines(route: Route) -> dict[str, Any]:
+    """Return what lines are: text, of whatever media type, as many programs know none for lines of JSON."""
+    text = {"schema": {"type": "string", "description": f"One {route.body.__name__} per line."}}
+    return {route.takes: text, "text/plain": text}
 
 
 def _tag(path: str) -> str:

@@ -148,8 +148,8 @@ class Courier:
         store, loop = self._context.campaigns.store, asyncio.get_running_loop()
         if not self._context.outbox:
             return False
-        now = time.time_ns() // 1000
-        due = await loop.run_in_executor(self._threads, lambda: store.webhooks.due(now, 4 * AT_ONCE))
+        now, owned = time.time_ns() // 1000, self._context.campaigns.owned()  # those of others are delivered by them
+        due = await loop.run_in_executor(self._threads, lambda: store.webhooks.due(now, 4 * AT_ONCE, campaigns=owned))
         if not due:
             return False
         rows = await loop.run_in_executor(self._threads, store.webhooks.targets)

@@ -20,7 +20,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/healthz", None, server.healthz, {200: t.HealthAnswer}),
     Route("GET", "/readyz", None, server.readyz, {200: t.ReadyAnswer, 503: t.ReadyAnswer}),
     Route("GET", "/metrics", "read", server.metrics, {200: None}, content="text/plain", everywhere=True),
-    Route("GET", "/openapi.json", None, server.description, {200: None}),
+    Route("GET", "/openapi.json", None, server.description, {200: t.Document}),
     # campaigns
     Route("GET", "/v1/campaigns", "read", campaigns.list_campaigns, {200: t.CampaignsAnswer}),
     Route(

@@ -94,12 +94,12 @@ class VoteStream(Response):
                     return
                 rest += message.get("body", b"")
                 more = message.get("more_body", False)
-                whole, _, rest = rest.rpartition(b"\n") if more else (rest, b"", b"")
+                whole, end, rest = rest.rpartition(b"\n") if more else (rest, b"", b"")
+                if whole or end:
+                    await self._take(whole)
                 if len(rest) > MAX_LINE:
                     await self._refuse(TooLarge(f"a line is longer than {MAX_LINE} bytes: the stream ends here"))
                     return
-                if whole:
-                    await self._take(whole)
                 if not more:
                     return
         finally:

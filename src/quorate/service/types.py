@@ -36,6 +36,7 @@ Limit: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_PAGE)]
 Place: TypeAlias = Annotated[str, Meta(pattern="^[0-9]{1,18}([.][0-9]{1,9})?$")]  # in the decisions: see sse.py
 Secret: TypeAlias = Annotated[str, Meta(min_length=16, max_length=MAX_ID, extra_json_schema=_NO_NUL)]
 Cursor: TypeAlias = Annotated[str, Meta(min_length=1, max_length=4 * MAX_ID, extra_json_schema=_NO_NUL)]
+Interval: TypeAlias = Annotated[tuple[float, ...], Meta(min_length=2, max_length=2)]
 ModelChoice: TypeAlias = Literal["fds", "ds", "hybrid", "auto"]
 Document: TypeAlias = dict[str, Any]
 
@@ -266,7 +267,7 @@ class WorkerView(_Out, frozen=True, kw_only=True):
     worker: str | None
     votes: Annotated[int, says("In force.")]
     accuracy: Annotated[float | None, says("How often they are right, expected.")] = None
-    interval: Annotated[tuple[float, float] | None, says("Holds their accuracy with a chance of .9.")] = None
+    interval: Annotated[Interval | None, says("Low and high: holds their accuracy with a chance of .9.")] = None
     confusion: Annotated[
         dict[str, dict[str, float]] | None, says("How often they give a label, by true label, then given label.")
     ] = None
@@ -388,6 +389,7 @@ class Outcome(_Out, frozen=True, kw_only=True):
     seconds: Annotated[float | None, says("From a task's first vote to its decision; the median.")] = None
     gold: Annotated[int, says("Decided tasks whose true label is known.")] = 0
     accuracy: Annotated[float | None, says("Share of those that were decided right.")] = None
+    breaker: Annotated[str | None, says("Why decisions were held at the end, where a breaker had tripped.")] = None
 
 
 class BacktestAnswer(_Out, frozen=True, kw_only=True):
@@ -395,8 +397,9 @@ class BacktestAnswer(_Out, frozen=True, kw_only=True):
 
     position: Annotated[int, says("Up to which the log was replayed.")]
     tasks: int
+    cast: Annotated[int, says("Votes that were given: first ones and changes.")]
     changed: Annotated[int, says("Tasks whose last decision is another.")]
-    votes_saved: int
+    votes_saved: Annotated[int, says("Votes that came after the decision that held to the end, under what was tried.")]
     before: Outcome
     after: Outcome
     examples: Annotated[list[Changed], says("Some of the tasks that changed.")] = []

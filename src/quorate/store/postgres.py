@@ -93,13 +93,17 @@ class PostgresStore(SqlStore):
         self._closed = False
         self._owned: set[int] = set()
         self._writer: PostgresLink | None = None
-        with self._translated("opened"):
-            if readonly:
-                with self.reading() as link:
-                    self._check(link)
-            else:
-                self._writer = PostgresLink(self._connected())
-                self._migrate(self._writer)
+        try:
+            with self._translated("opened"):
+                if readonly:
+                    with self.reading() as link:
+                        self._check(link)
+                else:
+                    self._writer = PostgresLink(self._connected())
+                    self._migrate(self._writer)
+        except BaseException:
+            self.close()
+            raise
 
     def _connected(self, *, reads: bool = False) -> psycopg.Connection[Row]:
         connection = psycopg.connect(
@@ -235,11 +239,13 @@ class PostgresStore(SqlStore):
 
     def _lock(self, link: PostgresLink, campaign: int) -> bool:
         """Return whether the lock of a campaign was free, or held by a lost connection of this very process."""
-        for _ in range(2):
+        for _ in range(3):
             if link.rows("SELECT pg_try_advisory_lock(?, ?)", LOCKS, campaign)[0][0]:
                 return True
             held = link.rows(OWNER, LOCKS, campaign)
-            if not held or held[0][1] != self._name:
+            if not held:
+                continue  # it has ended since
+            if held[0][1] != self._name:
                 return False
             link.rows("SELECT pg_terminate_backend(?, 2000)", held[0][0])  # nobody is at its other end
         return False
@@ -317,7 +323,11 @@ class PostgresStore(SqlStore):
         with self._guard:
             self._closed = True
             links, self._pool = self._pool, []
-        for link in (*links, *([self._writer] if self._writer else [])):
+        if self._writer is not None:
+            with suppress(psycopg.Error):  # at once, and not when the server has noticed the end of the connection
+                self._writer.rows("SELECT pg_advisory_unlock_all()")
+            links.append(self._writer)
+        for link in links:
             with suppress(psycopg.Error):
                 link.connection.close()
         self._writer = None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from quorate.errors import UNSEEN
 from quorate.service import types as t
 from quorate.service.call import Call, Reply
-from quorate.service.errors import NotFound
+from quorate.service.errors import Invalid, NotFound
 
 
 async def list_campaigns(call: Call) -> t.CampaignsAnswer:
@@ -15,6 +16,8 @@ async def list_campaigns(call: Call) -> t.CampaignsAnswer:
 
 async def put_campaign(call: Call) -> Reply | t.CampaignView:
     """Make a campaign; the same content again changes nothing, other content is a conflict."""
+    if UNSEEN.search(call.ids[0]):
+        raise Invalid("the name of a campaign must not have characters that cannot be seen")
     campaign, created = await call.context.campaigns.put(call.ids[0], call.body)
     return Reply(201, campaign.view()) if created else campaign.view()
 

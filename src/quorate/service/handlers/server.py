@@ -28,7 +28,7 @@ async def metrics(call: Call) -> Response:
 
 async def description(call: Call) -> Response:
     """Describe this interface as OpenAPI 3.1."""
-    return Response(call.context.description, media_type="application/json")
+    return Response(call.context.descriptions[call.context.tokens.required], media_type="application/json")
 
 
 async def stream_events(call: Call) -> Response:
