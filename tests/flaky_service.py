@@ -75,7 +75,7 @@ class Flaky:
                 headers[name.lower()] = value
             next_is = self.script[0] if self.script else None
             streams = callable(next_is)
-            body = b"" if next_is == REFUSE or streams else _body(stream, headers)
+            body = b"" if next_is == REFUSE or streams else _body(stream, headers, whole=next_is not in (DROP, None))
             self.seen.append(Seen(method, path, headers, body, number))
             step = self.script.pop(0) if self.script else DROP
             if step == DROP:
@@ -88,6 +88,9 @@ class Flaky:
                 return
             if streams:
                 step(self.seen[-1], stream, there)
+                there.shutdown(socket.SHUT_WR)
+                while stream.read1(1 << 16):  # as above
+                    pass
                 return
             content, ends = step
             there.sendall(content)
@@ -95,10 +98,13 @@ class Flaky:
                 return
 
 
-def _body(stream, headers):
+def _body(stream, headers, whole):
+    """The body; of one in chunks the first alone, where the client is not to be heard out."""
     if "content-length" in headers:
         return stream.read(int(headers["content-length"]))
-    return b"".join(chunks(stream)) if headers.get("transfer-encoding") == "chunked" else b""
+    if headers.get("transfer-encoding") != "chunked":
+        return b""
+    return b"".join(chunks(stream)) if whole else next(chunks(stream), b"")
 
 
 def chunks(stream):
