@@ -73,10 +73,10 @@ def _print(found: Backtest) -> None:
     out = console.data()
     out.say(f"{found.position} events: {found.cast} votes on {found.tasks} tasks")
     out.print()
-    out.print(console.table(["", "as it was", "tried"], _rows(found.before, found.after)))
+    out.print(console.table(["", "before", "after"], _rows(found.before, found.after)))
     out.print()
     out.say(f"{found.changed} tasks come out otherwise; {found.votes_saved} of {found.cast} votes come after the last decision")
-    for side, outcomes in (("as it was", found.before), ("tried", found.after)):
+    for side, outcomes in (("before", found.before), ("after", found.after)):
         if outcomes.breaker is not None:
             out.say(f"{side}: decisions were held at the end: {outcomes.breaker}")
     if found.examples:
@@ -85,13 +85,13 @@ def _print(found: Backtest) -> None:
             for one, other in found.examples[:SHOWN]
         ]
         out.print()
-        out.print(console.table(["task", "as it was", "tried", "votes"], rows, left=3))
+        out.print(console.table(["task", "before", "after", "votes"], rows, left=3))
         if found.changed > SHOWN:
             out.say(f"… and {found.changed - SHOWN} more: --json has {len(found.examples)}")
 
 
 def _rows(before: Outcomes, after: Outcomes) -> list[tuple[object, ...]]:
-    """Return the table: what is counted, as it was, as tried."""
+    """Return the table: what is counted, before and after."""
     both = (before, after)
     rows: list[tuple[object, ...]] = [
         (name, *(getattr(each, field) for each in both))
