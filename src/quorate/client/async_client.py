@@ -40,7 +40,7 @@ class AsyncClient(ClientOptions):
     >>> async def ask(url):
     ...     async with quorate.AsyncClient(url) as client:
     ...         votes = [("post 7", worker, "spam") for worker in ("ann", "bob", "eve")]
-    ...         async for decision in client.stream(votes):
+    ...         async for decision in client.stream(votes, window=1):
     ...             print(decision.status, decision.votes)
     >>> with running(labels=["spam", "fine"]) as url:
     ...     asyncio.run(ask(url))
@@ -124,7 +124,7 @@ class AsyncClient(ClientOptions):
         ids: bool = True,
         refused: Refused | None = None,
     ) -> AsyncIterator[Decision]:
-        """Send votes for as long as they come, and yield the decision after each of them, in their order. See `Client.stream`."""
+        """Send votes for as long as they come, and yield one decision per vote, in their order. See `Client.stream`."""
         WINDOWS.check("window", window)
 
         async def connect() -> AsyncExchange:
