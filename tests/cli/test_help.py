@@ -19,7 +19,6 @@ from quorate.data.options import ModelName
 from spark_there import missing
 
 ELSEWHERE = ("stream", "serve", "vote", "watch")  # commands that run until they are stopped, or need one: tested by themselves
-ELSEWHERE = ("stream", "serve", "vote", "watch")  # commands that run until they are stopped: their examples are run by tests of their own
 READS_VOTES = ("aggregate", "predict", "encode", "agreement", "compare", "panel", "explain", "relabel", "report", "stream")
 EXAMPLES = {name: getattr(import_module(f"quorate.cli.{name}"), "EXAMPLES", ()) for name in COMMANDS}
 
