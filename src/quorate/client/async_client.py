@@ -159,6 +159,10 @@ class AsyncClient(ClientOptions):
         """Yield what is decided of the tasks in memory. See `Client.tasks`."""
         return self._pages(lambda at: self._calls.tasks(status, sort, at, PAGE), None)
 
+    async def add_tasks(self, tasks: Iterable[str]) -> t.Done:
+        """Make tasks known before their first votes. See `Client.add_tasks`."""
+        return await self._ask(self._calls.add_tasks(tasks))
+
     async def history(self, task: str) -> list[Decision]:
         """Return every decision on a task, oldest first. See `Client.history`."""
         return await self._ask(self._calls.history(task))
@@ -261,6 +265,10 @@ class AsyncClient(ClientOptions):
     async def add_label(self, label: str, *, name: str | None = None) -> list[t.Label]:
         """Add a label, which votes may carry from now on; return all labels. See `Client.add_label`."""
         return await self._ask(self._calls.add_label(label, name))
+
+    async def rename_label(self, label: str, name: str) -> list[t.Label]:
+        """Give a label another name, and return all labels. See `Client.rename_label`."""
+        return await self._ask(self._calls.rename_label(label, name))
 
     async def policy(self) -> t.PolicyView:
         """Return the version of the policy that holds. See `Client.policy`."""

@@ -183,6 +183,13 @@ class Client(ClientOptions):
         """
         return self._pages(lambda at: self._calls.tasks(status, sort, at, PAGE), None)
 
+    def add_tasks(self, tasks: Iterable[str]) -> t.Done:
+        """Make tasks known before their first votes, so that `next` can give them out.
+
+        - `tasks`: their ids, up to 10,000; those that are known stay as they are.
+        """
+        return self._ask(self._calls.add_tasks(tasks))
+
     def history(self, task: str) -> list[Decision]:
         """Return every decision on a task, oldest first.
 
@@ -337,7 +344,7 @@ class Client(ClientOptions):
     ) -> t.CampaignView:
         """Change settings of the campaign; what is left out stays.
 
-        - `names`: new names of labels, by their ids, which stay.
+        - `names`: new names of labels, by their ids.
         - `refit`: when votes are fitted again in the background.
         - `retention`: how long tasks stay in memory.
         """
@@ -350,6 +357,14 @@ class Client(ClientOptions):
         - `name`: what people read; None: the id.
         """
         return self._ask(self._calls.add_label(label, name))
+
+    def rename_label(self, label: str, name: str) -> list[t.Label]:
+        """Give a label another name, and return all labels. Its id stays, so that nothing that was decided changes.
+
+        - `label`: its id.
+        - `name`: what people read from now on.
+        """
+        return self._ask(self._calls.rename_label(label, name))
 
     def policy(self) -> t.PolicyView:
         """Return the version of the policy that holds."""

@@ -80,7 +80,12 @@ class Seen:
 
     def __init__(self, after: int | str) -> None:
         position, dot, number = str(after).partition(".")
-        if isinstance(after, bool) or not _is_number(position) or (dot and not _is_number(number)):
+        if (
+            isinstance(after, bool)
+            or not isinstance(after, int | str)
+            or not _is_number(position)
+            or (dot and not _is_number(number))
+        ):
             raise OptionError(f"after is {shown(after)}: give a position such as 17, or the place of a decision such as '17.2'")
         self._place = int(position), int(number) if dot else ALL
 

@@ -163,7 +163,7 @@ class Service:
         body = await limits.body(receive, headers.get(b"content-length"))
         if route.optional and not body.strip():
             body = b"{}"
-        return decoded(self._decoders[route.name], body)
+        return decoded(self._decoders[route.name], body, nul=route.foreign)
 
     # --- both
 
