@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from live_stories import POLICIES, TASKS, WORKERS, Story, begin, fold, ops
 from quorate.live import snapshot
 from quorate.live.readable import Readable
 from quorate.live.tasks import SETTLED
 from quorate.online import Online
 from quorate.store import events as e
 from quorate.store.archive import CopiedArchive
-from live_stories import POLICIES, TASKS, WORKERS, Story, begin, fold, ops
 
 MODELS = st.sampled_from(["fds", "auto", "ds", "hybrid"])
 FEW = settings(max_examples=60, deadline=None)
