@@ -32,11 +32,17 @@ COMMANDS: Final = (
     "relabel",
     "panel",
     "stream",
+    "serve",
     "vote",
     "watch",
+    "backup",
+    "replay",
+    "backtest",
+    "doctor",
     "simulate",
     "demo",
     "reproduce",
+    "token",
     "datasets",
 )
 MANY: Final = 300_000  # objects made before garbage is looked for: some hundred megabytes at the very most

@@ -24,7 +24,7 @@ async def send_lines(
     attempts: Callable[[], Attempts[Any]],
     refused: Refused | None,
 ) -> AsyncIterator[Decision]:
-    """Yield the decision after every vote.
+    """Yield one decision per vote.
 
     - `votes`: are taken as there is room for them.
     - `lines`: which are sent and answered.

@@ -6,6 +6,9 @@ from typing import Final
 
 import msgspec
 
+from quorate.live.standing import Standing
+from quorate.live.tasks import SETTLED
+
 RECENT: Final = 1 / 20  # weight of a vote in the recent share of right votes
 USUAL: Final = 1 / 200  # and in the usual one
 
@@ -21,15 +24,24 @@ class Worker(msgspec.Struct):
     banned: bool = False
     trusted: bool = False  # past probation
     aside: dict[str, int] | None = None  # votes that do not count now: task -> label, of the banned and of those on probation
+    judged: int = 0  # of those, on tasks that are decided
+    right: int = 0  # of those, for the decided label
     recent: float = 0.0  # running means of how likely their votes were right when they were cast
     usual: float = 0.0
     seen: int = 0  # votes in those means
 
     def cast(self, likely: float) -> None:
         """Note how likely a new vote is right."""
-        self.seen += 1
-        self.recent += (likely - self.recent) * max(RECENT, 1 / self.seen)
-        self.usual += (likely - self.usual) * max(USUAL, 1 / self.seen)
+        self.seen = seen = self.seen + 1
+        recent, usual = (RECENT, USUAL) if seen * USUAL >= 1 else (max(RECENT, 1 / seen), 1 / seen)
+        self.recent += (likely - self.recent) * recent
+        self.usual += (likely - self.usual) * usual
+
+    def judge(self, label: int, standing: Standing, number: int) -> None:
+        """Count a vote that is kept aside by where its task stands: 1 adds it, -1 takes it away."""
+        if standing.status in SETTLED:
+            self.judged += number
+            self.right += number * (label == standing.label)
 
 
 class Crowd:

@@ -37,7 +37,7 @@ class _Snapshot(msgspec.Struct):
     archived_tasks: int
     breakers: Breakers
     workers: list[Worker]
-    tasks: list[Task]
+    tasks: list[Any]
     settled: list[str]
     waiting: list[str]
     online: bytes
@@ -45,6 +45,7 @@ class _Snapshot(msgspec.Struct):
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(_Snapshot)
+_BUNDLE: Final = msgspec.msgpack.Decoder(tuple[bytes, bytes, bytes])
 
 
 def to_bytes(state: CampaignState) -> bytes:
@@ -65,12 +66,32 @@ def to_bytes(state: CampaignState) -> bytes:
             state.archived_tasks,
             state.breakers,
             list(state.crowd.all.values()),
-            list(state.tasks.by_name.values()),
-            list(state.tasks.settled),
-            list(state.tasks.waiting),
+            [msgspec.structs.astuple(task)[:-1] for task in state.tasks],  # without the line, which follows from the others
+            state.tasks.in_order(settled=True),
+            state.tasks.in_order(settled=False),
             state.online.to_bytes(),
         )
     )
+
+
+def unequal(one: bytes, other: bytes) -> list[str]:
+    """Return which parts of two states differ, by name."""
+    both = (_DECODER.decode(data) for data in (one, other))
+    first, second = (msgspec.structs.asdict(saved) for saved in both)
+    return [name for name, part in first.items() if _ENCODER.encode(part) != _ENCODER.encode(second[name])]
+
+
+def bundle(state: bytes, archive: bytes, ids: bytes) -> bytes:
+    """Return what a store keeps as a snapshot: a state, and what belongs to it outside of the fold."""
+    return _ENCODER.encode((state, archive, ids))
+
+
+def opened(data: bytes) -> tuple[bytes, bytes, bytes]:
+    """Return the parts of what a store keeps as a snapshot: state, archive, ids."""
+    try:
+        return _BUNDLE.decode(data)
+    except msgspec.MsgspecError as error:
+        raise InputError(f"not a snapshot of a campaign: {error}") from None
 
 
 def digest(state: CampaignState) -> str:
@@ -93,13 +114,14 @@ def from_bytes(data: bytes, archive: Archive) -> CampaignState:
     state.refit, state.retention = saved.refit, saved.retention
     state.since_refit, state.votes, state.breakers = saved.since_refit, saved.votes, saved.breakers
     state.archived_tasks = saved.archived_tasks
-    state.online = Online.from_bytes(saved.online)
+    state.follow(Online.from_bytes(saved.online))
+    state.online.expect_every_label()
     state.policy, state.version = state.policies[-1].policy, state.policies[-1].version
     state.codes = {label: code for code, label in enumerate(state.labels)}
     state.rule = Rule(state.policy, state.labels)
     state.crowd.all = {worker.number: worker for worker in saved.workers}
-    for task in saved.tasks:
+    for task in msgspec.convert(saved.tasks, list[Task]):
         state.tasks.enter(task)
-    state.tasks.settled, state.tasks.waiting = dict.fromkeys(saved.settled), dict.fromkeys(saved.waiting)
+    state.tasks.touch_in_order([*saved.settled, *saved.waiting])
     state.recall()
     return state

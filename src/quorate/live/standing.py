@@ -39,7 +39,7 @@ REASONS: Final[Mapping[tuple[Status, str], str]] = {
 }
 
 
-class Standing(msgspec.Struct, frozen=True, gc=False):
+class Standing(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Where a task stands. Times are in microseconds since 1970.
 
     - `status`: open, held, decided, escalated or locked.

@@ -1,36 +1,39 @@
 """The state of a campaign: a fold over the events of its log.
 
-Nothing here reads a clock, a random number or the network: the same events give the same state, bit for bit, on any machine
-and with any number of threads. What takes long (the fit of a refit) may run elsewhere, between the two events that say
-where it began and where it took effect.
+Nothing here reads a clock, a random number or the network: the same events give the same state, bit for bit, with any
+number of threads. What takes long (the fit of a refit) may run elsewhere, between the two events that say where it began
+and where it took effect.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 import numpy as np
 
 from quorate.data.options import StreamedModel
-from quorate.errors import InputError, QuorateError
-from quorate.live.breakers import Breakers
+from quorate.errors import QuorateError
+from quorate.live.archived import NOTHING, Answer, Archived
+from quorate.live.breakers import Breakers, share_against
 from quorate.live.crowd import Crowd, Worker
-from quorate.live.decision import Decision, moment
+from quorate.live.decision import Decision
 from quorate.live.policy import Policy
+from quorate.live.readable import Readable
 from quorate.live.rule import Rule
 from quorate.live.settings import Refit, Retention
-from quorate.live.standing import EXPERTS_DIFFER, NO_EXPERT, Evidence, Standing
+from quorate.live.standing import Standing
 from quorate.live.tasks import SETTLED, Task, Tasks
 from quorate.online import KINDS, Online
 from quorate.store import events
 from quorate.store.archive import Archive
 
-Answer: TypeAlias = tuple[int, bool, int, bool, list[float]]  # label, tie, votes, whether it is gold, probabilities
 Touched: TypeAlias = tuple[Task, Answer]
-NOTHING: Final[Answer] = (-1, False, 0, False, [])
+BY_HAND: Final = frozenset({"gold", "override"})  # reasons of decisions that breakers do not watch
+MANY_DUES: Final = 1024
+ROUNDING: Final = 1e-9
 
 
 class PolicyVersion(msgspec.Struct, frozen=True):
@@ -43,16 +46,12 @@ class PolicyVersion(msgspec.Struct, frozen=True):
     by: str | None = None
 
 
-class Archived(msgspec.Struct, array_like=True, frozen=True):
-    """A task that has left memory."""
+class CampaignState(Readable):
+    """Everything that follows from the log of one campaign up to `position`.
 
-    task: Task | None
-    answer: Answer  # when it left
-    votes: Any  # as the stream takes it back: (worker, label) of every vote first; None: it had none
-
-
-class CampaignState:
-    """Everything that follows from the log of one campaign up to `position`."""
+    - `created`: the first event of the log, which is to be applied like all others.
+    - `archive`: where tasks go that leave memory.
+    """
 
     def __init__(self, created: events.Created, archive: Archive) -> None:
         self.created = created
@@ -60,7 +59,8 @@ class CampaignState:
         self.position, self.time = 0, created.time
         self.labels, self.names = list(created.labels), list(created.names)
         self.codes = {label: code for code, label in enumerate(self.labels)}
-        self.online = Online(labels=self.labels, model=cast(StreamedModel, created.model), **created.settings)
+        self.follow(Online(labels=self.labels, model=cast(StreamedModel, created.model), **created.settings))
+        self.online.expect_every_label()  # they were chosen beforehand
         self.kind = KINDS[self.online.settings["confidence"]]
         self.lasting = 2 * self.kind  # the same confidence, by what was measured however long ago
         self.refit, self.retention = Refit.of(created.refit), Retention.of(created.retention)
@@ -76,6 +76,10 @@ class CampaignState:
         self.breakers = Breakers()
         self.policy, self.version = Policy(), 0
         self._adopt_policy(created.policy, created.time, None)
+
+    def follow(self, online: Online) -> None:
+        """Take a stream for the one that learns the votes."""
+        self.online, self.stream = online, online.state
 
     # --- the fold
 
@@ -95,50 +99,50 @@ class CampaignState:
             if self.find(name) is None:
                 self._enter(name)
 
-    def _vote(self, event: events.Vote | events.Change) -> Touched:
-        name = event.task
-        task = self.tasks.by_name.get(name) or self._enter(name)
+    def _vote(self, event: events.Vote) -> Touched:
+        task = self.tasks.by_name.get(event.task) or self._enter(event.task)
         worker = self.crowd.all.get(event.worker) or self.crowd.get(event.worker)
-        if type(event) is events.Change:
-            _note(task, event.worker, self.position)
-        else:
-            worker.votes += 1
-            self.votes += 1
-            if task.moved is not None and event.worker in task.moved:
-                _note(task, event.worker, self.position)
-        if worker.banned or self.on_probation(worker):
-            _keep_aside(worker, name, event.label)
-            if not worker.banned:
-                self._promote(worker)
+        worker.votes += 1
+        self.votes += 1
+        if task.moved is not None and event.worker in task.moved:
+            task.moved[event.worker] = self.position
+        return self._cast(task, worker, event.label)
+
+    def _change(self, event: events.Change) -> Touched:
+        task = self.tasks.by_name.get(event.task) or self._enter(event.task)
+        _note(task, event.worker, self.position)
+        return self._cast(task, self.crowd.get(event.worker), event.label)
+
+    def _cast(self, task: Task, worker: Worker, label: int) -> Touched:
+        """Learn a vote, or keep it aside."""
+        name = task.name
+        if worker.banned or (self.policy.probation is not None and not worker.trusted):
+            _keep_aside(worker, task, label)
+            self._promote(worker)
             return task, self._answer(name)
         self.since_refit += 1
-        answer = self.online.state.vote(name, worker.text, event.label, self.kind) or self._renewed(name)
-        worker.cast(answer[4][event.label])
-        self._settle(task, answer)
+        answer = self.stream.vote(name, worker.text, label, self.kind) or self._renewed(name)
+        worker.cast(answer[4][label])
+        self._stand(task, answer, self.rule.decide(task.standing, self.evidence(task, answer)))
         return task, answer
 
     def _retraction(self, event: events.Retraction) -> Touched:
-        name = event.task
-        task = self.tasks.by_name.get(name) or self._enter(name)
+        task = self.tasks.by_name.get(event.task) or self._enter(event.task)
         worker = self.crowd.get(event.worker)
-        if worker.aside is not None and name in worker.aside:
-            del worker.aside[name]
+        if worker.aside is not None and event.task in worker.aside:
+            _drop_aside(worker, task)
         else:
-            self.online.state.retract(name, worker.text)
+            self.stream.retract(event.task, worker.text)
             self.since_refit += 1
         _note(task, event.worker, self.position)
         worker.votes -= 1
         self.votes -= 1
-        answer = self._answer(name)
-        self._settle(task, answer)
-        return task, answer
+        return self._settled(task)
 
     def _gold(self, event: events.Gold) -> Touched:
         task = self.tasks.by_name.get(event.task) or self._enter(event.task)
-        self.online.state.set_gold(event.task, -1 if event.label is None else event.label)
-        answer = self._answer(event.task)
-        self._settle(task, answer)
-        return task, answer
+        self.stream.set_gold(event.task, -1 if event.label is None else event.label)
+        return self._settled(task)
 
     def _override(self, event: events.Override) -> Touched:
         task = self.tasks.by_name.get(event.task) or self._enter(event.task)
@@ -154,24 +158,33 @@ class CampaignState:
         return task, answer
 
     def _policy(self, event: events.PolicySet) -> None:
+        before = self.policy
         self._adopt_policy(event.policy, event.time, event.by)
+        if self.policy.breakers != before.breakers:
+            self.breakers = Breakers()
         for task in self.tasks:
             task.standing = self.rule.adopt(task.standing, self.time)
-        if self.policy.probation is None:
-            for worker in list(self.crowd.all.values()):
-                if worker.aside and not worker.banned:
-                    self._take_in(worker)
+        self._note_dues()
+        for worker in list(self.crowd.all.values()):
+            if before.probation is None and worker.votes:  # probation is for those who come from now on
+                worker.trusted = True
+            if self.policy.probation is None and worker.aside and not worker.banned:
+                self._take_in(worker)
         self._reconsider(every=True)
 
     def _ban(self, event: events.Ban) -> None:
+        touched: dict[str, Task] = {}
         for number in event.workers:
             worker = self.crowd.get(number)
             if worker.banned:
                 continue
             worker.banned = True
-            for name, label in self.online.state.tasks_of(worker.text):
-                _keep_aside(worker, name, label)
-                self._take_back(self.tasks.by_name[name], worker)
+            for name, label in self.stream.tasks_of(worker.text):
+                task = touched[name] = self.tasks.by_name[name]
+                _keep_aside(worker, task, label)
+                self.stream.retract(name, worker.text)
+                self.since_refit += 1
+        self._settle_all(touched.values())
 
     def _unban(self, event: events.Unban) -> None:
         for number in event.workers:
@@ -184,15 +197,19 @@ class CampaignState:
         worker = self.crowd.get(event.worker)
         worker.group = worker.group if event.group is None else event.group
         worker.expert = worker.expert if event.expert is None else event.expert
+        if worker.expert and not worker.trusted:  # experts need no probation, not even once they are none any more
+            worker.trusted = True
+            if worker.aside and not worker.banned:
+                self._take_in(worker)
         if self.rule.needs_votes:
-            for name, _ in self.online.state.tasks_of(worker.text):
-                self._settle(self.tasks.by_name[name], self._answer(name))
+            self._settle_all(self.tasks.by_name[name] for name, _ in self.stream.tasks_of(worker.text))
 
     def _rename(self, event: events.Rename) -> None:
         self.names[event.label] = event.name
 
     def _label(self, event: events.LabelAdded) -> None:
         self.online.add_label(event.id)
+        self.online.renew()  # it is possible from now on
         self.codes[event.id] = len(self.labels)
         self.labels.append(event.id)
         self.names.append(event.name)
@@ -213,15 +230,10 @@ class CampaignState:
         self._reconsider()
 
     def _tick(self, event: events.Tick) -> None:
-        while self._dues and self._dues[0][0] <= self.time:
-            due, name = heapq.heappop(self._dues)
-            task = self.tasks.by_name.get(name)
-            if task is not None and self.rule.due(task.standing) == due:
-                answer = self._answer(name)
-                self._stand(task, answer, self.rule.tick(task.standing, self.time, breaker=self.breakers.tripped is not None))
+        self.run_clock(event.time)
 
     def _sweep(self, event: events.Sweep) -> None:
-        leaving = [*_first(self.tasks.settled, event.decided), *_first(self.tasks.waiting, event.others)]
+        leaving = [*self.tasks.oldest(event.decided, settled=True), *self.tasks.oldest(event.others, settled=False)]
         self.archive.put(self.position, [(name, self._leave(self.tasks.by_name[name])) for name in leaving])
 
     def _settings(self, event: events.SettingsChanged) -> None:
@@ -234,105 +246,25 @@ class CampaignState:
         self.breakers.reset()
         self._reconsider(every=True)
 
-    # --- what readers ask
+    def pass_over(self, position: int, event: events.Event) -> None:
+        """Go on to an event without folding it: for those who try out what would have been."""
+        self.position, self.time = position, event.time
 
-    def code(self, label: str) -> int | None:
-        """Return the code of a label's id, None for an unknown one."""
-        return self.codes.get(label)
-
-    def find(self, name: str) -> Task | None:
-        """Return a task, from memory or as it was archived, without bringing it back; None for an unknown one."""
-        task = self.tasks.by_name.get(name)
-        return task if task is not None else (self._archived(name) or _NO_RECORD).task
-
-    def archived(self, name: str) -> tuple[Task, Answer] | None:
-        """Return a task that is not in memory, and what the stream said of it when it left."""
-        record = self._archived(name)
-        return None if record is None or record.task is None else (record.task, record.answer)
-
-    def _archived(self, name: str) -> Archived | None:
-        if not self.archive.seen(name):
-            return None
-        record = self.archive.get(name, self.position)
-        return None if record is None else _opened(record)
-
-    def ballots(self, name: str) -> list[tuple[int, int, bool]]:
-        """Return (worker, label, whether it counts) of every vote in force on a task."""
-        record = None if name in self.tasks.by_name else self._archived(name)
-        votes = (self.online.state.votes_of(name) or ()) if record is None else (record.votes or ((),))[0]
-        found = [(int(text), label, True) for text, label in votes]
-        aside = ((w.number, w.aside[name], False) for w in self.crowd.all.values() if w.aside and name in w.aside)
-        return [*found, *aside]
-
-    def has_gold(self, name: str) -> bool:
-        """Return whether the true label of a task is known."""
-        record = None if name in self.tasks.by_name else self._archived(name)
-        return self.answer(name)[3] if record is None else record.answer[3]
-
-    def in_force(self, event: events.Vote | events.Change, position: int) -> bool:
-        """Return whether a vote of the log is still in force: not changed, not taken back, its worker not banned."""
-        worker = self.crowd.all.get(event.worker)
-        if worker is None or worker.banned or self.voted(event.task, event.worker) != event.label:
-            return False
-        task = self.find(event.task)
-        moved = None if task is None else task.moved
-        return (moved or {}).get(event.worker, position) == position
-
-    def label_shares(self) -> list[float]:
-        """Return how often each label comes, as a share, among the tasks in memory."""
-        tasks = self.online.state.measure(False)[3]
-        return [number / max(1, sum(tasks)) for number in tasks]
-
-    def votes_in_memory(self) -> int:
-        """Return how many votes that count are in memory."""
-        votes: int = self.online.state.measure(False)[4]
-        return votes
-
-    def voted(self, name: str, worker: int) -> int:
-        """Return the label that a worker's vote on a task has, -1 where they have none there."""
-        known = self.crowd.all.get(worker)
-        if known is None:
-            return -1
-        if known.aside is not None and (aside := known.aside.get(name)) is not None:
-            return aside
-        if name not in self.tasks.by_name:
-            record = self._archived(name)
-            return -1 if record is None else dict((record.votes or ((),))[0]).get(known.text, -1)
-        label: int = self.online.state.voted(name, known.text)
-        return label
-
-    def answer(self, name: str) -> Answer:
-        """Return what the stream says of a task in memory today, for readers: nothing of the state changes."""
-        return cast(Answer, self.online.state.predict(name, self.lasting) or NOTHING)
-
-    def decision(self, task: Task, answer: Answer) -> Decision:
-        """Return what is decided of a task, as it is told."""
-        standing = task.standing
-        label = standing.label if standing.label >= 0 else answer[0]
-        return Decision(
-            task.name,
-            self.labels[label] if label >= 0 else None,
-            answer[4][label] if label >= 0 and answer[4] else 0.0,
-            standing.status,
-            answer[2],
-            task.version or self.version,
-            moment(standing.since or task.opened),
-            task.position,
-            standing.reason,
-            task.flips,
-            standing.by,
-        )
-
-    def next_due(self) -> int:
-        """Return the time at which the clock alone changes a decision next; 0: never."""
-        return self._dues[0][0] if self._dues else 0
+    def run_clock(self, time: int) -> None:
+        """Let the clock change what was due up to a time, and nothing else."""
+        self.time = time
+        while self._dues and self._dues[0][0] <= time:
+            due, name = heapq.heappop(self._dues)
+            task = self.tasks.by_name.get(name)
+            if task is not None and task.standing.due == due:
+                after = self.rule.tick(task.standing, time, breaker=self.breakers.tripped is not None)
+                self._stand(task, self._answer(name), after)
 
     def recall(self) -> None:
         """Find again what follows from the tasks: how certain each is, and when the clock changes it."""
-        due = ((self.rule.due(task.standing), task.name) for task in self.tasks)
-        self._dues = sorted(pair for pair in due if pair[0])
+        self._note_dues()
         tasks = list(self.tasks)
-        found = self.online.state.predict_many([task.name for task in tasks], self.lasting)
+        found = self.stream.predict_many([task.name for task in tasks], self.lasting)
         if found:
             self.tasks.show(tasks, found[0], found[4])
 
@@ -346,67 +278,64 @@ class CampaignState:
 
     def _answer(self, name: str) -> Answer:
         """Return what the stream says of a task in memory; what it rests on is measured again where that is due."""
-        found = self.online.state.predict(name, self.kind)
+        found = self.stream.predict(name, self.kind)
         if found is False:
             found = self._renewed(name)
         return cast(Answer, found or NOTHING)
 
     def _renewed(self, name: str) -> Any:
         self.online.renew_due()
-        return self.online.state.predict(name, self.lasting)
+        return self.stream.predict(name, self.lasting)
 
-    def evidence(self, task: Task, answer: Answer) -> Evidence:
-        """Return what the policy looks at."""
-        label, tie, votes, gold, likely = answer
-        confidence = likely[label] if label >= 0 else 0.0
-        found = Evidence(votes, label, confidence, likely, tie, self.time, gold, self.breakers.tripped is not None)
-        if self.rule.needs_votes:
-            self._look_at_votes(found, self._ballots(task.name))
-        return found
-
-    def _ballots(self, name: str) -> list[tuple[int, str | None, bool]]:
-        """Return (label, group, whether from an expert) of every vote on a task that counts."""
-        workers = self.crowd.all
-        votes = ((label, workers[int(text)]) for text, label in self.online.state.votes_of(name) or ())
-        return [(label, worker.group, worker.expert) for label, worker in votes]
-
-    def _look_at_votes(self, found: Evidence, ballots: list[tuple[int, str | None, bool]]) -> None:
-        """Fill in what only some policies look at: votes by label, by group, and those of experts."""
-        counts, groups = [0.0] * len(self.labels), dict[str, list[int]]()
-        for label, group, is_expert in ballots:
-            counts[label] += 1
-            if group is not None:
-                groups.setdefault(group, [0] * len(self.labels))[label] += 1
-            if is_expert:
-                found.experts += 1
-                found.expert = label if found.expert in (NO_EXPERT, label) else EXPERTS_DIFFER
-        found.counts, found.groups = counts, list(groups.values())
-
-    def _settle(self, task: Task, answer: Answer) -> None:
-        """Let the policy look at a task again."""
+    def _settled(self, task: Task) -> Touched:
+        """Let the policy look at a task again; return what the stream says of it."""
+        answer = self._answer(task.name)
         self._stand(task, answer, self.rule.decide(task.standing, self.evidence(task, answer)))
+        return task, answer
 
-    def _stand(self, task: Task, answer: Answer, after: Standing) -> None:
-        """Note where a task stands now; a new status or label is a decision."""
-        before, task.standing, task.touched = task.standing, after, self.time
+    def _settle_all(self, tasks: Iterable[Task]) -> None:
+        """Let the policy look at tasks again that a person's act has changed; breakers do not watch that."""
+        for task in list(tasks):
+            answer = self._answer(task.name)
+            self._stand(task, answer, self.rule.decide(task.standing, self.evidence(task, answer)), is_watched=False)
+
+    def _stand(self, task: Task, answer: Answer, after: Standing, *, is_watched: bool = True) -> None:
+        """Note where a task stands now, and that it was touched; a new status or label is a decision."""
+        before, tasks, likely = task.standing, self.tasks, answer[4]
         label = after.label if after.label >= 0 else answer[0]
-        self.tasks.confidence[task.slot] = answer[4][label] if label >= 0 else 0.0
+        task.touched = self.time
+        tasks.confidence[task.slot] = likely[label] if label >= 0 and likely else 0.0
         if after is before:
-            self.tasks.touch(task)
+            tasks.touch(task)
             return
-        self.tasks.place(task)
-        due = self.rule.due(after)
-        if due and due != self.rule.due(before):
-            heapq.heappush(self._dues, (due, task.name))
-        if after.status == before.status and after.label == before.label:
-            return
+        task.standing = after
+        tasks.place(task)
+        if after.due and after.due != before.due:
+            self._note_due(after.due, task.name)
+        if after.status != before.status or after.label != before.label:
+            self._decide(task, answer, before, is_watched=is_watched)
+
+    def _decide(self, task: Task, answer: Answer, before: Standing, *, is_watched: bool) -> None:
+        """Note the decision that a task has come to."""
+        after = task.standing
         task.position, task.version = self.position, self.version
-        if after.status in SETTLED and after.label >= 0:
-            if task.last >= 0 and task.last != after.label:
-                task.flips += 1
-            self.breakers.decided(self.policy, after.label, is_flip=task.last >= 0 and task.last != after.label)
+        for number in task.aside or ():
+            worker = self.crowd.all[number]
+            worker.judge((worker.aside or {})[task.name], before, -1)
+            worker.judge((worker.aside or {})[task.name], after, 1)
+        if after.status in SETTLED and (before.status not in SETTLED or before.label != after.label):
+            is_flip = 0 <= task.last != after.label
+            task.flips += is_flip
             task.last = after.label
+            if is_watched and self.policy.breakers is not None and after.reason not in BY_HAND:
+                self._watch(task, is_flip=is_flip)
         self.changes.append(self.decision(task, answer))
+
+    def _watch(self, task: Task, *, is_flip: bool) -> None:
+        limits, label = self.policy.breakers, task.standing.label
+        assert limits is not None
+        votes = () if limits.disagreement is None else self.stream.votes_of(task.name) or ()
+        self.breakers.decided(limits, self.labels, label, against=share_against(label, votes), is_flip=is_flip)
 
     def _reconsider(self, *, every: bool = False) -> None:
         """Let the policy look at the tasks in memory again: `every` one, or those whose votes are judged otherwise now."""
@@ -415,99 +344,110 @@ class CampaignState:
             return
         (label, tie, votes, gold, likely), (status, stands, confidence) = self._look(tasks)
         might = np.ones(len(tasks), bool) if every else self.rule.might_change(status, stands, votes, label, confidence, likely)
-        for at in np.flatnonzero(might).tolist():
-            answer = int(label[at]), bool(tie[at]), int(votes[at]), bool(gold[at]), likely[at].tolist()
-            self._settle(tasks[at], answer)
+        answers = [
+            (tasks[at], (int(label[at]), bool(tie[at]), int(votes[at]), bool(gold[at]), likely[at].tolist()))
+            for at in np.flatnonzero(might).tolist()
+        ]
+        standings = [self.rule.decide(task.standing, self.evidence(task, answer)) for task, answer in answers]
+        limits = self.policy.breakers
+        if limits is not None and not every:
+            flips = sum(_flips(task, after) for (task, _), after in zip(answers, standings, strict=True))
+            self.breakers.reconsidered(limits, flips, self.tasks.settled)
+            standings = [self.rule.decide(task.standing, self.evidence(task, answer)) for task, answer in answers]
+        for (task, answer), after in zip(answers, standings, strict=True):
+            if after is not task.standing:
+                self._stand(task, answer, after, is_watched=False)
 
     def _look(self, tasks: list[Task]) -> tuple[Any, Any]:
         """Return what the stream says of these tasks today, and where they stand, after noting how certain they are."""
         names = [task.name for task in tasks]
-        found = self.online.state.predict_many(names, self.kind)
+        found = self.stream.predict_many(names, self.kind)
         if found is False:
             self.online.renew_due()
-            found = self.online.state.predict_many(names, self.lasting)
+            found = self.stream.predict_many(names, self.lasting)
         return found, self.tasks.show(tasks, found[0], found[4])
+
+    def _note_due(self, due: int, name: str) -> None:
+        """Note when the clock changes a task."""
+        heapq.heappush(self._dues, (due, name))
+        if len(self._dues) > MANY_DUES + 2 * len(self.tasks):  # of tasks that have changed or left memory since
+            self._note_dues()
+
+    def _note_dues(self) -> None:
+        self._dues = sorted((task.standing.due, task.name) for task in self.tasks if task.standing.due)
 
     def _enter(self, name: str) -> Task:
         """Take a task into memory: a new one, or one from the archive."""
         record = self._archived(name)
-        if record is None or record.task is None:
+        if record is None:
             task = Task(name, self.time, self.time)
             self.tasks.enter(task)
             return task
         task = record.task
         self.archived_tasks -= 1
         if record.votes is not None:
-            self.online.state.bring_back(name, record.votes)
+            self.stream.bring_back(name, record.votes)
+        if record.version != self.version:
+            task.standing = self.rule.adopt(task.standing, self.time)
         self.tasks.enter(task)
-        due = self.rule.due(task.standing)
-        if due:
-            heapq.heappush(self._dues, (due, name))
-        for text, label in self.online.state.votes_of(name) or ():
+        if task.standing.due:
+            self._note_due(task.standing.due, name)
+        for text, label in record.ballots:
             worker = self.crowd.all[int(text)]
             if worker.banned:
-                _keep_aside(worker, name, label)
-                self.online.state.retract(name, text)
+                _keep_aside(worker, task, label)
+                self.stream.retract(name, text)
         return task
 
     def _leave(self, task: Task) -> bytes:
         """Take a task out of memory, and return what the archive keeps of it."""
         answer = self._answer(task.name)
-        votes = self.online.state.evict(task.name)
+        votes = self.stream.evict(task.name)
         self.tasks.leave(task)
         self.archived_tasks += 1
-        return _PACK.encode(Archived(task, answer, votes))
+        return Archived(task, answer, votes, self.version).to_bytes()
 
-    def on_probation(self, worker: Worker) -> bool:
-        """Return whether the votes of a worker do not count yet."""
-        return self.policy.probation is not None and not worker.trusted and not worker.expert
-
-    def _promote(self, worker: Worker) -> bool:
+    def _promote(self, worker: Worker) -> None:
         """Let the votes of a worker count from now on, where enough of them were right."""
         probation = self.policy.probation
-        assert probation is not None
-        judged = right = 0
-        for name, label in (worker.aside or {}).items():
-            task = self.tasks.by_name.get(name)
-            if task is not None and task.standing.status in SETTLED:
-                judged += 1
-                right += task.standing.label == label
-        if judged < probation.votes or right < probation.accuracy * judged:
-            return False
-        self._take_in(worker)
-        return True
+        if probation is None or worker.banned or worker.judged < probation.votes:
+            return
+        if worker.right >= probation.accuracy * worker.judged - ROUNDING:
+            self._take_in(worker)
 
     def _take_in(self, worker: Worker) -> None:
-        """Learn the votes that were kept aside."""
-        aside, worker.aside, worker.trusted = worker.aside or {}, None, True
-        for name, label in aside.items():
-            task = self.tasks.by_name.get(name) or self._enter(name)
-            answer = self.online.state.vote(name, worker.text, label, self.kind) or self._renewed(name)
+        """Learn the votes that were kept aside, and then let the policy look at their tasks."""
+        worker.trusted = True
+        tasks = [self.tasks.by_name.get(name) or self._enter(name) for name in worker.aside or ()]
+        for task in tasks:
+            label = _drop_aside(worker, task)
+            self.stream.learn(task.name, worker.text, label, False, False)
             self.since_refit += 1
-            self._settle(task, answer)
-
-    def _take_back(self, task: Task, worker: Worker) -> None:
-        self.online.state.retract(task.name, worker.text)
-        self.since_refit += 1
-        self._settle(task, self._answer(task.name))
+        for task in tasks:
+            self._settled(task)
 
 
-_PACK: Final = msgspec.msgpack.Encoder()
-_UNPACK: Final = msgspec.msgpack.Decoder(Archived)
-_NO_RECORD: Final = Archived(None, NOTHING, ((),))
-
-
-def _opened(record: bytes) -> Archived:
-    try:
-        return _UNPACK.decode(record)
-    except msgspec.MsgspecError as error:
-        raise InputError(f"a task in the archive is damaged: {error}") from None
-
-
-def _keep_aside(worker: Worker, task: str, label: int) -> None:
+def _keep_aside(worker: Worker, task: Task, label: int) -> None:
+    """Keep a vote aside, in place of an earlier one."""
     if worker.aside is None:
         worker.aside = {}
-    worker.aside[task] = label
+    if task.name in worker.aside:
+        worker.judge(worker.aside[task.name], task.standing, -1)
+    else:
+        task.aside = task.aside or []
+        task.aside.append(worker.number)
+    worker.aside[task.name] = label
+    worker.judge(label, task.standing, 1)
+
+
+def _drop_aside(worker: Worker, task: Task) -> int:
+    """Keep a vote aside no longer, and return its label."""
+    assert worker.aside is not None
+    assert task.aside is not None
+    label = worker.aside.pop(task.name)
+    worker.judge(label, task.standing, -1)
+    task.aside.remove(worker.number)
+    return label
 
 
 def _note(task: Task, worker: int, position: int) -> None:
@@ -517,15 +457,16 @@ def _note(task: Task, worker: int, position: int) -> None:
     task.moved[worker] = position
 
 
-def _first(names: dict[str, None], number: int) -> list[str]:
-    return [name for name, _ in zip(names, range(number), strict=False)]
+def _flips(task: Task, after: Standing) -> bool:
+    """Return whether a standing would change the decided label of a task."""
+    return after.status in SETTLED and after.label >= 0 and 0 <= task.last != after.label
 
 
 _FOLDS: Final[dict[type, Callable[[CampaignState, Any], Touched | None]]] = {
     events.Created: CampaignState._created,
     events.TasksAdded: CampaignState._tasks,
     events.Vote: CampaignState._vote,
-    events.Change: CampaignState._vote,
+    events.Change: CampaignState._change,
     events.Retraction: CampaignState._retraction,
     events.Gold: CampaignState._gold,
     events.PolicySet: CampaignState._policy,

@@ -20,6 +20,7 @@ class Renewal:
     def __init__(self, state: Any) -> None:
         self._state = state
         self._lock = threading.Lock()
+        self.every_label = False  # whether labels that nobody has given are possible, too
 
     def now(self) -> None:
         """Measure everything, whether it is due or not."""
@@ -54,6 +55,6 @@ class Renewal:
             shared_error, holds = streamed_error(PairSums(*pairs), by_label - not_summed)
         else:  # what was measured stays, and so does the moment of it
             shared_error, holds, votes, changes = self._state.measured()
-        rule, lent = streamed_rule(by_label, by_class, shared_error, holds)
+        rule, lent = streamed_rule(by_label, by_class, shared_error, holds, every_label=self.every_label)
         is_done: bool = self._state.install(lent, LENT, *rule, votes, changes)
         return is_done

@@ -417,6 +417,21 @@ class Online:
         """
         self._renewal.now()
 
+    def expect_every_label(self) -> None:
+        """Let honest confidence count every label of the list as possible, also one that nobody has given yet.
+
+        Without it, a stream whose votes so far all have one label knows no other, and is certain, as a batch fit is. It is
+        for callers who chose the labels beforehand; it is not saved.
+
+        >>> import quorate as qr
+        >>> online = qr.Online(labels=["cat", "dog"])
+        >>> online.learn("t1", "ann", "cat")
+        >>> online.expect_every_label()
+        >>> 0.5 < online.predict("t1").confidence < 0.9
+        True
+        """
+        self._renewal.every_label = True
+
     def renew_due(self) -> None:
         """Measure again what is due, if anything: what a reader does by itself, for those who read `state`."""
         self._renewal.due()

@@ -347,12 +347,15 @@ def streamed_error(sums: PairSums, given: Floats) -> tuple[float, float]:
     return _shared_error(sums.together, sums.apart), _holds(_chance(given), sums.skills, sums.alike, sums.pairs)
 
 
-def streamed_rule(given: Floats, tasks: Floats, shared_error: float, holds: float) -> tuple[HonestRule, Floats]:
+def streamed_rule(
+    given: Floats, tasks: Floats, shared_error: float, holds: float, *, every_label: bool = False
+) -> tuple[HonestRule, Floats]:
     """Return the rule of a stream, and the votes of the mean worker that it lends, [K given, K true].
 
-    `given` has its votes by given and true label, [K given, K true], `tasks` its tasks by label, [K].
+    `given` has its votes by given and true label, [K given, K true], `tasks` its tasks by label, [K]; with `every_label` all
+    labels exist, not only those that were given.
     """
-    exists = (given.sum(axis=1) > 0) | (tasks > 0)
+    exists = (given.sum(axis=1) > 0) | (tasks > 0) | every_label
     rule, mean_worker = _rule(given.T, tasks, exists, shared_error, holds)
     return rule, LENT * mean_worker
 

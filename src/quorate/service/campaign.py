@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from quorate.errors import InputError, OptionError, listed, shown
+from quorate.live.archived import Answer
 from quorate.live.decision import Decision
 from quorate.live.policy import Policy
 from quorate.live.rule import Rule
 from quorate.live.settings import Refit, Retention
-from quorate.live.state import Answer, Touched
+from quorate.live.state import Touched
 from quorate.live.tasks import Task
-from quorate.service import lists, views
+from quorate.service import backtesting, lists, views
 from quorate.service.duties import Duties
-from quorate.service.errors import Conflict, Invalid, NotFound
+from quorate.service.errors import Conflict, Invalid, NotFound, Unavailable
 from quorate.service.listening import Listeners
 from quorate.service.loading import Loaded, new
 from quorate.service.queue import Queue
 from quorate.service.types import (
+    BacktestAnswer,
     CampaignSpec,
     CampaignView,
     Label,
@@ -55,6 +58,7 @@ class Campaign:
         self._told: list[Decision] = []  # made, and not yet on disk
         self.accepted = self.repeated = self.retracted = self.decided = 0  # since the server began
         self.duties, self.queue = Duties(self), Queue(self)
+        self.follows: str | None = None  # which other process writes it; None: this one does
         self.adopt(loaded)
 
     @classmethod
@@ -80,6 +84,14 @@ class Campaign:
     def now(self) -> int:
         """Return the time of the next event, which is never before that of the last one."""
         return max(self.campaigns.clock() // 1000, self.state.time)
+
+    def require_open(self) -> None:
+        """Raise where an event cannot be taken now."""
+        if self.follows is not None:
+            raise Unavailable(
+                f"campaign {shown(self.name)} is written by {self.follows}: send it there, or try again", retry_after=1
+            )
+        self.campaigns.require_open()
 
     def submit(self, event: events.Event) -> Touched | None:
         """Fold an event, and have it written."""
@@ -131,7 +143,7 @@ class Campaign:
 
     def take(self, votes: Sequence[VoteIn]) -> VoteAnswer:
         """Fold votes, all or none, and have them written; return what may be told of them once they are on disk."""
-        self.campaigns.require_open()
+        self.require_open()
         codes = self._checked(votes)
         accepted = repeated = 0
         touched: dict[str, Answer | None] = {}
@@ -209,7 +221,7 @@ class Campaign:
 
     async def retract(self, task: str, worker: str) -> Decision:
         """Take a vote back."""
-        self.campaigns.require_open()
+        self.require_open()
         number = self.names.number(worker)
         if number is None or self.state.voted(task, number) < 0:
             raise NotFound(f"worker {shown(worker)} has no vote on task {shown(task)}")
@@ -255,7 +267,7 @@ class Campaign:
 
     async def gold(self, task: str, label: str | None) -> Decision:
         """Note the true label of a task, seen or not; None takes it back."""
-        self.campaigns.require_open()
+        self.require_open()
         if label is None:
             self._known(task)
             if not self.state.has_gold(task):
@@ -265,13 +277,13 @@ class Campaign:
 
     async def override(self, task: str, label: str, by: str | None = None, reason: str | None = None) -> Decision:
         """Let a person decide a task."""
-        self.campaigns.require_open()
+        self.require_open()
         self._known(task)
         return await self._touch(events.Override(time=self.now(), task=task, label=self.code(label), by=by, reason=reason))
 
     async def reopen(self, task: str, by: str | None = None, reason: str | None = None) -> Decision:
         """Open a task again."""
-        self.campaigns.require_open()
+        self.require_open()
         self._known(task)
         return await self._touch(events.Reopen(time=self.now(), task=task, by=by, reason=reason))
 
@@ -293,7 +305,7 @@ class Campaign:
         if dry_run:
             await self.on_disk_now()
             return await self.duties.try_out(event)
-        self.campaigns.require_open()
+        self.require_open()
         before = views.before(self.state, event.workers)
         self.submit(event)
         after = views.changed(self.state, before)
@@ -302,7 +314,7 @@ class Campaign:
 
     async def set_worker(self, worker: str, group: str | None = None, expert: bool | None = None) -> WorkerView:
         """Note the group of a worker, or whether they are an expert; a worker who has not voted yet is made known."""
-        self.campaigns.require_open()
+        self.require_open()
         number = self.names.number(worker)
         if number is None:
             number = self.names.add(worker)
@@ -312,7 +324,7 @@ class Campaign:
 
     async def erase(self, worker: str) -> int:
         """Forget the name of a worker; their votes stay, under a number."""
-        self.campaigns.require_open()
+        self.require_open()
         number = self.number_of(worker)
         self.names.erase(number)
         self.campaigns.pending().erased.append((self.number, number))
@@ -322,7 +334,7 @@ class Campaign:
 
     async def set_policy(self, document: dict[str, Any], by: str | None = None) -> PolicyView:
         """Make a new version of the policy, and return it; the policy that holds already is no new one."""
-        self.campaigns.require_open()
+        self.require_open()
         try:
             policy = Policy.of(document)
             Rule(policy, self.state.labels)
@@ -336,7 +348,7 @@ class Campaign:
 
     async def rename(self, label: str, name: str) -> int:
         """Give a label another name; its id stays."""
-        self.campaigns.require_open()
+        self.require_open()
         code = self.state.codes.get(label)
         if code is None:
             raise NotFound(f"label {shown(label)} is unknown")
@@ -344,7 +356,7 @@ class Campaign:
 
     async def add_label(self, label: str, name: str) -> int:
         """Add a label after all others."""
-        self.campaigns.require_open()
+        self.require_open()
         if label in self.state.codes:
             raise Conflict(f"there is a label {shown(label)} already")
         try:
@@ -355,7 +367,7 @@ class Campaign:
 
     async def settings(self, *, refit: dict[str, Any] | None = None, retention: dict[str, Any] | None = None) -> int:
         """Change when refits run, or how long tasks stay in memory."""
-        self.campaigns.require_open()
+        self.require_open()
         try:
             Refit.of(refit or {})
             Retention.of(retention or {})
@@ -365,7 +377,7 @@ class Campaign:
 
     async def reset_breaker(self, by: str | None = None) -> int:
         """Let automatic decisions go on: a person has looked."""
-        self.campaigns.require_open()
+        self.require_open()
         return await self._commit(events.BreakerReset(time=self.now(), by=by))
 
     def require_same(self, spec: CampaignSpec) -> None:
@@ -396,8 +408,9 @@ class Campaign:
 
     async def task(self, task: str) -> TaskView:
         """Return a task: what is decided, how likely every label is, and why."""
+        view = views.task(self.state, self.names, task)
         await self.on_disk_now()
-        return views.task(self.state, self.names, task)
+        return view
 
     def tasks(self, status: str | None, sort: str, limit: int, after: str | None) -> TasksPage:
         """Return tasks in memory by status: the least certain first, or the oldest."""
@@ -423,9 +436,14 @@ class Campaign:
         """Return every version of the policy."""
         return views.policies(self.state)
 
+    async def backtest(self, policy: dict[str, Any] | None, model: str | None) -> BacktestAnswer:
+        """Return how the past would have gone under another policy or model."""
+        await self.on_disk_now()
+        return await self.campaigns.in_thread(partial(backtesting.answer, self.campaigns.store, self.number, policy, model))
+
     async def refit(self) -> RefitAnswer:
         """Begin a refit; it takes effect later, as an event."""
-        self.campaigns.require_open()
+        self.require_open()
         begun = not self.state.refit_read
         if begun:
             self.campaigns.start(self.duties.refit())
@@ -449,6 +467,7 @@ class Campaign:
             "workers": len(self.names),
             "votes": self.state.votes,
             "listeners": len(self.listeners),
+            "following": int(self.follows is not None),
             "breaker": self.state.breakers.tripped,
         }
 

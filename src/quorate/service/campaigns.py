@@ -10,22 +10,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from quorate.errors import InputError, OptionError, QuorateError
+from quorate.errors import InputError, OptionError, QuorateError, shown
 from quorate.live.decision import Decision
 from quorate.live.policy import Policy
 from quorate.live.state import CampaignState
 from quorate.service.campaign import Campaign
 from quorate.service.errors import Invalid, NotFound, Unavailable
-from quorate.service.loading import load
+from quorate.service.following import Following, owner_of
+from quorate.service.loading import Loaded, load
 from quorate.service.types import CampaignSpec
 from quorate.store import events
 from quorate.store.archive import MemoryArchive
 from quorate.store.batch import Batch
+from quorate.store.errors import StoreError, StoreUnavailable
 from quorate.store.opening import open_store
 from quorate.store.protocol import Store
 from quorate.store.writer import Writer
@@ -33,6 +35,7 @@ from quorate.store.writer import Writer
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 MOST_WAITING: Final = 100_000  # events not yet written: beyond it votes are refused for a moment, before any is taken
+FINISH: Final = 10.0  # seconds that work beside requests has to end in when the server stops
 EVERY: Final = 0.2  # seconds between looks at what the clock brings
 
 
@@ -53,10 +56,13 @@ class Campaigns:
         self._waiting = 0  # events folded and not yet on disk
         self._broken: str | None = "the campaigns are being loaded"
         self._tasks: set[asyncio.Task[None]] = set()
+        self._endless: list[asyncio.Task[None]] = []
         self.on_decisions: Callable[[Campaign, list[Decision]], None] | None = None  # called with decisions as they are made
+        self.on_taken: Callable[[Campaign], Awaitable[None]] | None = None  # called before a campaign of others is written
+        self.following = Following(self)
         self._recovered, self._pause = -1e9, 0.5
-        self.commits = 0
-        self.commit_seconds = 0.0
+        self.on_commit: Callable[[int, float], None] | None = None  # called with the events of a commit, and its seconds
+        self._began = 0.0
         self._writer = Writer(store, self._written)
 
     @classmethod
@@ -67,7 +73,7 @@ class Campaigns:
         self = cls(store, clock)
         await self._load(store.campaigns())
         self._broken = None
-        self.start(self._keep_house())
+        self._endless = [self.start(self._keep_house()), self.start(self.following.run())]
         return self
 
     async def close(self) -> None:
@@ -75,6 +81,10 @@ class Campaigns:
         if self._is_closed:
             return
         self._is_closed = True
+        for task in self._endless:
+            task.cancel()
+        if self._tasks:  # a refit under way is let end, so that the next start need not repeat it
+            await asyncio.wait(self._tasks, timeout=FINISH)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -82,7 +92,8 @@ class Campaigns:
             await asyncio.wait([self.commit()])
         if not self._broken:
             for campaign in self.by_name.values():
-                await campaign.duties.save_snapshot()
+                if campaign.follows is None:
+                    await self._guarded(campaign.duties.save_snapshot())  # the log has everything, whatever becomes of it
         self._broken = "the server stops"
         await self._loop.run_in_executor(None, self._writer.close)
         self.threads.shutdown(wait=True)
@@ -110,6 +121,8 @@ class Campaigns:
         """Make a campaign, or find it as it was made; return it, and whether it is new."""
         self.require_open()
         pairs = spec.pairs()
+        if name not in self.by_name:
+            await self.following.look()  # another process may have made it
         there = self.by_name.get(name)
         if there is not None:
             there.require_same(spec)
@@ -128,12 +141,19 @@ class Campaigns:
             CampaignState(created, MemoryArchive())  # raises where anything is wrong
         except (InputError, OptionError, TypeError) as error:
             raise Invalid(error) from None
-        number = await self.in_writer(lambda store: store.create_campaign(name))
+        try:
+            number = await self.in_writer(partial(_create, name))
+        except StoreUnavailable:
+            raise
+        except StoreError as error:
+            if name in [row.name for row in await asyncio.to_thread(self.store.campaigns)]:
+                raise Unavailable(f"campaign {shown(name)} is being made by another process: try again", retry_after=1) from None
+            raise Invalid(error) from None
         if (raced := self.by_name.get(name)) is not None:
             raced.require_same(spec)
             return raced, False
         campaign = Campaign.new(self, name, number, created)
-        self._take(campaign)
+        self.take(campaign)
         campaign.submit(created)
         await self.commit()
         return campaign, True
@@ -179,6 +199,7 @@ class Campaigns:
         self._batch, self._done = Batch(), self._loop.create_future()
         self._is_writing = True
         self._in_flight = done
+        self._began = time.perf_counter()
         self._writer.submit(batch)
 
     def _written(self, batch: Batch, error: Exception | None) -> None:
@@ -189,7 +210,8 @@ class Campaigns:
         if error is not None:
             self._fail(error)
             return
-        self.commits += 1
+        if self.on_commit is not None:
+            self.on_commit(len(batch), time.perf_counter() - self._began)
         self._waiting -= len(batch)
         for number, page in batch.pages.items():
             if number in self.by_number:
@@ -241,26 +263,44 @@ class Campaigns:
 
     async def _load(self, rows: Sequence[tuple[int, str]]) -> None:
         for number, name in rows:
-            await self.in_writer(partial(_own, number))
-            loaded = await self._loop.run_in_executor(None, load, self.store, number, self.archive)
+            owner = await self.in_writer(partial(owner_of, number))
+            loaded = await self.loaded(number)
             there = self.by_name.get(name)
             if loaded is None:  # its first event was never written
                 if there is not None:
                     del self.by_name[name], self.by_number[there.number]
             elif there is None:
-                self._take(Campaign(self, number, name, loaded))
+                self.take(Campaign(self, number, name, loaded), owner)
             else:
                 there.adopt(loaded)
+                there.follows = owner
 
-    def _take(self, campaign: Campaign) -> None:
+    async def loaded(self, campaign: int) -> Loaded | None:
+        """Return a campaign as its log has it now; None where it has no events."""
+        return await self._loop.run_in_executor(None, load, self.store, campaign, self.archive)
+
+    def owned(self) -> list[int] | None:
+        """Return the numbers of the campaigns that this process writes; None: all."""
+        mine = [campaign.number for campaign in self.by_name.values() if campaign.follows is None]
+        return None if len(mine) == len(self.by_name) else mine
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether nothing can be written now, and the states are being built again."""
+        return self._broken is not None
+
+    def take(self, campaign: Campaign, owner: str | None = None) -> None:
+        """Let a campaign be one of this server's; `owner` is the other process that writes it, where one does."""
+        campaign.follows = owner
         self.by_name[campaign.name] = campaign
         self.by_number[campaign.number] = campaign
 
-    def start(self, work: Coroutine[Any, Any, object]) -> None:
+    def start(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[None]:
         """Let work run beside requests; what goes wrong in it is logged."""
         task = self._loop.create_task(self._guarded(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _guarded(self, work: Coroutine[Any, Any, object]) -> None:
         try:
@@ -278,7 +318,7 @@ class Campaigns:
         while True:
             await asyncio.sleep(EVERY)
             for campaign in list(self.by_name.values()):
-                if self._broken is None:
+                if self._broken is None and campaign.follows is None:
                     try:
                         await campaign.duties.look()
                     except Unavailable:
@@ -287,5 +327,10 @@ class Campaigns:
                         log.exception("campaign %r: what the clock brings failed", campaign.name)
 
 
-def _own(campaign: int, store: Store) -> None:
-    store.own(campaign)
+def _create(name: str, store: Store) -> int:
+    """Return the number of a new campaign. One whose first event was never written is as good as new."""
+    for number, known in store.campaigns():
+        if known == name and not store.last(number):
+            store.own(number)
+            return number
+    return store.create_campaign(name)

@@ -25,7 +25,7 @@ SNAPSHOT_EVENTS: Final = 200_000  # events since the last snapshot at which the 
 DAY: Final = 86_400 * 1_000_000  # microseconds
 
 
-def _fitted(refit: Refit) -> pl.DataFrame | None:
+def fitted(refit: Refit) -> pl.DataFrame | None:
     """Run a refit, and return the intervals of workers' accuracies by it."""
     return refit.run(threads=1).judged.intervals()  # one thread: requests need the others
 
@@ -62,7 +62,11 @@ class Duties:
     def is_refit_due(self) -> bool:
         """Return whether enough has changed since the last refit."""
         state = self._campaign.state
-        if self._is_refitting or not state.since_refit:
+        if self._is_refitting:
+            return False
+        if state.refit_read:  # one was begun, and cut off when the server ended
+            return True
+        if not state.since_refit:
             return False
         if state.since_refit >= max(state.refit.votes, state.refit.share * state.votes_in_memory()):
             return True
@@ -76,11 +80,11 @@ class Duties:
             return campaign.state.refit_read
         self._is_refitting = True
         try:
-            campaign.campaigns.require_open()
+            campaign.require_open()
             campaign.submit(events.RefitBegun(time=campaign.now()))
             state, read = campaign.state, campaign.state.position
             work = state.refit_under_way
-            intervals = await campaign.campaigns.in_thread(partial(_fitted, work))
+            intervals = await campaign.campaigns.in_thread(partial(fitted, work))
             if campaign.state is not state:  # it was built again from the log meanwhile
                 return read
             campaign.submit(events.RefitDone(time=campaign.now(), read=read))
@@ -95,8 +99,8 @@ class Duties:
         campaign = self._campaign
         while True:
             tasks, keep = campaign.state.tasks, campaign.state.retention
-            decided = min(SWEPT_AT_ONCE, len(tasks.settled) - keep.tasks)
-            others = min(SWEPT_AT_ONCE, len(tasks.waiting) - keep.waiting)
+            decided = min(SWEPT_AT_ONCE, tasks.settled - keep.tasks)
+            others = min(SWEPT_AT_ONCE, tasks.waiting - keep.waiting)
             if keep.days is not None and decided < SWEPT_AT_ONCE:
                 decided = max(decided, tasks.older(campaign.now() - int(keep.days * DAY), SWEPT_AT_ONCE))
             if max(decided, others) <= 0:

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import msgspec
-
 from quorate.errors import QuorateError
 from quorate.live import snapshot
 from quorate.live.state import CampaignState
@@ -35,7 +33,7 @@ class Loaded:
 
     def saved(self) -> bytes:
         """Return what a snapshot keeps. It is whole only while no refit is under way."""
-        return msgspec.msgpack.encode((snapshot.to_bytes(self.state), self.archive.state(), self.ids.state(self.state.position)))
+        return snapshot.bundle(snapshot.to_bytes(self.state), self.archive.state(), self.ids.state(self.state.position))
 
 
 def load(store: Store, campaign: int, put: Put) -> Loaded | None:
@@ -77,10 +75,10 @@ def _from_snapshot(store: Store, campaign: int, put: Put, end: int) -> Loaded | 
     if found is None:
         return None
     try:
-        state, archived, ids = msgspec.msgpack.decode(found[1], type=tuple[bytes, bytes, bytes])
+        state, archived, ids = snapshot.opened(found[1])
         archive = StoreArchive(store, campaign, put, archived)
         names = Names(store.workers(campaign))
         return Loaded(snapshot.from_bytes(state, archive), names, IdIndex(store, campaign, ids), archive, found[0])
-    except (QuorateError, msgspec.MsgspecError) as error:
+    except QuorateError as error:
         log.warning("campaign %d: the snapshot at %d cannot be used, the log is replayed: %s", campaign, found[0], error)
         return None

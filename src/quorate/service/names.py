@@ -10,11 +10,9 @@ class Names:
 
     def __init__(self, rows: Iterable[tuple[int, str | None]] = ()) -> None:
         self._numbers: dict[str, int] = {}
-        self._names: dict[int, str | None] = dict(rows)
-        for number, name in self._names.items():
-            if name is not None:
-                self._numbers[name] = number
-        self._last = max(self._names, default=0)
+        self._names: dict[int, str | None] = {}
+        self._last = 0
+        self.learn(rows)
 
     def __len__(self) -> int:
         return len(self._names)
@@ -30,6 +28,19 @@ class Names:
     def after(self, number: int, limit: int) -> list[int]:
         """Return the numbers of up to `limit` workers after one."""
         return [n for n in range(number + 1, min(self._last, number + limit) + 1) if n in self._names]
+
+    @property
+    def last(self) -> int:
+        """The number of the last worker."""
+        return self._last
+
+    def learn(self, rows: Iterable[tuple[int, str | None]]) -> None:
+        """Take in workers that another process has added."""
+        for number, name in rows:
+            self._names[number] = name
+            if name is not None:
+                self._numbers[name] = number
+            self._last = max(self._last, number)
 
     def add(self, name: str) -> int:
         """Return the number of a new worker."""

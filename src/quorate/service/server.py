@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import signal
 import socket
@@ -10,14 +11,17 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, Final
 
+import msgspec
 import uvicorn
 
-from quorate.errors import InputError, OptionError
+from quorate.errors import InputError, OptionError, listed
 from quorate.service import logs
 from quorate.service.app import Service
 from quorate.service.call import Context
+from quorate.service.campaign import Campaign
 from quorate.service.campaigns import Campaigns
 from quorate.service.limits import Gate
 from quorate.service.outgoing import Courier
@@ -89,7 +93,9 @@ def _bind(settings: Settings) -> socket.socket:
             listening.close()
             raise
     except OSError as error:
-        raise InputError(f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}") from None
+        why = error.strerror or str(error)
+        remedy = "; give another port, or 0 for any that is free" if error.errno == errno.EADDRINUSE else ""
+        raise InputError(f"cannot listen on {settings.host} port {settings.port}: {why}{remedy}") from None
     return listening
 
 
@@ -104,12 +110,13 @@ async def _serve(
     tokens.load(await asyncio.to_thread(campaigns.store.tokens.all))
     if not settings.local and not len(tokens):
         raise OptionError(
-            f"host is {settings.host!r}, which others can reach, and there are no tokens: make one first (quorate token)"
+            f"host is {settings.host!r}, which others can reach, and there are no tokens: make one first "
+            "(quorate token add NAME --scope admin)"
         )
-    if settings.labels and FIRST not in campaigns.names():
-        await campaigns.put(FIRST, CampaignSpec(labels=list(settings.labels)))
+    await _first(settings, campaigns)
     context = Context(campaigns, tokens, allow_private=settings.allow_private, under_way=Gate(settings.requests, "requests"))
     context.outbox.load(await asyncio.to_thread(campaigns.store.webhooks.targets))
+    campaigns.on_taken = partial(_taken, context)
     server = _Server(settings, Service(context), context, started, stop)
     around = [asyncio.ensure_future(_refresh(context)), asyncio.ensure_future(Courier(context, attempts=settings.attempts).run())]
     try:
@@ -118,6 +125,27 @@ async def _serve(
         for task in around:
             task.cancel()
         await asyncio.gather(*around, return_exceptions=True)
+
+
+async def _first(settings: Settings, campaigns: Campaigns) -> None:
+    """Make the campaign "default", where labels are given and it is not there."""
+    if not settings.labels:
+        return
+    if FIRST not in campaigns.names():
+        document = {"labels": list(settings.labels), "model": settings.model, "policy": dict(settings.policy)}
+        try:
+            spec = msgspec.convert(document, CampaignSpec)
+        except msgspec.ValidationError:
+            raise OptionError(f"labels is {listed(settings.labels)}: give at least two, each of 1 to 256 characters") from None
+        await campaigns.put(FIRST, spec)
+    elif (there := [label.id for label in campaigns.get(FIRST).labels]) != list(settings.labels):
+        logs.LOGGER.warning("the campaign is there with other labels, and stays so", extra={"campaign": FIRST, "labels": there})
+
+
+async def _taken(context: Context, campaign: Campaign) -> None:
+    """Know the webhooks of a campaign that another process has written until now."""
+    hooks = await asyncio.to_thread(context.campaigns.store.webhooks.targets, campaign.number)
+    context.outbox.load(hooks, campaign.number)
 
 
 async def _refresh(context: Context) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass, fields
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, get_args
 
-from quorate.data.options import Choice, Number, Rules, check
+from quorate.data.options import Choice, Number, Rules, StreamedModel, check
 from quorate.service.limits import MAX_UNDER_WAY
 
 LEVELS: Final = ("debug", "info", "warning", "error")
@@ -16,6 +17,7 @@ RULES: Final[Rules] = {
     "attempts": Number(1, 100, whole=True),
     "grace": Number(0, 3600),
     "log_level": Choice(LEVELS),
+    "model": Choice(get_args(StreamedModel)),
 }
 _RATE: Final = Number(0.001, 1e9)
 
@@ -28,6 +30,7 @@ class Settings:
     - `host`: where to listen; beyond loopback only with tokens.
     - `port`: of TCP; 0: any that is free.
     - `labels`: of the campaign "default", which is made where it is not there.
+    - `model`, `policy`: of that campaign, where it is made: `fds`, `ds`, `hybrid` or `auto`, and a policy's document.
     - `rate`: requests and votes per second and token; None: no limit.
     - `requests`: that may be under way at once.
     - `allow_private`: whether webhooks may be posted to addresses that are not public.
@@ -43,6 +46,8 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8000
     labels: tuple[str, ...] = ()
+    model: StreamedModel = "fds"
+    policy: Mapping[str, Any] = field(default_factory=dict)
     rate: float | None = None
     requests: int = MAX_UNDER_WAY
     allow_private: bool = False
@@ -51,7 +56,7 @@ class Settings:
     log_level: str = "info"
 
     def __post_init__(self) -> None:
-        check({field.name: getattr(self, field.name) for field in fields(self)}, RULES)
+        check({each.name: getattr(self, each.name) for each in fields(self)}, RULES)
         if self.rate is not None:
             _RATE.check("rate", self.rate)
 

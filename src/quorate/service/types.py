@@ -389,6 +389,7 @@ class Outcome(_Out, frozen=True, kw_only=True):
     seconds: Annotated[float | None, says("From a task's first vote to its decision; the median.")] = None
     gold: Annotated[int, says("Decided tasks whose true label is known.")] = 0
     accuracy: Annotated[float | None, says("Share of those that were decided right.")] = None
+    breaker: Annotated[str | None, says("Why decisions were held at the end, where a breaker had tripped.")] = None
 
 
 class BacktestAnswer(_Out, frozen=True, kw_only=True):
@@ -396,8 +397,9 @@ class BacktestAnswer(_Out, frozen=True, kw_only=True):
 
     position: Annotated[int, says("Up to which the log was replayed.")]
     tasks: int
+    cast: Annotated[int, says("Votes that were given: first ones and changes.")]
     changed: Annotated[int, says("Tasks whose last decision is another.")]
-    votes_saved: int
+    votes_saved: Annotated[int, says("Votes that came after the decision that held to the end, under what was tried.")]
     before: Outcome
     after: Outcome
     examples: Annotated[list[Changed], says("Some of the tasks that changed.")] = []

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from quorate.errors import shown
+from quorate.live.archived import Answer
 from quorate.live.decision import Decision, moment
-from quorate.live.state import Answer, CampaignState
+from quorate.live.state import CampaignState
 from quorate.live.tasks import Task
 from quorate.service.errors import NotFound
 from quorate.service.names import Names

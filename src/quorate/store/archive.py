@@ -106,6 +106,13 @@ class StoreArchive:
                 self._pending.setdefault(task, []).append((position, record))
                 self._put((self._campaign, position, task, record))
 
+    def follow(self, position: int) -> None:
+        """Note that another process has written the log up to a position, and the records with it.
+
+        - `position`: the last that it is known to have written.
+        """
+        self._stored = position
+
     def get(self, task: str, until: int) -> bytes | None:
         """Return the newest record of a task at or before a position."""
         if not self.seen(task):

@@ -121,10 +121,11 @@ class Store(Protocol):
         - `position`: any.
         """
 
-    def workers(self, campaign: int) -> Iterator[tuple[int, str | None]]:
+    def workers(self, campaign: int, *, after: int = -1) -> Iterator[tuple[int, str | None]]:
         """Yield the number and the name of every worker, by number; None where the name was erased.
 
         - `campaign`: its number.
+        - `after`: the number before the first that is wanted.
         """
 
     def decisions(

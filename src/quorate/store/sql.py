@@ -209,9 +209,8 @@ class SqlStore(ABC):
 
     # What belongs to it
 
-    def workers(self, campaign: int) -> Iterator[tuple[int, str | None]]:
+    def workers(self, campaign: int, *, after: int = -1) -> Iterator[tuple[int, str | None]]:
         """Yield the number and the name of every worker, by number."""
-        after = -1
         while True:
             with self.reading() as link:
                 rows = link.rows(
@@ -305,13 +304,12 @@ class SqlStore(ABC):
         """Return the pages of some generations that have a hash, if these generations do."""
         with self.reading() as link:
             rows = link.rows(
-                """SELECT p.body FROM id_generation g JOIN id_page p ON p.campaign = g.campaign AND p.generation = g.generation
-                    AND p.first = (SELECT q.first FROM id_page q WHERE q.campaign = g.campaign
-                        AND q.generation = g.generation AND q.first <= ? ORDER BY q.first DESC LIMIT 1)
-                    WHERE g.campaign = ? AND g.generation >= ? AND g.generation < ?""",
+                """SELECT (SELECT body FROM id_page p WHERE p.campaign = g.campaign AND p.generation = g.generation
+                        AND p.first <= ? ORDER BY p.first DESC LIMIT 1)
+                    FROM id_generation g WHERE g.campaign = ? AND g.generation >= ? AND g.generation < ?""",
                 *(key, campaign, start, end),
             )
-        return [bytes(row[0]) for row in rows]
+        return [bytes(row[0]) for row in rows if row[0] is not None]
 
 
 def ordered_page(campaign: int, rows: list[DecisionRow]) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from quorate.store.batch import OutboxRow
@@ -94,13 +94,16 @@ class Webhooks:
             link.run("DELETE FROM outbox WHERE webhook = ?", number)
             return bool(there)
 
-    def due(self, time: int, limit: int = 100) -> list[Delivery]:
+    def due(self, time: int, limit: int = 100, *, campaigns: Collection[int] | None = None) -> list[Delivery]:
         """Return the messages whose next attempt is due, the longest due first.
 
         - `time`: now, in microseconds since 1970.
         - `limit`: at most so many.
+        - `campaigns`: of these campaigns only, by number; None: of all.
         """
-        return self._messages("dead IS NULL AND due <= ? ORDER BY due, number LIMIT ?", time, limit)
+        among = "" if campaigns is None else f"AND campaign IN ({', '.join('?' * len(campaigns)) or 'NULL'}) "
+        where = f"dead IS NULL AND due <= ? {among}ORDER BY due, number LIMIT ?"
+        return self._messages(where, time, *(campaigns or ()), limit)
 
     def next_due(self) -> int | None:
         """Return when the next attempt is due, in microseconds since 1970; None where no message waits."""

@@ -42,6 +42,7 @@ async def add_webhook(call: Call) -> Reply:
     The address has to be public, unless the server allows others. Redirects are not followed.
     """
     campaign, body, context = call.campaign, call.body, call.context
+    campaign.require_open()  # the process that writes it has to know the webhook
     check(body.url, allow_private=context.allow_private)
     secret = body.secret or secrets.token_urlsafe(32)
     now = time.time_ns() // 1000
@@ -61,6 +62,7 @@ async def add_webhook(call: Call) -> Reply:
 async def delete_webhook(call: Call) -> t.WebhooksAnswer:
     """Remove a webhook, and what was still to be delivered to it."""
     campaign, number, now = call.campaign, call.query.id, time.time_ns() // 1000
+    campaign.require_open()
 
     def remove(store: Store) -> list[WebhookRow]:
         if all(hook.number != number for hook in store.webhooks.targets(campaign.number)):
@@ -96,6 +98,7 @@ async def list_dead(call: Call) -> t.DeadAnswer:
 async def redeliver(call: Call) -> Reply:
     """Try a delivery again that was given up."""
     campaign, text, now = call.campaign, call.ids[1], time.time_ns() // 1000
+    campaign.require_open()
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
     if not await call.context.campaigns.in_writer(lambda store: store.webhooks.redeliver(campaign.number, number, now)):
         raise NotFound("there is no delivery of that id that was given up")

@@ -1,0 +1,45 @@
+"""What the archive keeps of a task that has left memory."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+import msgspec
+
+from quorate.errors import InputError
+from quorate.live.tasks import Task
+
+Answer: TypeAlias = tuple[int, bool, int, bool, list[float]]  # label, tie, votes, whether it is gold, probabilities
+NOTHING: Final[Answer] = (-1, False, 0, False, [])
+# As the stream takes a task back: (worker, label) of its votes, label, units of soft shares, mark of a fit, gold, number.
+Evicted: TypeAlias = tuple[list[tuple[str, int]], int, tuple[int, ...] | None, int, int, int]
+
+
+class Archived(msgspec.Struct, array_like=True, frozen=True):
+    """A task that has left memory."""
+
+    task: Task
+    answer: Answer  # when it left
+    votes: Evicted | None  # None: the stream knew no vote on it
+    version: int  # of the policy that held when it left
+
+    @property
+    def ballots(self) -> list[tuple[str, int]]:
+        """Worker and label of every vote that the stream had."""
+        return self.votes[0] if self.votes is not None else []
+
+    def to_bytes(self) -> bytes:
+        """Return the record as bytes."""
+        return _ENCODER.encode(self)
+
+    @staticmethod
+    def from_bytes(record: bytes) -> Archived:
+        """Return the record that was written as these bytes."""
+        try:
+            return _DECODER.decode(record)
+        except msgspec.MsgspecError as error:
+            raise InputError(f"a task in the archive is damaged: {error}") from None
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(Archived)

@@ -1,0 +1,167 @@
+"""What readers ask of a campaign's state. Nothing here changes it, so that who reads what never changes a decision.
+
+Readers are told the confidence by what the fold has measured last: measuring again is a step of the fold.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from quorate.live.archived import NOTHING, Answer, Archived
+from quorate.live.breakers import Breakers
+from quorate.live.crowd import Crowd, Worker
+from quorate.live.decision import Decision, moment
+from quorate.live.policy import Policy
+from quorate.live.rule import Rule
+from quorate.live.standing import EXPERTS_DIFFER, NO_EXPERT, Evidence
+from quorate.live.tasks import Task, Tasks
+from quorate.online import Online
+from quorate.store import events
+from quorate.store.archive import Archive
+
+
+class Readable:
+    """A state as its readers see it; `CampaignState` fills it in."""
+
+    position: int
+    time: int
+    labels: list[str]
+    codes: dict[str, int]
+    archive: Archive
+    online: Online
+    stream: Any  # what `online` calls vote by vote: `Online.state`
+    lasting: int
+    policy: Policy
+    version: int
+    rule: Rule
+    tasks: Tasks
+    crowd: Crowd
+    breakers: Breakers
+    _dues: list[tuple[int, str]]
+
+    def code(self, label: str) -> int | None:
+        """Return the code of a label's id, None for an unknown one."""
+        return self.codes.get(label)
+
+    def find(self, name: str) -> Task | None:
+        """Return a task, from memory or as it was archived, without bringing it back; None for an unknown one."""
+        task = self.tasks.by_name.get(name)
+        if task is not None:
+            return task
+        record = self._archived(name)
+        return None if record is None else record.task
+
+    def archived(self, name: str) -> tuple[Task, Answer] | None:
+        """Return a task that is not in memory, and what the stream said of it when it left."""
+        record = self._archived(name)
+        return None if record is None else (record.task, record.answer)
+
+    def _archived(self, name: str) -> Archived | None:
+        if not self.archive.seen(name):
+            return None
+        record = self.archive.get(name, self.position)
+        return None if record is None else Archived.from_bytes(record)
+
+    def ballots(self, name: str) -> list[tuple[int, int, bool]]:
+        """Return (worker, label, whether it counts) of every vote in force on a task."""
+        task, workers = self.tasks.by_name.get(name), self.crowd.all
+        votes = self.stream.votes_of(name) or ()
+        if task is None and (record := self._archived(name)) is not None:
+            task, votes = record.task, record.ballots
+        found = [(int(text), label, not workers[int(text)].banned) for text, label in votes]
+        aside = [workers[number] for number in (task.aside if task is not None else None) or ()]
+        return [*found, *((worker.number, worker.aside[name], False) for worker in aside if worker.aside is not None)]
+
+    def has_gold(self, name: str) -> bool:
+        """Return whether the true label of a task is known."""
+        record = None if name in self.tasks.by_name else self._archived(name)
+        return self.answer(name)[3] if record is None else record.answer[3]
+
+    def in_force(self, event: events.Vote | events.Change, position: int) -> bool:
+        """Return whether a vote of the log is still in force: not changed, not taken back, its worker not banned."""
+        worker = self.crowd.all.get(event.worker)
+        if worker is None or worker.banned or self.voted(event.task, event.worker) != event.label:
+            return False
+        task = self.find(event.task)
+        moved = None if task is None else task.moved
+        return (moved or {}).get(event.worker, position) == position
+
+    def label_shares(self) -> list[float]:
+        """Return how often each label comes, as a share, among the tasks in memory."""
+        tasks = self.stream.measure(False)[3]
+        return [number / max(1, sum(tasks)) for number in tasks]
+
+    def votes_in_memory(self) -> int:
+        """Return how many votes that count are in memory."""
+        votes: int = self.stream.measure(False)[4]
+        return votes
+
+    def voted(self, name: str, worker: int) -> int:
+        """Return the label that a worker's vote on a task has, -1 where they have none there."""
+        known = self.crowd.all.get(worker)
+        if known is None:
+            return -1
+        if known.aside is not None and (aside := known.aside.get(name)) is not None:
+            return aside
+        if name not in self.tasks.by_name:
+            record = self._archived(name)
+            return -1 if record is None else dict(record.ballots).get(known.text, -1)
+        label: int = self.stream.voted(name, known.text)
+        return label
+
+    def answer(self, name: str) -> Answer:
+        """Return what the stream says of a task in memory today, for readers: nothing of the state changes."""
+        return cast(Answer, self.stream.predict(name, self.lasting) or NOTHING)
+
+    def decision(self, task: Task, answer: Answer) -> Decision:
+        """Return what is decided of a task, as it is told."""
+        standing = task.standing
+        label = standing.label if standing.label >= 0 else answer[0]
+        return Decision(
+            task.name,
+            self.labels[label] if label >= 0 else None,
+            answer[4][label] if label >= 0 and answer[4] else 0.0,
+            standing.status,
+            answer[2],
+            task.version or self.version,
+            moment(standing.since or task.opened),
+            task.position,
+            standing.reason,
+            task.flips,
+            standing.by,
+        )
+
+    def next_due(self) -> int:
+        """Return the time at which the clock alone changes a decision next; 0: never."""
+        return self._dues[0][0] if self._dues else 0
+
+    def evidence(self, task: Task, answer: Answer) -> Evidence:
+        """Return what the policy looks at."""
+        label, tie, votes, gold, likely = answer
+        confidence = likely[label] if label >= 0 else 0.0
+        found = Evidence(votes, label, confidence, likely, tie, self.time, gold, self.breakers.tripped is not None)
+        if self.rule.needs_votes:
+            self._look_at_votes(found, self._ballots(task.name))
+        return found
+
+    def _ballots(self, name: str) -> list[tuple[int, str | None, bool]]:
+        """Return (label, group, whether from an expert) of every vote on a task that counts."""
+        workers = self.crowd.all
+        votes = ((label, workers[int(text)]) for text, label in self.stream.votes_of(name) or ())
+        return [(label, worker.group, worker.expert) for label, worker in votes]
+
+    def _look_at_votes(self, found: Evidence, ballots: list[tuple[int, str | None, bool]]) -> None:
+        """Fill in what only some policies look at: votes by label, by group, and those of experts."""
+        counts, groups = [0.0] * len(self.labels), dict[str, list[int]]()
+        for label, group, is_expert in ballots:
+            counts[label] += 1
+            if group is not None:
+                groups.setdefault(group, [0] * len(self.labels))[label] += 1
+            if is_expert:
+                found.experts += 1
+                found.expert = label if found.expert in (NO_EXPERT, label) else EXPERTS_DIFFER
+        found.counts, found.groups = counts, list(groups.values())
+
+    def on_probation(self, worker: Worker) -> bool:
+        """Return whether the votes of a worker do not count yet."""
+        return self.policy.probation is not None and not worker.trusted

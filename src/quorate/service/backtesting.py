@@ -1,0 +1,46 @@
+"""A backtest of a running campaign, beside its requests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from quorate.errors import InputError, OptionError
+from quorate.live.backtest import backtest
+from quorate.live.replay import events_of
+from quorate.service.errors import Invalid
+from quorate.service.types import BacktestAnswer, Changed, Outcome
+from quorate.store.events import Event
+from quorate.store.protocol import Store
+
+AT_ONCE: Final = 64  # events, after which requests come first
+PAUSE: Final = 1e-4  # seconds
+
+
+def answer(store: Store, campaign: int, policy: dict[str, Any] | None, model: str | None) -> BacktestAnswer:
+    """Return how the past of a campaign would have gone; for a thread of its own."""
+    try:
+        found = backtest(_paced(store, campaign), policy=policy, model=model)
+    except (InputError, OptionError) as error:
+        raise Invalid(error) from None
+    return BacktestAnswer(
+        position=found.position,
+        tasks=found.tasks,
+        cast=found.cast,
+        changed=found.changed,
+        votes_saved=found.votes_saved,
+        before=Outcome(**msgspec.structs.asdict(found.before)),
+        after=Outcome(**msgspec.structs.asdict(found.after)),
+        examples=[Changed(before, after) for before, after in found.examples],
+    )
+
+
+def _paced(store: Store, campaign: int) -> Iterator[Event]:
+    """Yield the events of a log; the thread of the requests gets its turn every so often."""
+    for number, (_, event) in enumerate(events_of(store, campaign)):
+        if not number % AT_ONCE:
+            time.sleep(PAUSE)
+        yield event

@@ -1,0 +1,196 @@
+"""Campaigns that another process writes: their log is followed, and they are taken over once that process is gone.
+
+Several servers can share one database. Each campaign is written by one of them, whose lock the database holds for as long as
+it is connected. The others read its log as it grows and fold it into a state of their own, so that they answer readers too, a
+moment later. Whoever finds the lock free takes it, reads what is left of the log, and writes from then on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from quorate.errors import QuorateError
+from quorate.service.campaign import Campaign
+from quorate.service.duties import fitted
+from quorate.store import events
+from quorate.store.errors import NotOwner
+from quorate.store.ids import IdIndex
+from quorate.store.protocol import Store
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from quorate.service.campaigns import Campaigns
+
+log = logging.getLogger(__name__)
+EVERY: Final = 0.2  # seconds between looks at the logs of others
+LOCKS_EVERY: Final = 5  # looks between looks at the locks: one second
+READ_AT_ONCE: Final = 20_000  # events
+FOLDED_AT_ONCE: Final = 1000  # events, before requests have their turn
+
+
+def owner_of(campaign: int, store: Store) -> str | None:
+    """Become the writer of a campaign, and return None; or say which other process is.
+
+    - `campaign`: its number.
+    - `store`: is asked in the thread of its writer.
+    """
+    try:
+        store.own(campaign)
+    except NotOwner:
+        return store.owner(campaign) or "another process"
+    return None
+
+
+class Following:
+    """Follows the campaigns that others write.
+
+    - `campaigns`: those of this server.
+    """
+
+    def __init__(self, campaigns: Campaigns) -> None:
+        self._campaigns = campaigns
+        self._refits: dict[int, asyncio.Future[pl.DataFrame | None]] = {}  # under way in the log, fitted here as well
+        self._is_told = False  # that the store cannot be read
+        self._one_at_a_time = asyncio.Lock()
+
+    async def run(self) -> None:
+        """Look again and again."""
+        looks = 0
+        while True:
+            await asyncio.sleep(EVERY)
+            if self._campaigns.is_broken:
+                continue  # all of them are loaded again
+            looks += 1
+            try:
+                await self.look()
+                if looks % LOCKS_EVERY == 0:
+                    async with self._one_at_a_time:
+                        await self._look_at_locks()
+                self._is_told = False
+            except (QuorateError, OSError) as error:
+                if not self._is_told:
+                    log.warning("the logs of other processes cannot be followed: %s", error)
+                self._is_told = True
+
+    async def look(self) -> None:
+        """Read what the logs of others have gained, campaigns that others made among it."""
+        campaigns = self._campaigns
+        async with self._one_at_a_time:
+            for number, name in await asyncio.to_thread(campaigns.store.campaigns):
+                campaign = campaigns.by_name.get(name)
+                if campaign is None:
+                    await self._join(number, name)
+                elif campaign.follows is not None:
+                    await self._advance(campaign)
+
+    async def _join(self, number: int, name: str) -> None:
+        """Follow a campaign that another process has made."""
+        campaigns = self._campaigns
+        loaded = await campaigns.loaded(number)
+        if loaded is None:
+            return  # it has no events: whoever makes it may not own it yet
+        owner = await asyncio.to_thread(campaigns.store.owner, number)
+        if name not in campaigns.by_name:
+            campaigns.take(Campaign(campaigns, number, name, loaded), owner or "another process")
+
+    async def _look_at_locks(self) -> None:
+        """Take over campaigns that nobody writes, and let go of those that another process took over.
+
+        A process whose connection broke has lost its locks, and learns it here, if not from a write that fails.
+        """
+        campaigns = self._campaigns
+        for campaign in list(campaigns.by_name.values()):
+            owner = await campaigns.in_writer(partial(owner_of, campaign.number))
+            if campaign.follows is None:
+                # What waits to be written will fail, and then all is loaded again.
+                if owner is not None and campaign.committed == campaign.position:
+                    log.warning("campaign %r is written by %s now: it is followed", campaign.name, owner)
+                    campaign.follows = owner
+            elif owner is None:
+                await self._take_over(campaign)
+            else:
+                campaign.follows = owner
+
+    async def _take_over(self, campaign: Campaign) -> None:
+        """Become the writer of a campaign whose lock is ours now."""
+        campaigns, number = self._campaigns, campaign.number
+        try:
+            await self._advance(campaign)  # nobody else writes any more: this is all of it
+            ids = await asyncio.to_thread(_caught_up, campaigns.store, number, campaign.loaded.ids, campaign.position)
+            if campaigns.on_taken is not None:
+                await campaigns.on_taken(campaign)
+        except BaseException:
+            await campaigns.in_writer(lambda store: store.release(number))
+            raise
+        self._refits.pop(number, None)
+        campaign.ids = campaign.loaded.ids = ids
+        campaign.follows = None
+        log.warning("campaign %r is written by this process, from position %d on", campaign.name, campaign.position + 1)
+
+    # --- the log
+
+    async def _advance(self, campaign: Campaign) -> None:
+        """Fold what the log has gained."""
+        store, state, number = self._campaigns.store, campaign.state, campaign.number
+        last = await asyncio.to_thread(store.last, number)
+        while state.position < last and campaign.state is state:
+            until = min(last, state.position + READ_AT_ONCE)
+            pages = await asyncio.to_thread(lambda: list(store.read(number, after=state.position, until=until)))  # noqa: B023
+            workers = await asyncio.to_thread(lambda: list(store.workers(number, after=campaign.names.last)))
+            if campaign.state is not state:  # it was built again from the log meanwhile
+                return
+            campaign.names.learn(workers)
+            campaign.loaded.archive.follow(until)
+            try:
+                for _, page in pages:
+                    await self._fold(campaign, page)
+            except Exception:
+                log.exception("campaign %r cannot be followed, and is loaded again", campaign.name)
+                loaded = await self._campaigns.loaded(number)
+                if loaded is not None:
+                    campaign.adopt(loaded)
+
+    async def _fold(self, campaign: Campaign, page: Iterable[events.Event]) -> None:
+        state = campaign.state
+        for count, event in enumerate(page, 1):
+            if isinstance(event, events.RefitDone):
+                await self._finish_refit(campaign)
+            elif isinstance(event, events.Erase):
+                campaign.names.erase(event.worker)
+            state.apply(state.position + 1, event)
+            if isinstance(event, events.RefitBegun):
+                work = self._campaigns.in_thread(partial(fitted, state.refit_under_way))
+                self._refits[campaign.number] = asyncio.ensure_future(work)
+            if count % FOLDED_AT_ONCE == 0:
+                self._tell(campaign)
+                await asyncio.sleep(0)
+        self._tell(campaign)
+
+    async def _finish_refit(self, campaign: Campaign) -> None:
+        """Wait for the fit that the log is about to take up; where it began before this server did, make it now."""
+        work = self._refits.pop(campaign.number, None)
+        if work is None and campaign.state.refit_under_way is not None:
+            work = asyncio.ensure_future(self._campaigns.in_thread(partial(fitted, campaign.state.refit_under_way)))
+        if work is not None:
+            campaign.duties.intervals = await work
+
+    @staticmethod
+    def _tell(campaign: Campaign) -> None:
+        """Tell those who listen what the other process has decided: it is on disk."""
+        state = campaign.state
+        campaign.committed = state.position
+        if state.changes:
+            campaign.listeners.tell(state.changes)
+            state.changes = []
+
+
+def _caught_up(store: Store, campaign: int, known: IdIndex, position: int) -> IdIndex:
+    """Return the ids of a campaign up to a position, from those known and what the store has beyond them."""
+    ids = IdIndex(store, campaign, known.state(known.after))
+    ids.catch_up(position)
+    return ids
