@@ -14,7 +14,11 @@ def prove(store_url, clients, shown):
 
     Returns figures for people to look at. Raises where anything is lost, doubled or different.
     """
-    small()
+    with small():
+        return _prove(store_url, clients, shown)
+
+
+def _prove(store_url, clients, shown):
     store = open_store(store_url, readonly=True)
     try:
         ((number, _),) = store.campaigns()

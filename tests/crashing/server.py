@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 WAIT_S = 60
 SPEC = {
@@ -19,18 +19,25 @@ SPEC = {
 PRELOADED = ["quorate.service.server", "quorate.online", "quorate.models", "quorate.results", "crashing.server"]
 
 
+@contextmanager
 def small():
-    """Make files of ids, snapshots and groups of tasks small, so that each is written many times."""
+    """Let files of ids, snapshots and groups of tasks be small, so that each is written many times."""
     from quorate.service import duties
     from quorate.store import ids
 
-    ids.GENERATION, ids.PAGE = 64, 8
-    duties.SNAPSHOT_EVENTS, duties.SWEPT_AT_ONCE = 150, 5
+    sizes = {(ids, "GENERATION"): 64, (ids, "PAGE"): 8, (duties, "SNAPSHOT_EVENTS"): 150, (duties, "SWEPT_AT_ONCE"): 5}
+    before = {(module, name): getattr(module, name) for module, name in sizes}
+    try:
+        for (module, name), size in sizes.items():
+            setattr(module, name, size)
+        yield
+    finally:
+        for (module, name), size in before.items():
+            setattr(module, name, size)
 
 
 def serve(store, port, ahead):
     """What the process does: a server whose clock is so many seconds ahead (or behind)."""
-    small()
     from quorate.service import campaigns, server
     from quorate.service.settings import Settings
 
@@ -40,7 +47,8 @@ def serve(store, port, ahead):
         return await opened(cls, url, clock=lambda: time.time_ns() + int(ahead * 1e9))
 
     campaigns.Campaigns.open = classmethod(with_clock)
-    server.serve(Settings(store=store, port=port, log_level="error", grace=5.0), started=lambda _: None)
+    with small():
+        server.serve(Settings(store=store, port=port, log_level="error", grace=5.0), started=lambda _: None)
 
 
 class Server:
