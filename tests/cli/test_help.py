@@ -18,7 +18,7 @@ from quorate.cli.main import COMMANDS
 from quorate.data.options import ModelName
 from spark_there import missing
 
-ELSEWHERE = ("stream", "serve", "vote", "watch")  # commands that run until they are stopped: their examples are run by tests of their own
+ELSEWHERE = ("stream", "serve", "vote", "watch")  # commands that run until they are stopped, or need one: tested by themselves
 READS_VOTES = ("aggregate", "predict", "encode", "agreement", "compare", "panel", "explain", "relabel", "report", "stream")
 EXAMPLES = {name: getattr(import_module(f"quorate.cli.{name}"), "EXAMPLES", ()) for name in COMMANDS}
 

@@ -58,7 +58,7 @@ class Client:
         finally:
             connection.close()
 
-    def vote(self, task, worker, label, id=None):
+    def vote(self, task, worker, label, id=None):  # noqa: A002
         return self("POST", "votes", {"task": task, "worker": worker, "label": label} | ({} if id is None else {"id": id}))
 
     def decide(self, task, label="spam"):

@@ -51,6 +51,8 @@ def test_figures(server):
     assert found["quorate_position", (("campaign", 'a\\"b\\\\c'),)] == 1
     assert found["quorate_breaker_tripped", default] == 0
     assert found["quorate_memory_bytes", ()] > 1e6
+    assert found["quorate_queued_events", default] == 0
+    assert found["quorate_commit_events_sum", ()] >= found["quorate_commit_seconds_count", ()] >= 4
     votes = "POST /v1/campaigns/{campaign}/votes"
     assert found["quorate_requests_total", (("route", votes), ("status", "200"))] == 2
     assert found["quorate_requests_total", (("route", "-"), ("status", "404"))] == 1

@@ -22,8 +22,18 @@ def posted(action, annotation=None, **more):
 
 
 def made(number, by=1, choice="Spam!", task=7, **more):
-    result = [{"id": "r", "from_name": "kind", "to_name": "text", "type": "choices", "value": {"choices": [choice]}, "origin": "manual"}]
-    return {"id": number, "task": task, "completed_by": by, "result": result, "was_cancelled": False, "lead_time": 3.2, "updated_at": "2026-01-01T00:00:00Z"} | more
+    result = [
+        {"id": "r", "from_name": "kind", "to_name": "text", "type": "choices", "value": {"choices": [choice]}, "origin": "manual"}
+    ]
+    return {
+        "id": number,
+        "task": task,
+        "completed_by": by,
+        "result": result,
+        "was_cancelled": False,
+        "lead_time": 3.2,
+        "updated_at": "2026-01-01T00:00:00Z",
+    } | more
 
 
 def send(client, *arguments, query="", **more):
@@ -72,9 +82,16 @@ def test_gold_and_tasks_of_every_form(studio):
     assert evidence(studio, 41) == [("1", "spam")]
 
 
+def test_texts_that_are_not_looked_at_may_be_anything(studio):
+    answer = send(studio, "ANNOTATION_CREATED", made(42, task=42), task={"id": 42, "data": {"text": "nul \0"}})
+    assert answer["accepted"] == 1
+
+
 def test_what_is_no_vote_is_said(studio):
     assert send(studio, "TASKS_CREATED", tasks=[])["skipped"] == ["the action TASKS_CREATED says nothing about votes"]
-    assert send(studio, "ANNOTATION_CREATED", made(50, was_cancelled=True))["skipped"] == ["the annotation was skipped by its annotator"]
+    assert send(studio, "ANNOTATION_CREATED", made(50, was_cancelled=True))["skipped"] == [
+        "the annotation was skipped by its annotator"
+    ]
     assert send(studio, "ANNOTATION_CREATED", made(51, result=[]))["skipped"] == ["the annotation has no choice"]
     boxes = made(52)
     boxes["result"][0]["value"]["choices"] = ["ok", "Spam!"]
@@ -98,6 +115,7 @@ def test_a_question_is_chosen(studio):
         posted("ANNOTATION_CREATED", made(70, by=None)),
         posted("ANNOTATION_CREATED", made(70, task=None)),
         posted("ANNOTATION_CREATED", made(70, by="x" * 300)),
+        posted("ANNOTATION_CREATED", made(70, by="a\0b")),
         posted("ANNOTATIONS_DELETED", annotations=[{}]),
         posted("ANNOTATION_CREATED", {"result": 7}),
     ],

@@ -144,6 +144,7 @@ def test_dead_letters_can_be_delivered_again(allowing, hook):
         assert allowing("POST", f"webhooks/dead/{letter['id']}/redeliver").status == 202
         until(lambda: len(seen) == 4)
         assert seen[3][1]["X-Quorate-Delivery"] == letter["delivery"]
+        assert 'quorate_deliveries_total{outcome="dead"} 1' in allowing("GET", "/metrics").body.decode()
         assert until(lambda: not allowing("GET", "webhooks/dead").json["dead"])
         for wrong in (letter["id"], "nonsense", "0", "9" * 30):
             assert allowing("POST", f"webhooks/dead/{wrong}/redeliver").status == 404
@@ -181,7 +182,19 @@ PRIVATE = [
     "https://[ff02::1]/",
     "https://[::]/",
 ]
-WRONG = ["ftp://example.org/", "http://", "http:///x", "http://u:p@example.org/", "http://example.org:0/", "http://example.org:99999/", "http://exa mple.org/", "http://exämple.org/", "javascript:alert(1)", "http://[::1/", "http://example.org/\r\nX: y"]
+WRONG = [
+    "ftp://example.org/",
+    "http://",
+    "http:///x",
+    "http://u:p@example.org/",
+    "http://example.org:0/",
+    "http://example.org:99999/",
+    "http://exa mple.org/",
+    "http://exämple.org/",
+    "javascript:alert(1)",
+    "http://[::1/",
+    "http://example.org/\r\nX: y",
+]
 
 
 @pytest.mark.parametrize("url", PRIVATE + WRONG)
@@ -206,7 +219,11 @@ def test_public_addresses_are_taken():
 
 
 def test_a_name_that_comes_to_mean_a_private_address_is_refused_at_delivery(monkeypatch):
-    monkeypatch.setattr(socket, "getaddrinfo", lambda host, port, **_: [(2, 1, 6, "", ("93.184.216.34", port)), (2, 1, 6, "", ("127.0.0.1", port))])
+    monkeypatch.setattr(
+        socket,
+        "getaddrinfo",
+        lambda host, port, **_: [(2, 1, 6, "", ("93.184.216.34", port)), (2, 1, 6, "", ("127.0.0.1", port))],
+    )
     with pytest.raises(Invalid, match="private"):
         resolve(target("http://rebound.example/"), allow_private=False)
     assert "private" in outgoing.post("http://rebound.example/", SECRET, "key", b"{}", allow_private=False)

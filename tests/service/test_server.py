@@ -67,7 +67,10 @@ def test_a_signal_ends_it_in_order(process, number):
 
 
 def test_beyond_loopback_only_with_tokens(tmp_path):
-    with pytest.raises(OptionError, match="others can reach, and there are no tokens: make one first"), serving(tmp_path, host="0.0.0.0"):
+    with (
+        pytest.raises(OptionError, match="others can reach, and there are no tokens: make one first"),
+        serving(tmp_path, host="0.0.0.0"),
+    ):
         pass
     with serving(tmp_path, host="0.0.0.0", given=[("a", "read", None)]) as client:
         here = Client(client.address.replace("0.0.0.0", "127.0.0.1"))
@@ -92,12 +95,36 @@ def test_votes_are_there_after_a_restart(tmp_path):
         assert client("GET", "/v1/campaigns").json == {"campaigns": ["default"]}
 
 
-@pytest.mark.parametrize(("host", "local"), [("127.0.0.1", True), ("127.3.2.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("::", False), ("votes.example", False), ("10.0.0.1", False)])
+@pytest.mark.parametrize(
+    ("host", "local"),
+    [
+        ("127.0.0.1", True),
+        ("127.3.2.1", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("votes.example", False),
+        ("10.0.0.1", False),
+    ],
+)
 def test_what_is_local(host, local):
     assert Settings(host=host).local == local
 
 
-@pytest.mark.parametrize(("name", "value"), [("port", 70_000), ("port", "8000"), ("requests", 0), ("rate", 0), ("rate", "fast"), ("attempts", 0), ("grace", -1), ("log_level", "loud")])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("port", 70_000),
+        ("port", "8000"),
+        ("requests", 0),
+        ("rate", 0),
+        ("rate", "fast"),
+        ("attempts", 0),
+        ("grace", -1),
+        ("log_level", "loud"),
+    ],
+)
 def test_settings_are_checked(name, value):
     with pytest.raises(OptionError, match=name):
         Settings(**{name: value})

@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
@@ -66,10 +67,8 @@ def _extra(extra: str, libraries: tuple[str, ...], use: str) -> Finding:
 
     found: dict[str, str] = {}
     for name in libraries:
-        try:
+        with suppress(PackageNotFoundError):
             found[name] = version(name)
-        except PackageNotFoundError:
-            pass
     needed = [name for name in libraries if name != "uvloop" or sys.platform != "win32"]
     missing = [name for name in needed if name not in found]
     told = ", ".join(f"{name} {number}" for name, number in found.items())

@@ -36,6 +36,8 @@ COMMANDS: Final = (
     "vote",
     "watch",
     "backup",
+    "replay",
+    "backtest",
     "doctor",
     "simulate",
     "demo",

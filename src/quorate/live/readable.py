@@ -5,7 +5,7 @@ Readers are told the confidence by what the fold has measured last: measuring ag
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 from quorate.live.archived import NOTHING, Answer, Archived
 from quorate.live.breakers import Breakers
@@ -29,6 +29,7 @@ class Readable:
     codes: dict[str, int]
     archive: Archive
     online: Online
+    stream: Any  # what `online` calls vote by vote: `Online.state`
     lasting: int
     policy: Policy
     version: int
@@ -64,7 +65,7 @@ class Readable:
     def ballots(self, name: str) -> list[tuple[int, int, bool]]:
         """Return (worker, label, whether it counts) of every vote in force on a task."""
         task, workers = self.tasks.by_name.get(name), self.crowd.all
-        votes = self.online.state.votes_of(name) or ()
+        votes = self.stream.votes_of(name) or ()
         if task is None and (record := self._archived(name)) is not None:
             task, votes = record.task, record.ballots
         found = [(int(text), label, not workers[int(text)].banned) for text, label in votes]
@@ -87,12 +88,12 @@ class Readable:
 
     def label_shares(self) -> list[float]:
         """Return how often each label comes, as a share, among the tasks in memory."""
-        tasks = self.online.state.measure(False)[3]
+        tasks = self.stream.measure(False)[3]
         return [number / max(1, sum(tasks)) for number in tasks]
 
     def votes_in_memory(self) -> int:
         """Return how many votes that count are in memory."""
-        votes: int = self.online.state.measure(False)[4]
+        votes: int = self.stream.measure(False)[4]
         return votes
 
     def voted(self, name: str, worker: int) -> int:
@@ -105,12 +106,12 @@ class Readable:
         if name not in self.tasks.by_name:
             record = self._archived(name)
             return -1 if record is None else dict(record.ballots).get(known.text, -1)
-        label: int = self.online.state.voted(name, known.text)
+        label: int = self.stream.voted(name, known.text)
         return label
 
     def answer(self, name: str) -> Answer:
         """Return what the stream says of a task in memory today, for readers: nothing of the state changes."""
-        return cast(Answer, self.online.state.predict(name, self.lasting) or NOTHING)
+        return cast(Answer, self.stream.predict(name, self.lasting) or NOTHING)
 
     def decision(self, task: Task, answer: Answer) -> Decision:
         """Return what is decided of a task, as it is told."""
@@ -146,7 +147,7 @@ class Readable:
     def _ballots(self, name: str) -> list[tuple[int, str | None, bool]]:
         """Return (label, group, whether from an expert) of every vote on a task that counts."""
         workers = self.crowd.all
-        votes = ((label, workers[int(text)]) for text, label in self.online.state.votes_of(name) or ())
+        votes = ((label, workers[int(text)]) for text, label in self.stream.votes_of(name) or ())
         return [(label, worker.group, worker.expert) for label, worker in votes]
 
     def _look_at_votes(self, found: Evidence, ballots: list[tuple[int, str | None, bool]]) -> None:

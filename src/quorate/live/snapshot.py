@@ -114,7 +114,7 @@ def from_bytes(data: bytes, archive: Archive) -> CampaignState:
     state.refit, state.retention = saved.refit, saved.retention
     state.since_refit, state.votes, state.breakers = saved.since_refit, saved.votes, saved.breakers
     state.archived_tasks = saved.archived_tasks
-    state.online = Online.from_bytes(saved.online)
+    state.follow(Online.from_bytes(saved.online))
     state.online.expect_every_label()
     state.policy, state.version = state.policies[-1].policy, state.policies[-1].version
     state.codes = {label: code for code, label in enumerate(state.labels)}

@@ -59,7 +59,7 @@ class CampaignState(Readable):
         self.position, self.time = 0, created.time
         self.labels, self.names = list(created.labels), list(created.names)
         self.codes = {label: code for code, label in enumerate(self.labels)}
-        self.online = Online(labels=self.labels, model=cast(StreamedModel, created.model), **created.settings)
+        self.follow(Online(labels=self.labels, model=cast(StreamedModel, created.model), **created.settings))
         self.online.expect_every_label()  # they were chosen beforehand
         self.kind = KINDS[self.online.settings["confidence"]]
         self.lasting = 2 * self.kind  # the same confidence, by what was measured however long ago
@@ -76,6 +76,10 @@ class CampaignState(Readable):
         self.breakers = Breakers()
         self.policy, self.version = Policy(), 0
         self._adopt_policy(created.policy, created.time, None)
+
+    def follow(self, online: Online) -> None:
+        """Take a stream for the one that learns the votes."""
+        self.online, self.stream = online, online.state
 
     # --- the fold
 
@@ -117,9 +121,9 @@ class CampaignState(Readable):
             self._promote(worker)
             return task, self._answer(name)
         self.since_refit += 1
-        answer = self.online.state.vote(name, worker.text, label, self.kind) or self._renewed(name)
+        answer = self.stream.vote(name, worker.text, label, self.kind) or self._renewed(name)
         worker.cast(answer[4][label])
-        self._settle(task, answer)
+        self._stand(task, answer, self.rule.decide(task.standing, self.evidence(task, answer)))
         return task, answer
 
     def _retraction(self, event: events.Retraction) -> Touched:
@@ -128,7 +132,7 @@ class CampaignState(Readable):
         if worker.aside is not None and event.task in worker.aside:
             _drop_aside(worker, task)
         else:
-            self.online.state.retract(event.task, worker.text)
+            self.stream.retract(event.task, worker.text)
             self.since_refit += 1
         _note(task, event.worker, self.position)
         worker.votes -= 1
@@ -137,7 +141,7 @@ class CampaignState(Readable):
 
     def _gold(self, event: events.Gold) -> Touched:
         task = self.tasks.by_name.get(event.task) or self._enter(event.task)
-        self.online.state.set_gold(event.task, -1 if event.label is None else event.label)
+        self.stream.set_gold(event.task, -1 if event.label is None else event.label)
         return self._settled(task)
 
     def _override(self, event: events.Override) -> Touched:
@@ -175,10 +179,10 @@ class CampaignState(Readable):
             if worker.banned:
                 continue
             worker.banned = True
-            for name, label in self.online.state.tasks_of(worker.text):
+            for name, label in self.stream.tasks_of(worker.text):
                 task = touched[name] = self.tasks.by_name[name]
                 _keep_aside(worker, task, label)
-                self.online.state.retract(name, worker.text)
+                self.stream.retract(name, worker.text)
                 self.since_refit += 1
         self._settle_all(touched.values())
 
@@ -198,7 +202,7 @@ class CampaignState(Readable):
             if worker.aside and not worker.banned:
                 self._take_in(worker)
         if self.rule.needs_votes:
-            self._settle_all(self.tasks.by_name[name] for name, _ in self.online.state.tasks_of(worker.text))
+            self._settle_all(self.tasks.by_name[name] for name, _ in self.stream.tasks_of(worker.text))
 
     def _rename(self, event: events.Rename) -> None:
         self.names[event.label] = event.name
@@ -260,7 +264,7 @@ class CampaignState(Readable):
         """Find again what follows from the tasks: how certain each is, and when the clock changes it."""
         self._note_dues()
         tasks = list(self.tasks)
-        found = self.online.state.predict_many([task.name for task in tasks], self.lasting)
+        found = self.stream.predict_many([task.name for task in tasks], self.lasting)
         if found:
             self.tasks.show(tasks, found[0], found[4])
 
@@ -274,23 +278,20 @@ class CampaignState(Readable):
 
     def _answer(self, name: str) -> Answer:
         """Return what the stream says of a task in memory; what it rests on is measured again where that is due."""
-        found = self.online.state.predict(name, self.kind)
+        found = self.stream.predict(name, self.kind)
         if found is False:
             found = self._renewed(name)
         return cast(Answer, found or NOTHING)
 
     def _renewed(self, name: str) -> Any:
         self.online.renew_due()
-        return self.online.state.predict(name, self.lasting)
+        return self.stream.predict(name, self.lasting)
 
     def _settled(self, task: Task) -> Touched:
         """Let the policy look at a task again; return what the stream says of it."""
         answer = self._answer(task.name)
-        self._settle(task, answer)
-        return task, answer
-
-    def _settle(self, task: Task, answer: Answer) -> None:
         self._stand(task, answer, self.rule.decide(task.standing, self.evidence(task, answer)))
+        return task, answer
 
     def _settle_all(self, tasks: Iterable[Task]) -> None:
         """Let the policy look at tasks again that a person's act has changed; breakers do not watch that."""
@@ -333,7 +334,7 @@ class CampaignState(Readable):
     def _watch(self, task: Task, *, is_flip: bool) -> None:
         limits, label = self.policy.breakers, task.standing.label
         assert limits is not None
-        votes = () if limits.disagreement is None else self.online.state.votes_of(task.name) or ()
+        votes = () if limits.disagreement is None else self.stream.votes_of(task.name) or ()
         self.breakers.decided(limits, self.labels, label, against=share_against(label, votes), is_flip=is_flip)
 
     def _reconsider(self, *, every: bool = False) -> None:
@@ -360,10 +361,10 @@ class CampaignState(Readable):
     def _look(self, tasks: list[Task]) -> tuple[Any, Any]:
         """Return what the stream says of these tasks today, and where they stand, after noting how certain they are."""
         names = [task.name for task in tasks]
-        found = self.online.state.predict_many(names, self.kind)
+        found = self.stream.predict_many(names, self.kind)
         if found is False:
             self.online.renew_due()
-            found = self.online.state.predict_many(names, self.lasting)
+            found = self.stream.predict_many(names, self.lasting)
         return found, self.tasks.show(tasks, found[0], found[4])
 
     def _note_due(self, due: int, name: str) -> None:
@@ -385,7 +386,7 @@ class CampaignState(Readable):
         task = record.task
         self.archived_tasks -= 1
         if record.votes is not None:
-            self.online.state.bring_back(name, record.votes)
+            self.stream.bring_back(name, record.votes)
         if record.version != self.version:
             task.standing = self.rule.adopt(task.standing, self.time)
         self.tasks.enter(task)
@@ -395,13 +396,13 @@ class CampaignState(Readable):
             worker = self.crowd.all[int(text)]
             if worker.banned:
                 _keep_aside(worker, task, label)
-                self.online.state.retract(name, text)
+                self.stream.retract(name, text)
         return task
 
     def _leave(self, task: Task) -> bytes:
         """Take a task out of memory, and return what the archive keeps of it."""
         answer = self._answer(task.name)
-        votes = self.online.state.evict(task.name)
+        votes = self.stream.evict(task.name)
         self.tasks.leave(task)
         self.archived_tasks += 1
         return Archived(task, answer, votes, self.version).to_bytes()
@@ -420,7 +421,7 @@ class CampaignState(Readable):
         tasks = [self.tasks.by_name.get(name) or self._enter(name) for name in worker.aside or ()]
         for task in tasks:
             label = _drop_aside(worker, task)
-            self.online.state.learn(task.name, worker.text, label, False, False)
+            self.stream.learn(task.name, worker.text, label, False, False)
             self.since_refit += 1
         for task in tasks:
             self._settled(task)

@@ -53,7 +53,7 @@ class Trial:
         self._beside = beside
         if beside is not None and model is None and beside.state.policy.probation == self.state.policy.probation:
             self._shared = SharedStream(beside.state, self.state.lasting)
-            self.state.online = cast(Online, self._shared)
+            self.state.follow(cast(Online, self._shared))
 
     def prepare(self, event: events.Event) -> None:
         """Look at an event before the trial beside this one folds it."""
@@ -62,7 +62,8 @@ class Trial:
         if type(event) is events.Ban:
             self._shared.remember(event.workers)
         elif type(event) is events.PolicySet and Policy.of(event.policy).probation != self.state.policy.probation:
-            self.state.online = Online.from_bytes(self._beside.state.online.to_bytes())  # from here on other votes count
+            self.state.follow(Online.from_bytes(self._beside.state.online.to_bytes()))  # from here on other votes count
+            self.state.online.expect_every_label()
             self._shared = None
 
     def step(self, position: int, event: events.Event) -> Task | None:
@@ -144,6 +145,9 @@ class SharedStream:
 
     def add_label(self, label: str) -> None:
         """Do nothing: it is added already."""
+
+    def renew(self) -> None:
+        """Do nothing: the owner has measured everything."""
 
     def renew_due(self) -> None:
         """Do nothing: the owner has measured what was due."""

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from quorate.errors import InputError, OptionError
 from quorate.service import limits, openapi
@@ -107,7 +107,7 @@ class Service:
             return
         except Exception as error:
             problem = as_problem(error, request_id)
-            await self._refuse(problem, request_id, VOTES, began, scope, receive, send)
+            await self._refuse(problem, request_id, VOTES, began, send)
             return
         headers = [*ANSWERED, (b"content-length", b"%d" % len(content)), (b"x-request-id", request_id)]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -123,7 +123,13 @@ class Service:
         headers = dict(scope["headers"])
         given = headers.get(b"x-request-id")
         request_id = given if given is not None and accepted(given) else self._new_id()
-        name = NOWHERE
+        name, begun = NOWHERE, False
+
+        async def sending(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
         try:
             route, ids = self._router.find(scope["method"], scope["raw_path"])
             name = route.name
@@ -138,12 +144,13 @@ class Service:
             with self.context.listeners if route.streams or name.endswith("/events") else self.context.under_way:
                 response = _response(await route.handler(call))
                 response.raw_headers.append((b"x-request-id", request_id))
-                await response(scope, receive, send)
+                await response(scope, receive, sending)
         except limits.Disconnected:
             return
         except Exception as error:
             problem = as_problem(error, request_id)
-            await self._refuse(problem, request_id, name, began, scope, receive, send)
+            if not begun:  # else uvicorn closes the connection: an answer that is cut off is not taken for a whole one
+                await self._refuse(problem, request_id, name, began, send)
             return
         self.context.metrics.answered(name, response.status_code, time.perf_counter() - began)
         if scope["method"] not in ("GET", "HEAD"):
@@ -163,7 +170,7 @@ class Service:
         body = await limits.body(receive, headers.get(b"content-length"))
         if route.optional and not body.strip():
             body = b"{}"
-        return decoded(self._decoders[route.name], body)
+        return decoded(self._decoders[route.name], body, nul=route.foreign)
 
     # --- both
 
@@ -180,9 +187,7 @@ class Service:
             raise Forbidden("without tokens only programs and pages of this machine are answered")
         return grant
 
-    async def _refuse(
-        self, problem: Problem, request_id: bytes, name: str, began: float, scope: Scope, receive: Receive, send: Send
-    ) -> None:
+    async def _refuse(self, problem: Problem, request_id: bytes, name: str, began: float, send: Send) -> None:
         """Send a problem as the answer."""
         content = encode(ErrorAnswer(problem.code, str(problem), request_id.decode()))
         headers = [*ANSWERED, (b"content-length", b"%d" % len(content)), (b"x-request-id", request_id)]

@@ -61,8 +61,8 @@ class Campaigns:
         self.on_taken: Callable[[Campaign], Awaitable[None]] | None = None  # called before a campaign of others is written
         self.following = Following(self)
         self._recovered, self._pause = -1e9, 0.5
-        self.commits = 0
-        self.commit_seconds = 0.0
+        self.on_commit: Callable[[int, float], None] | None = None  # called with the events of a commit, and its seconds
+        self._began = 0.0
         self._writer = Writer(store, self._written)
 
     @classmethod
@@ -199,6 +199,7 @@ class Campaigns:
         self._batch, self._done = Batch(), self._loop.create_future()
         self._is_writing = True
         self._in_flight = done
+        self._began = time.perf_counter()
         self._writer.submit(batch)
 
     def _written(self, batch: Batch, error: Exception | None) -> None:
@@ -209,7 +210,8 @@ class Campaigns:
         if error is not None:
             self._fail(error)
             return
-        self.commits += 1
+        if self.on_commit is not None:
+            self.on_commit(len(batch), time.perf_counter() - self._began)
         self._waiting -= len(batch)
         for number, page in batch.pages.items():
             if number in self.by_number:

@@ -212,12 +212,14 @@ class PostgresStore(SqlStore):
     def _live(self) -> PostgresLink:
         """Return the writing connection, made again with its locks where it broke."""
         if self._writer is None or self._writer.connection.closed:
-            self._writer = PostgresLink(self._connected())
+            link = PostgresLink(self._connected())
+            try:
+                held = {campaign for campaign in sorted(self._owned) if self._lock(link, campaign)}
+            except BaseException:  # it broke again: what is owned is asked for next time
+                link.connection.close()
+                raise
+            self._writer, self._owned = link, held
             self._heads.clear()
-            owned, self._owned = self._owned, set()
-            for campaign in sorted(owned):
-                if self._lock(self._writer, campaign):
-                    self._owned.add(campaign)
         return self._writer
 
     def _drop_broken(self) -> None:
