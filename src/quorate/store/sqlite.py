@@ -242,6 +242,10 @@ class SqliteStore(SqlStore):
         """Return which process writes the file."""
         return _holder(self.path)
 
+    def others(self) -> dict[int, str]:
+        """Return nothing: who writes the file writes all campaigns."""
+        return {}
+
     def snapshots(self, campaign: int) -> Snapshots:
         """Return the snapshots of a campaign: files beside the store."""
         return FileSnapshots(self, _beside(self.path, ".snapshots"), campaign)
