@@ -196,7 +196,12 @@ def test_a_person_can_decide_what_nobody_counts():
     told(e.Ban(time=told.time, workers=[1]))
     told(e.Override(time=told.time, task="a", label=1, by="mo"))
     decision = told.state.changes[-1]
-    assert (decision.label, decision.status, decision.confidence, decision.by) == ("y", "decided", pytest.approx(0.5, abs=0.5), "mo")
+    assert (decision.label, decision.status, decision.confidence, decision.by) == (
+        "y",
+        "decided",
+        pytest.approx(0.5, abs=0.5),
+        "mo",
+    )
     told.vote("b", 1, 0)
     told(e.Override(time=told.time, task="b", label=1))
     assert (told.state.changes[-1].label, told.state.changes[-1].confidence) == ("y", 0.0)

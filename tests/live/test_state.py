@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from live_stories import POLICIES, TASKS, WORKERS, Story, begin, fold, ops
 from quorate.live import snapshot
 from quorate.live.readable import Readable
 from quorate.live.tasks import SETTLED
 from quorate.online import Online
 from quorate.store import events as e
 from quorate.store.archive import CopiedArchive
-from live_stories import POLICIES, TASKS, WORKERS, Story, begin, fold, ops
 
 MODELS = st.sampled_from(["fds", "auto", "ds", "hybrid"])
 FEW = settings(max_examples=60, deadline=None)
@@ -176,7 +176,11 @@ OF_ONE_TASK = ("refit", "policy", "ban", "unban", "worker", "reset", "tick", "la
 
 
 @FEW
-@given(st.sampled_from([p for p in POLICIES if "breakers" not in p and "lock" not in p and "hold" not in p]), MODELS, ops(without=OF_ONE_TASK))
+@given(
+    st.sampled_from([p for p in POLICIES if "breakers" not in p and "lock" not in p and "hold" not in p]),
+    MODELS,
+    ops(without=OF_ONE_TASK),
+)
 def test_sweeps_change_no_decision_of_votes(policy, model, ops):
     """With the model's own confidence: the counts of tasks that left stay in the stream."""
     story = Story(policy=policy, model=model, settings={"confidence": "posterior"}).tell(ops)
