@@ -1,6 +1,7 @@
 """Stories of campaigns for tests: valid logs of every kind of event, and a naive model of which votes are in force."""
 
 from dataclasses import dataclass, field
+from random import Random
 
 from hypothesis import strategies as st
 
@@ -20,7 +21,6 @@ POLICIES = (
     {"minimum_votes": 1, "costs": {"*": {"*": 1.0}}, "maximum_cost": 0.4},
 )
 
-_SMALL = st.integers(0, 97)
 OPS = {
     "vote": 30,
     "retract": 4,
@@ -43,10 +43,16 @@ OPS = {
 }
 
 
-def ops(*, without=(), most=60):
-    """What a story is made of: the kind of each event, and numbers that choose what it is about."""
-    kinds = [kind for kind, weight in OPS.items() if kind not in without for _ in range(weight)]
-    return st.lists(st.tuples(st.sampled_from(kinds), _SMALL, _SMALL, _SMALL), max_size=most)
+@st.composite
+def ops(draw, *, without=(), most=120):
+    """What a story is made of: the kind of each event, and numbers that choose what it is about.
+
+    Long ones are wanted, as little happens in short ones: hypothesis chooses the length and the seed.
+    """
+    length, random = draw(st.integers(1, most)), Random(draw(st.integers(0, 2**32)))
+    kinds = [kind for kind in OPS if kind not in without]
+    chosen = random.choices(kinds, [OPS[kind] for kind in kinds], k=length)
+    return [(kind, *(random.randrange(97) for _ in range(3))) for kind in chosen]
 
 
 @dataclass

@@ -405,8 +405,9 @@ class Campaign:
 
     async def task(self, task: str) -> TaskView:
         """Return a task: what is decided, how likely every label is, and why."""
+        view = views.task(self.state, self.names, task)
         await self.on_disk_now()
-        return views.task(self.state, self.names, task)
+        return view
 
     def tasks(self, status: str | None, sort: str, limit: int, after: str | None) -> TasksPage:
         """Return tasks in memory by status: the least certain first, or the oldest."""
