@@ -112,9 +112,7 @@ class SqlStore(ABC):
         )
 
     def _decide(self, link: Link, campaign: int, rows: list[DecisionRow]) -> None:
-        if any(one.position > two.position for one, two in zip(rows, rows[1:], strict=False)):
-            raise StoreError(f"decisions of campaign {campaign} are not in the order of their positions")
-        body = decision_page(rows)
+        body = ordered_page(campaign, rows)
         link.run(
             """INSERT INTO decision (campaign, first, part, last, body, checksum) SELECT ?, ?, count(*), ?, ?, ? FROM decision
                 WHERE campaign = ? AND first = ?""",
@@ -319,6 +317,13 @@ class SqlStore(ABC):
                 *(key, campaign, start, end),
             )
         return [bytes(row[0]) for row in rows if row[0] is not None]
+
+
+def ordered_page(campaign: int, rows: list[DecisionRow]) -> bytes:
+    """Return decisions as the body of a page, after their order was checked."""
+    if any(one.position > two.position for one, two in zip(rows, rows[1:], strict=False)):
+        raise StoreError(f"decisions of campaign {campaign} are not in the order of their positions")
+    return decision_page(rows)
 
 
 def _raw(value: object) -> bytes:
