@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -123,7 +123,7 @@ class AsyncClient(ClientOptions):
         window: int = WINDOW,
         ids: bool = True,
         refused: Refused | None = None,
-    ) -> AsyncIterator[Decision]:
+    ) -> AsyncGenerator[Decision, None]:
         """Send votes for as long as they come, and yield one decision per vote, in their order. See `Client.stream`."""
         WINDOWS.check("window", window)
 
@@ -142,7 +142,7 @@ class AsyncClient(ClientOptions):
         return send_lines(votes, lines, connect, lambda: self._attempts(LONG), refused)
 
     async def retract(self, task: str, worker: str) -> Decision:
-        """Take a worker's vote on a task back, and return what is decided then. See `Client.retract`."""
+        """Take back the vote of a `worker` on a `task`, and return what is decided then. See `Client.retract`."""
         return await self._ask(self._calls.retract(task, worker))
 
     def votes(self, *, after: int = 0) -> AsyncIterator[t.VoteRow]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -125,7 +125,7 @@ class Client(ClientOptions):
 
     def stream(
         self, votes: Iterable[Vote], *, window: int = WINDOW, ids: bool = True, refused: Refused | None = None
-    ) -> Iterator[Decision]:
+    ) -> Generator[Decision, None, None]:
         """Send votes for as long as they come, and yield one decision per vote, in their order.
 
         Votes travel in groups over one connection. A decision is that of the vote's task once the vote and those sent along with

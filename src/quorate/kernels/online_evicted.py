@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +14,7 @@ from quorate.kernels.online_units import ONE, Units, shifted
 
 # (worker, label) of its votes, in order; label, -1 without votes; probabilities in units, soft; whether the label is that of
 # the last fit; gold, or -1; number
-Record = tuple[list[tuple[str, int]], int, Units | None, int, int, int]
+Record = tuple[Sequence[tuple[str, int]], int, Units | None, int, int, int]
 MOST: Final = 1 << 62  # units in a base: half of what a count of the compiled state holds
 
 

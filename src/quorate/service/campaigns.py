@@ -273,6 +273,7 @@ class Campaigns:
             if loaded is None:  # its first event was never written
                 if there is not None:
                     del self.by_name[name], self.by_number[there.number]
+                await self.in_writer(partial(_release, number))  # another process may be about to make it
             elif there is None:
                 self.take(Campaign(self, number, name, loaded), owner)
             else:
@@ -329,6 +330,10 @@ class Campaigns:
                         break
                     except Exception:
                         log.exception("campaign %r: what the clock brings failed", campaign.name)
+
+
+def _release(campaign: int, store: Store) -> None:
+    store.release(campaign)
 
 
 def _create(name: str, store: Store) -> int:

@@ -150,6 +150,13 @@ class SqlStore(ABC):
         with self.reading() as link:
             return self._head(link, campaign).last
 
+    def ends(self) -> list[tuple[int, str, int]]:
+        """Return number, name and last position of every campaign."""
+        last = "SELECT first + count - 1 FROM log WHERE campaign = number ORDER BY first DESC LIMIT 1"
+        with self.reading() as link:
+            rows = link.rows(f"SELECT number, name, coalesce(({last}), 0) FROM campaign ORDER BY number")
+        return [(number, name, end) for number, name, end in rows]
+
     def read(self, campaign: int, *, after: int = 0, until: int | None = None) -> Iterator[tuple[int, list[Event]]]:
         """Yield the log in pieces, checked."""
         before, start = self._before(campaign, after + 1)

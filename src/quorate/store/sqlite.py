@@ -65,6 +65,11 @@ REASONS: Final = {
 }
 
 
+def library_version() -> str:
+    """Return the version of the SQLite library."""
+    return sqlite3.sqlite_version
+
+
 class SqliteLink:
     """A connection."""
 
@@ -288,6 +293,10 @@ class SqliteStore(SqlStore):
     def owner(self, campaign: int) -> str | None:
         """Return which process writes the file."""
         return _holder(self.path)
+
+    def others(self) -> dict[int, str]:
+        """Return nothing: who writes the file writes all campaigns."""
+        return {}
 
     def snapshots(self, campaign: int) -> Snapshots:
         """Return the snapshots of a campaign: files beside the store."""
