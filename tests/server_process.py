@@ -24,6 +24,8 @@ class Served:
             if line.startswith("quorate listens on "):
                 break
         else:
+            self.process.wait(WAIT_S)
+            self.process.stderr.close()
             raise AssertionError("".join(self.said))
         self.url = line.split()[-1]
         self.port = int(self.url.rpartition(":")[2])

@@ -4,8 +4,10 @@ import doctest
 import inspect
 import os
 import re
+import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -41,14 +43,65 @@ def run_python(body, names, where):
     assert runner.summarize(verbose=False).failed == 0, "".join(report)
 
 
-def run_console(body, folder, where):
+class Beside:
+    """Services that a page starts with `quorate serve … &`, on port 8000 as it reads: any free one takes its place."""
+
+    def __init__(self):
+        self.running, self.port = [], None
+
+    def start(self, command, folder, env):
+        """Start one; what it says until it listens."""
+        process = subprocess.Popen(
+            ["bash", "-c", f"exec {command} --port 0"],
+            cwd=folder,
+            env=env,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.running.append(process)
+        line = process.stderr.readline()
+        assert line.startswith("quorate listens on "), f"{command}\n{line}{process.stderr.read()}"
+        self.port = int(line.rpartition(":")[2])
+        threading.Thread(target=process.stderr.read, daemon=True).start()
+        return self.as_read(line)
+
+    def as_run(self, text):
+        """What a page says, for the port that was free."""
+        if self.port is None:
+            return text
+        text = re.sub(r"^(quorate (?:vote|watch) .*)", r"\1 --url http://127.0.0.1:8000", text)
+        return text.replace("127.0.0.1:8000", f"127.0.0.1:{self.port}")
+
+    def as_read(self, text):
+        return text if self.port is None else text.replace(f":{self.port}", ":8000")
+
+    def end(self):
+        for process in self.running:
+            process.terminate()
+            assert process.wait(60) == 0, "a service stops in order"
+            process.stderr.close()
+        self.running.clear()
+
+
+def run_console(body, folder, where, beside=None):
+    beside = Beside() if beside is None else beside
     env = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "100", "NO_COLOR": "1"}
     for command, expected in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n?)*)", body, re.MULTILINE):
-        done = subprocess.run(
-            ["bash", "-c", command], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=240
-        )
-        assert done.returncode == 0, f"{where}: {command}\n{done.stderr}"
-        shown = done.stdout + done.stderr
+        if command.endswith(" &"):
+            shown = beside.start(command.removesuffix(" &"), folder, env)
+        else:
+            done = subprocess.run(
+                ["bash", "-c", beside.as_run(command)],
+                cwd=folder,
+                env=env,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=240,
+            )
+            assert done.returncode == 0, f"{where}: {command}\n{done.stderr}"
+            shown = beside.as_read(done.stdout + done.stderr)
         if expected.strip():
             assert doctest.OutputChecker().check_output(expected, shown, FLAGS), f"{where}: {command}\n{shown}"
 
@@ -58,15 +111,20 @@ def run_console(body, folder, where):
 def test_examples_run(page, tmp_path, monkeypatch):
     if page.name in ON_SPARK and (why := missing()):
         pytest.skip(why)
+    if "$ curl" in page.read_text() and shutil.which("curl") is None:
+        pytest.skip("curl is not there")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # as in an environment that is activated
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-    names = {}
-    for language, body in examples(page):
-        if language == "python":
-            run_python(body, names, page.name)
-        else:
-            run_console(body, tmp_path, page.name)
+    names, beside = {}, Beside()
+    try:
+        for language, body in examples(page):
+            if language == "python":
+                run_python(beside.as_run(body), names, page.name)
+            else:
+                run_console(body, tmp_path, page.name, beside)
+    finally:
+        beside.end()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())

@@ -471,7 +471,7 @@ void bind_online(nb::module_& m) {
             return at_length<Writing>(s.mutex, [&] { return s.forget(task); });
         }, "task"_a)
         .def("evict", &evict, "task"_a)
-        .def("bring_back", &bring_back, "task"_a, "record"_a)
+        .def("bring_back", &bring_back, "task"_a, "record"_a.none())
         .def_prop_ro("evicted", [](SharedOnline& s) { return briefly<Reading>(s.mutex, [&] { return s.state().evicted(); }); })
         .def("vote", &vote, "task"_a, "worker"_a, "label"_a, "kind"_a)
         .def("voted", [](SharedOnline& s, std::string_view task, std::string_view worker) {

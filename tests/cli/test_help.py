@@ -12,11 +12,13 @@ import polars as pl
 import pytest
 
 import quorate as qr
+from live_store import small, stored
 from quorate.cli.command import GROUPS
 from quorate.cli.main import COMMANDS
 from quorate.data.options import ModelName
 from spark_there import missing
 
+ELSEWHERE = ("stream", "serve", "vote", "watch")  # commands that run until they are stopped, or need one: tested by themselves
 READS_VOTES = ("aggregate", "predict", "encode", "agreement", "compare", "panel", "explain", "relabel", "report", "stream")
 EXAMPLES = {name: getattr(import_module(f"quorate.cli.{name}"), "EXAMPLES", ()) for name in COMMANDS}
 
@@ -26,7 +28,7 @@ def width(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, "datasets get"])
+@pytest.mark.parametrize("name", [*COMMANDS, "datasets get", "token add", "token list", "token revoke"])
 def test_help_has_a_short_name_and_fits(quorate, name):
     short, long = quorate(*name.split(), "-h"), quorate(*name.split(), "--help")
     assert short == long
@@ -74,12 +76,14 @@ def folder(tmp_path, monkeypatch):
     odd = pl.when(pl.int_range(pl.len()) % 9 == 0).then(pl.lit("NA")).otherwise("label")
     crowd.votes.select(item="task", judge="worker", score=odd).write_csv("rows.csv")
     crowd.votes.pivot("worker", index="task", values="label", aggregate_function="first").write_csv("judges.csv")
+    stored("votes.db", small())
+    Path("policy.json").write_text('{"minimum_votes": 4}')
     Path("in").mkdir()
     crowd.votes.write_csv("in/monday.csv")
     return tmp_path
 
 
-@pytest.mark.parametrize("name", [name for name, examples in EXAMPLES.items() if examples and name != "stream"])
+@pytest.mark.parametrize("name", [name for name, examples in EXAMPLES.items() if examples and name not in ELSEWHERE])
 def test_examples_run(quorate, folder, name):
     for what, command in EXAMPLES[name]:
         program, *arguments = shlex.split(command)

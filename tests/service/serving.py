@@ -58,14 +58,13 @@ class Client:
         finally:
             connection.close()
 
-    def vote(self, task, worker, label, id=None):
+    def vote(self, task, worker, label, id=None):  # noqa: A002
         return self("POST", "votes", {"task": task, "worker": worker, "label": label} | ({} if id is None else {"id": id}))
 
     def decide(self, task, label="spam"):
-        """Three workers agree."""
-        for worker in ("ann", "bob", "cy"):
-            answer = self.vote(task, worker, label)
-        return answer.json["decisions"][0]
+        """A worker votes, and a person decides: whatever is known of workers, this is a decision."""
+        self.vote(task, "ann", label)
+        return self("POST", f"tasks/{segment(task)}/override", {"label": label, "by": "eve"}).json
 
     def raw(self, data, until, timeout=10):
         """Send bytes to the socket, and return what comes back up to these bytes."""

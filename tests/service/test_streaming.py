@@ -96,7 +96,11 @@ def test_a_line_without_end(server):
     connection.endheaders()
     connection.send(b"%x\r\n%b\r\n" % (MAX_LINE + 1, b"x" * (MAX_LINE + 1)))
     response = connection.getresponse()
-    assert json.loads(response.read()) == {"error": "too-large", "line": 1, "detail": f"a line is longer than {MAX_LINE} bytes: the stream ends here"}
+    assert json.loads(response.read()) == {
+        "error": "too-large",
+        "line": 1,
+        "detail": f"a line is longer than {MAX_LINE} bytes: the stream ends here",
+    }
     connection.close()
 
 
@@ -177,7 +181,10 @@ def test_votes_stay_in_order_around_a_conflict():
 def test_a_store_that_cannot_be_written_ends_the_stream():
     campaign = Campaign(lambda vote: Unavailable("full", retry_after=1) if vote.task == "t5" else None)
     found, read = through(campaign, [line(f"t{n}") + b"\n" for n in range(1000)])
-    assert [each.get("task") or (each["error"], each["line"]) for each in found] == [*(f"t{n}" for n in range(5)), ("unavailable", 6)]
+    assert [each.get("task") or (each["error"], each["line"]) for each in found] == [
+        *(f"t{n}" for n in range(5)),
+        ("unavailable", 6),
+    ]
     assert read < 100
 
 

@@ -8,7 +8,26 @@ from quorate.service.table import Router
 from service.serving import segment
 
 ROUTER = Router(ROUTES)
-IDS = ["a/b", "..", ".", "%", "%2F", "a b", "é", "日本", "a?b#c", "votes", "tasks", "gold", "votes:stream", "+", "\x1b[31m", "a\nb", '"', "\\"]
+IDS = [
+    "a/b",
+    "..",
+    ".",
+    "%",
+    "%2F",
+    "a b",
+    "é",
+    "日本",
+    "a?b#c",
+    "votes",
+    "tasks",
+    "gold",
+    "votes:stream",
+    "+",
+    "\x1b[31m",
+    "a\nb",
+    '"',
+    "\\",
+]
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
@@ -35,7 +54,20 @@ def test_a_literal_may_be_encoded_too():
 
 
 @pytest.mark.parametrize(
-    "path", [b"", b"/", b"/v1", b"/v1/campaigns/", b"/v1/campaigns//votes", b"/v1/campaigns/x/tasks/", b"/healthz/", b"//healthz", b"/v1/campaigns/x/votes/y", b"healthz", b"/" * 500]
+    "path",
+    [
+        b"",
+        b"/",
+        b"/v1",
+        b"/v1/campaigns/",
+        b"/v1/campaigns//votes",
+        b"/v1/campaigns/x/tasks/",
+        b"/healthz/",
+        b"//healthz",
+        b"/v1/campaigns/x/votes/y",
+        b"healthz",
+        b"/" * 500,
+    ],
 )
 def test_unknown_addresses_are_not_found(path):
     with pytest.raises(NotFound):

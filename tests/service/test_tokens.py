@@ -13,7 +13,11 @@ from quorate.service.tokens import IMPLIED, SCOPES, Tokens
 from quorate.store.tokens import TokenRow
 from service.serving import BASE, Client, serving
 
-GIVEN = [(scope, scope, None) for scope in SCOPES] + [("elsewhere", "admin", "other"), ("here", "read,vote", "default"), ("both", "vote,read", None)]
+GIVEN = [(scope, scope, None) for scope in SCOPES] + [
+    ("elsewhere", "admin", "other"),
+    ("here", "read,vote", "default"),
+    ("both", "vote,read", None),
+]
 # What a request has to carry to be taken apart at all; what it asks for need not be there.
 BODIES = {
     "put_campaign": {"labels": ["spam", "ok"]},
@@ -173,7 +177,10 @@ def test_scopes_are_named():
         tokens.scopes(" ,")
 
 
-@pytest.mark.parametrize(("header", "value"), [("Host", "evil.example"), ("Origin", "https://evil.example"), ("Origin", "null"), ("Host", "127.0.0.1.evil.example")])
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [("Host", "evil.example"), ("Origin", "https://evil.example"), ("Origin", "null"), ("Host", "127.0.0.1.evil.example")],
+)
 def test_pages_of_others_get_nothing_where_there_are_no_tokens(server, header, value):
     for path in (BASE, f"{BASE}/votes"):
         answer = server("GET" if path == BASE else "POST", path, None if path == BASE else BODIES["post_votes"], {header: value})

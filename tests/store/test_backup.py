@@ -136,7 +136,8 @@ def test_a_backup_is_taken_in_steps_of_one_moment(tmp_path, monkeypatch):
         def backup(self, target, pages, sleep):
             def progress(status, remaining, total):
                 turns.append(remaining)
-                store.write(batch_of(number, store.last(number) + 1, 1))
+                if len(turns) < 50:  # a copy that begins anew ends some time
+                    store.write(batch_of(number, store.last(number) + 1, 1))
 
             self.connection.backup(target, pages=pages, sleep=sleep, progress=progress)
 
@@ -180,6 +181,19 @@ def test_a_failed_backup_leaves_the_old_one(tmp_path, monkeypatch):
     assert (tmp_path / "backup.db").read_bytes() == old
     monkeypatch.undo()
     store.close()
+
+
+def test_a_backup_on_a_full_disk_says_so(tmp_path):
+    from quorate.store import backup
+
+    def fill(target):
+        target.execute("PRAGMA max_page_count = 2")
+        target.execute("CREATE TABLE large (x)")
+        target.execute("INSERT INTO large VALUES (zeroblob(100000))")
+
+    with pytest.raises(StoreError, match="cannot write .*backup.db: database or disk is full"):
+        backup.write_store(tmp_path / "backup.db", fill)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_damaged_backup_is_not_restored(tmp_path):

@@ -211,6 +211,29 @@ def test_a_campaign_that_another_took_and_gave_back(store, url):
     assert log_of(store, number) == votes(1, 5)
 
 
+def test_a_connection_that_breaks_again_while_locks_are_taken(store, monkeypatch):
+    import psycopg
+
+    numbers = [store.create_campaign(name) for name in "abc"]
+    cut_off(store)
+    with pytest.raises(StoreUnavailable):
+        store.write(batch_of(numbers[0], 1, 1))
+    real, turns = store._lock, []
+
+    def breaking(link, campaign):
+        turns.append(campaign)
+        if len(turns) == 2:
+            raise psycopg.OperationalError("the connection is lost")
+        return real(link, campaign)
+
+    monkeypatch.setattr(store, "_lock", breaking)
+    with pytest.raises(StoreUnavailable):
+        store.write(batch_of(numbers[0], 1, 1))
+    for number in numbers:
+        store.write(batch_of(number, 1, 1))
+        assert store.owner(number)
+
+
 def test_a_lost_connection_of_its_own_is_ended(store):
     """The server may hold the locks of a connection that broke, until it notices: the process itself takes them back."""
     number = store.create_campaign("c")
@@ -350,3 +373,13 @@ def test_a_damaged_snapshot_is_passed_over(store):
         link.run("UPDATE snapshot_part SET body = 'newex'::bytea WHERE position = 6")
     with pytest.warns(DamagedSnapshot, match="the one at position 6 is damaged"):
         assert snapshots.latest() == (3, b"older")
+
+
+def test_others_are_the_processes_that_own_campaigns(store, url):
+    other = open_store(url)
+    mine, theirs = store.create_campaign("mine"), other.create_campaign("theirs")
+    assert store.others() == {theirs: store.owner(theirs)}
+    assert list(other.others()) == [mine]
+    other.release(theirs)
+    assert store.others() == {}
+    other.close()

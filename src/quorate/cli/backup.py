@@ -29,12 +29,12 @@ def command(
     campaign: Annotated[str | None, typer.Option(help="Whose votes and decisions, where there are several.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
-    """Copy a store while it is in use, restore a copy, export tables.
+    """Copy, restore or export the store of a service.
 
-    A backup is a store of its own: one file, from SQLite as from PostgreSQL. Every checksum of it is computed again before it
-    is restored.
+    A backup is made while the store is in use. It is a store of its own: one file, from SQLite as from PostgreSQL. Every
+    checksum of it is computed again before it is restored.
     """
-    from quorate.cli import output
+    from quorate.cli import campaigns, output
     from quorate.errors import OptionError
     from quorate.store.opening import open_store
     from quorate.store.restore import restore as restored
@@ -58,7 +58,7 @@ def command(
     output.check(exports, {} if "://" in source else {"the store": source}, others=others)
     store = open_store(source, readonly=True)
     try:
-        number = _campaign(store, campaign) if tables else 0
+        number = campaigns.only(store, campaign).number if tables else 0
         if target is not None:
             store.backup(target)
             if not quiet:
@@ -66,20 +66,6 @@ def command(
         _export(store, number, votes, decisions, history=history)
     finally:
         store.close()
-
-
-def _campaign(store: Store, name: str | None) -> int:
-    """Return the number of the campaign that is meant."""
-    from quorate.errors import InputError, OptionError, listed, unknown
-
-    numbers = {row.name: row.number for row in store.campaigns()}
-    if not numbers:
-        raise InputError(f"the store {store.url} has no campaign yet")
-    if name is None and len(numbers) > 1:
-        raise OptionError(f"the store has {len(numbers)} campaigns: say which one with --campaign ({listed(numbers)})")
-    if name is not None and name not in numbers:
-        raise unknown("campaign", name, numbers)
-    return next(iter(numbers.values())) if name is None else numbers[name]
 
 
 def _export(store: Store, campaign: int, votes: Path | None, decisions: Path | None, *, history: bool) -> None:

@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
@@ -66,10 +67,8 @@ def _extra(extra: str, libraries: tuple[str, ...], use: str) -> Finding:
 
     found: dict[str, str] = {}
     for name in libraries:
-        try:
+        with suppress(PackageNotFoundError):
             found[name] = version(name)
-        except PackageNotFoundError:
-            pass
     needed = [name for name in libraries if name != "uvloop" or sys.platform != "win32"]
     missing = [name for name in needed if name not in found]
     told = ", ".join(f"{name} {number}" for name, number in found.items())
@@ -167,8 +166,9 @@ def _opened(opened: Store) -> Iterator[Finding]:
         yield Finding("ok", "file", "whole") if said == "ok" else Finding("fail", "file", f"damaged: {said}; restore a backup")
     else:
         yield Finding("ok", "store", opened.url)
-    tokens = [row for row in opened.tokens.all() if row.revoked is None]
-    yield Finding("ok", "tokens", f"{len(tokens)} hold" if tokens else "none: only this machine is answered")
+    tokens = [row.revoked is None for row in opened.tokens.all()]
+    none = "none holds: nobody is answered" if tokens else "none: this machine is answered, no other"
+    yield Finding("ok", "tokens", f"{sum(tokens)} hold" if any(tokens) else none)
     found = verify(opened)
     if not found:
         yield Finding("ok", "campaigns", "none yet")

@@ -52,7 +52,7 @@ def command(
         ),
     ] = "info",
 ) -> None:
-    """Run the service: votes in over HTTP, decisions out, nothing lost.
+    """Run the live service: votes in over HTTP, decisions out.
 
     It stops on Ctrl-C or SIGTERM, after it has answered what is under way. Votes, decisions and policies are in the store.
     """

@@ -47,7 +47,7 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON after every vote.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
-    """Send votes to the live service, and print what is decided of their tasks.
+    """Send votes to the live service, and print the decisions.
 
     A vote that is there already changes nothing, so a file can be sent again after an interruption. Each vote that was
     answered is on the disk of the service.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -40,7 +40,7 @@ class AsyncClient(ClientOptions):
     >>> async def ask(url):
     ...     async with quorate.AsyncClient(url) as client:
     ...         votes = [("post 7", worker, "spam") for worker in ("ann", "bob", "eve")]
-    ...         async for decision in client.stream(votes):
+    ...         async for decision in client.stream(votes, window=1):
     ...             print(decision.status, decision.votes)
     >>> with running(labels=["spam", "fine"]) as url:
     ...     asyncio.run(ask(url))
@@ -123,8 +123,8 @@ class AsyncClient(ClientOptions):
         window: int = WINDOW,
         ids: bool = True,
         refused: Refused | None = None,
-    ) -> AsyncIterator[Decision]:
-        """Send votes for as long as they come, and yield the decision after each of them, in their order. See `Client.stream`."""
+    ) -> AsyncGenerator[Decision, None]:
+        """Send votes for as long as they come, and yield one decision per vote, in their order. See `Client.stream`."""
         WINDOWS.check("window", window)
 
         async def connect() -> AsyncExchange:
@@ -142,7 +142,7 @@ class AsyncClient(ClientOptions):
         return send_lines(votes, lines, connect, lambda: self._attempts(LONG), refused)
 
     async def retract(self, task: str, worker: str) -> Decision:
-        """Take a worker's vote on a task back, and return what is decided then. See `Client.retract`."""
+        """Take back the vote of a `worker` on a `task`, and return what is decided then. See `Client.retract`."""
         return await self._ask(self._calls.retract(task, worker))
 
     def votes(self, *, after: int = 0) -> AsyncIterator[t.VoteRow]:
@@ -158,6 +158,10 @@ class AsyncClient(ClientOptions):
     def tasks(self, *, status: Status | None = None, sort: Sort = "uncertainty") -> AsyncIterator[Decision]:
         """Yield what is decided of the tasks in memory. See `Client.tasks`."""
         return self._pages(lambda at: self._calls.tasks(status, sort, at, PAGE), None)
+
+    async def add_tasks(self, tasks: Iterable[str]) -> t.Done:
+        """Make tasks known before their first votes. See `Client.add_tasks`."""
+        return await self._ask(self._calls.add_tasks(tasks))
 
     async def history(self, task: str) -> list[Decision]:
         """Return every decision on a task, oldest first. See `Client.history`."""
@@ -261,6 +265,10 @@ class AsyncClient(ClientOptions):
     async def add_label(self, label: str, *, name: str | None = None) -> list[t.Label]:
         """Add a label, which votes may carry from now on; return all labels. See `Client.add_label`."""
         return await self._ask(self._calls.add_label(label, name))
+
+    async def rename_label(self, label: str, name: str) -> list[t.Label]:
+        """Give a label another name, and return all labels. See `Client.rename_label`."""
+        return await self._ask(self._calls.rename_label(label, name))
 
     async def policy(self) -> t.PolicyView:
         """Return the version of the policy that holds. See `Client.policy`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import select
+import socket
 import ssl
 import threading
 from collections.abc import Mapping
@@ -136,10 +137,13 @@ class Exchange:
         silence: float,
     ) -> None:
         self._address, self._connection = connections.address, connections.connect(timeout)
+        # Used as it is: http.client would drop its socket behind an answer without a length, and open another to send more.
+        self._socket: socket.socket = self._connection.sock
+        self._method = method
         self._response: http.client.HTTPResponse | None = None
         self._is_whole = method == "GET"
         try:
-            self._connection.sock.settimeout(silence)
+            self._socket.settimeout(silence)
             self._connection.putrequest(method, self._address.prefix + path, skip_accept_encoding=True)
             for name, value in {**connections.headers, **headers}.items():
                 self._connection.putheader(name, value)
@@ -163,7 +167,7 @@ class Exchange:
 
     def _write(self, data: bytes) -> None:
         try:
-            self._connection.send(data)
+            self._socket.sendall(data)
         except FAULTS as error:
             self._begun()  # raises what the service says, where it has refused the request
             raise self._address.lost(error) from None
@@ -179,13 +183,17 @@ class Exchange:
     def _begun(self) -> http.client.HTTPResponse:
         """Return the answer, which has begun and is none that refuses."""
         if self._response is None:
+            response = http.client.HTTPResponse(self._socket, method=self._method)
             try:
-                response = self._connection.getresponse()
+                response.begin()
                 if response.status != 200:
                     raise error_of(Answer(response.status, _headers(response), response.read()))
+                self._response = response
             except FAULTS as error:
                 raise self._address.lost(error) from None
-            self._response = response
+            finally:
+                if self._response is None:
+                    response.close()
         return self._response
 
     def close(self) -> None:

@@ -135,6 +135,12 @@ class Calls:
         read = json_of(t.LabelsAnswer)
         return Request("POST", self._path("labels"), lambda body: read(body).labels, _json(given), repeatable=False)
 
+    def rename_label(self, label: str, name: str) -> Request[list[t.Label]]:
+        """Give a label another name."""
+        read = json_of(t.LabelsAnswer)
+        where = self._path("labels", text("label", label))
+        return Request("PATCH", where, lambda body: read(body).labels, _json({"name": text("name", name)}))
+
     # --- votes
 
     def vote(self, votes: t.VoteIn | list[t.VoteIn]) -> Request[t.VoteAnswer]:
@@ -164,6 +170,10 @@ class Calls:
     def tasks(self, status: Status | None, sort: Sort, after: Cursor, limit: int) -> Request[Page[Decision]]:
         """List tasks."""
         return self._page(t.TasksPage, "tasks", "tasks", status=status, sort=sort, after=after, limit=limit)
+
+    def add_tasks(self, tasks: Iterable[str]) -> Request[t.Done]:
+        """Make tasks known."""
+        return self._send("POST", t.Done, ("tasks",), {"tasks": [text("task", task) for task in tasks]})
 
     def history(self, task: str) -> Request[list[Decision]]:
         """List all decisions on a task."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -125,13 +125,14 @@ class Client(ClientOptions):
 
     def stream(
         self, votes: Iterable[Vote], *, window: int = WINDOW, ids: bool = True, refused: Refused | None = None
-    ) -> Iterator[Decision]:
-        """Send votes for as long as they come, and yield the decision after each of them, in their order.
+    ) -> Generator[Decision, None, None]:
+        """Send votes for as long as they come, and yield one decision per vote, in their order.
 
-        One connection carries them all. When it is lost, votes that are not answered are sent again over another.
+        Votes travel in groups over one connection. A decision is that of the vote's task once the vote and those sent along with
+        it are on disk. When the connection is lost, votes that are not answered are sent again over another.
 
         - `votes`: as for `vote_many`. They are taken one group after another, as decisions are read.
-        - `window`: how many votes may be under way; 1 answers each vote before the next one is taken.
+        - `window`: how many votes may be under way; 1 answers each vote before the next one is taken from `votes`.
         - `ids`: as for `vote_many`.
         - `refused`: is called with every vote that the service does not take and the error that says why, and has no decision;
           None: the first one raises the error, and votes that were under way behind it may be taken.
@@ -182,6 +183,13 @@ class Client(ClientOptions):
         - `sort`: "uncertainty", the least certain first, or "age", the oldest first.
         """
         return self._pages(lambda at: self._calls.tasks(status, sort, at, PAGE), None)
+
+    def add_tasks(self, tasks: Iterable[str]) -> t.Done:
+        """Make tasks known before their first votes, so that `next` can give them out.
+
+        - `tasks`: their ids, up to 10,000; those that are known stay as they are.
+        """
+        return self._ask(self._calls.add_tasks(tasks))
 
     def history(self, task: str) -> list[Decision]:
         """Return every decision on a task, oldest first.
@@ -337,7 +345,7 @@ class Client(ClientOptions):
     ) -> t.CampaignView:
         """Change settings of the campaign; what is left out stays.
 
-        - `names`: new names of labels, by their ids, which stay.
+        - `names`: new names of labels, by their ids.
         - `refit`: when votes are fitted again in the background.
         - `retention`: how long tasks stay in memory.
         """
@@ -350,6 +358,14 @@ class Client(ClientOptions):
         - `name`: what people read; None: the id.
         """
         return self._ask(self._calls.add_label(label, name))
+
+    def rename_label(self, label: str, name: str) -> list[t.Label]:
+        """Give a label another name, and return all labels. Its id stays, so that nothing that was decided changes.
+
+        - `label`: its id.
+        - `name`: what people read from now on.
+        """
+        return self._ask(self._calls.rename_label(label, name))
 
     def policy(self) -> t.PolicyView:
         """Return the version of the policy that holds."""

@@ -125,10 +125,10 @@ def text(what: str, value: object) -> str:
 def path(*parts: str) -> str:
     """Return parts as a path, each percent-encoded by itself.
 
-    >>> path("v1", "campaigns", "a/b"), path("..", "é")
-    ('/v1/campaigns/a%2Fb', '/%2E%2E/%C3%A9')
+    >>> path("v1", "campaigns", "a/b"), path("..", "é"), path("votes:stream")
+    ('/v1/campaigns/a%2Fb', '/%2E%2E/%C3%A9', '/votes:stream')
     """
-    return "".join("/" + (part.replace(".", "%2E") if part in (".", "..") else quote(part, safe="")) for part in parts)
+    return "".join("/" + (part.replace(".", "%2E") if part in (".", "..") else quote(part, safe=":")) for part in parts)
 
 
 def query(given: Iterable[tuple[str, object]]) -> str:

@@ -48,6 +48,7 @@ class Context:
     def __post_init__(self) -> None:
         self.outbox = Outbox(self.campaigns, self.metrics.decided)
         self.campaigns.on_decisions = self.outbox
+        self.campaigns.on_commit = self.metrics.committed
 
 
 @dataclass(slots=True)

@@ -61,8 +61,8 @@ class Campaigns:
         self.on_taken: Callable[[Campaign], Awaitable[None]] | None = None  # called before a campaign of others is written
         self.following = Following(self)
         self._recovered, self._pause = -1e9, 0.5
-        self.commits = 0
-        self.commit_seconds = 0.0
+        self.on_commit: Callable[[int, float], None] | None = None  # called with the events of a commit, and its seconds
+        self._began = 0.0
         self._writer = Writer(store, self._written)
 
     @classmethod
@@ -93,7 +93,7 @@ class Campaigns:
         if not self._broken:
             for campaign in self.by_name.values():
                 if campaign.follows is None:
-                    await campaign.duties.save_snapshot()
+                    await self._guarded(campaign.duties.save_snapshot())  # the log has everything, whatever becomes of it
         self._broken = "the server stops"
         await self._loop.run_in_executor(None, self._writer.close)
         self.threads.shutdown(wait=True)
@@ -199,6 +199,7 @@ class Campaigns:
         self._batch, self._done = Batch(), self._loop.create_future()
         self._is_writing = True
         self._in_flight = done
+        self._began = time.perf_counter()
         self._writer.submit(batch)
 
     def _written(self, batch: Batch, error: Exception | None) -> None:
@@ -209,7 +210,8 @@ class Campaigns:
         if error is not None:
             self._fail(error)
             return
-        self.commits += 1
+        if self.on_commit is not None:
+            self.on_commit(len(batch), time.perf_counter() - self._began)
         self._waiting -= len(batch)
         for number, page in batch.pages.items():
             if number in self.by_number:
@@ -267,6 +269,7 @@ class Campaigns:
             if loaded is None:  # its first event was never written
                 if there is not None:
                     del self.by_name[name], self.by_number[there.number]
+                await self.in_writer(partial(_release, number))  # another process may be about to make it
             elif there is None:
                 self.take(Campaign(self, number, name, loaded), owner)
             else:
@@ -323,6 +326,10 @@ class Campaigns:
                         break
                     except Exception:
                         log.exception("campaign %r: what the clock brings failed", campaign.name)
+
+
+def _release(campaign: int, store: Store) -> None:
+    store.release(campaign)
 
 
 def _create(name: str, store: Store) -> int:

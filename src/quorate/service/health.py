@@ -46,10 +46,18 @@ def figures(context: Context) -> str:
         "Time from a request to its answer.",
         [({"route": route}, spread) for route, spread in sorted(seen.seconds.items())],
     )
+    page.histogram("commit_seconds", "Time of a commit, until it is on disk.", [({}, seen.commits)])
+    page.histogram("commit_events", "Events of a commit.", [({}, seen.batches)])
     page.metric("requests_under_way", "gauge", "Requests being answered.", [({}, context.under_way.now)])
     page.metric("listeners", "gauge", "Streams of events that are open.", [({}, context.listeners.now)])
     outcomes = sorted(seen.deliveries.items())
-    page.metric("deliveries_total", "counter", "Attempts to deliver.", [({"outcome": each}, count) for each, count in outcomes])
+    page.metric("webhooks", "gauge", "Webhooks that decisions are posted to.", [({}, len(context.outbox))])
+    page.metric(
+        "deliveries_total",
+        "counter",
+        "Attempts to deliver; dead: those given up.",
+        [({"outcome": each}, count) for each, count in outcomes],
+    )
     made = sorted(seen.decisions.items())
     page.metric(
         "decisions_total",
@@ -58,6 +66,8 @@ def figures(context: Context) -> str:
         [({"campaign": name, "status": status}, count) for (name, status), count in made],
     )
     stats = [(name, context.campaigns.get(name).stats()) for name in sorted(context.campaigns.names())]
+    queued = [({"campaign": name}, found["position"] - found["committed"]) for name, found in stats]
+    page.metric("queued_events", "gauge", "Events that are not on disk yet.", queued)
     for key, metric, kind, text in CAMPAIGN:
         page.metric(metric, kind, text, [({"campaign": name}, found[key]) for name, found in stats])
     page.metric(

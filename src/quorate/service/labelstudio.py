@@ -108,8 +108,8 @@ async def take(campaign: Campaign, incoming: Incoming, question: str | None, vot
         if annotation.ground_truth:
             decisions.append(await campaign.gold(task, label))
             continue
-        name = f"{PREFIX}{annotation.id}:{annotation.updated_at or label}" if annotation.id is not None else None
-        taken.append(VoteIn(task, worker, label, None if name is None or len(name) > MAX_ID else name))
+        name = f"{PREFIX}{annotation.id}:{annotation.updated_at or label}" if annotation.id is not None else ""
+        taken.append(VoteIn(task, worker, label, name if 0 < len(name) <= MAX_ID and "\0" not in name else None))
         if annotation.id is not None:
             votes.remember(campaign.name, str(annotation.id), task, worker)
     if not taken:
@@ -151,8 +151,8 @@ def _worker(annotation: Made) -> str:
 
 def _id(value: object, what: str) -> str:
     text = "" if value is None else str(value)
-    if not 0 < len(text) <= MAX_ID:
-        raise Invalid(f"an annotation needs {what}, of at most {MAX_ID} characters")
+    if not 0 < len(text) <= MAX_ID or "\0" in text:
+        raise Invalid(f"an annotation needs {what}, of at most {MAX_ID} characters and without NUL")
     return text
 
 

@@ -47,6 +47,7 @@ class Metrics:
     def __init__(self) -> None:
         self.requests: dict[tuple[str, int], int] = defaultdict(int)  # by route and status
         self.seconds: dict[str, Histogram] = defaultdict(Histogram)  # by route
+        self.commits, self.batches = Histogram(), Histogram(SIZES)  # seconds, and events, of a commit
         self.decisions: dict[tuple[str, str], int] = defaultdict(int)  # by campaign and status
         self.deliveries: dict[str, int] = defaultdict(int)  # of webhooks, by outcome
 
@@ -54,6 +55,11 @@ class Metrics:
         """Count one answer; routes are those of the table, so that nobody outside can make up new ones."""
         self.requests[route, status] += 1
         self.seconds[route].add(seconds)
+
+    def committed(self, events: int, seconds: float) -> None:
+        """Count a commit."""
+        self.batches.add(events)
+        self.commits.add(seconds)
 
     def decided(self, campaign: str, status: str) -> None:
         """Count a decision."""

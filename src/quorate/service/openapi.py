@@ -132,8 +132,11 @@ def _operation(route: Route, types: _Types, required: bool) -> dict[str, Any]:
 
 
 def _lines(route: Route) -> dict[str, Any]:
-    """Return what lines are: text, of whatever media type, as many programs know none for lines of JSON."""
-    text = {"schema": {"type": "string", "description": f"One {route.body.__name__} per line."}}
+    """Return what lines are: whatever comes is taken, and each line answered, good or bad.
+
+    Any media type will do. Two are told, as few programs know the one for lines of JSON.
+    """
+    text = {"schema": {"description": f"One {route.body.__name__} per line."}}
     return {route.takes: text, "text/plain": text}
 
 

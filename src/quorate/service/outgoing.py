@@ -44,7 +44,7 @@ def signature(secret: str, moment: int, body: bytes) -> str:
     - `body`: what is posted.
 
     >>> signature("a secret of some length", 1700000000, b"{}")[:30]
-    't=1700000000,v1=a4ff49bb0bae75'
+    't=1700000000,v1=9008b8e96ac884'
     """
     signed = hmac.new(secret.encode(), b"%d." % moment + body, hashlib.sha256)
     return f"t={moment},v1={signed.hexdigest()}"
@@ -159,11 +159,12 @@ class Courier:
         )
         delivered, failed = [], []
         for each, error in zip(due, results, strict=True):
-            self._context.metrics.deliveries["failed" if error else "delivered"] += 1
             if error is None:
                 delivered.append(each.number)
             else:
                 failed.append(self._failure(each, error))
+            outcome = "delivered" if error is None else "failed" if failed[-1].due is not None else "dead"
+            self._context.metrics.deliveries[outcome] += 1
         await self._context.campaigns.in_writer(lambda store: store.webhooks.settle(delivered, failed))
         return True
 

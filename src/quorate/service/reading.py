@@ -18,17 +18,18 @@ _NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")  # an escape that is not i
 _LONGEST: Final = 300  # characters of a sentence that quotes what was sent
 
 
-def decoded(decode: Callable[[bytes], T], body: bytes) -> T:
+def decoded(decode: Callable[[bytes], T], body: bytes, *, nul: bool = False) -> T:
     r"""Return what a body holds.
 
     - `decode`: the method of a decoder that checks types.
     - `body`: bytes from outside.
+    - `nul`: whether texts may have NUL characters, as whoever uses them looks.
 
     >>> decoded(msgspec.json.Decoder(list[str]).decode, b'["a", 1]')
     Traceback (most recent call last):
     quorate.service.errors.Invalid: expected `str`, got `int` - at `$[1]`
     """
-    if b"\\u0000" in body and _NUL.search(body):  # in JSON a NUL can only be an escape
+    if not nul and b"\\u0000" in body and _NUL.search(body):  # in JSON a NUL can only be an escape
         raise Invalid("texts must not have NUL characters")
     try:
         return decode(body)

@@ -47,6 +47,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         body=t.VoteIn,
         takes=CONTENT,
         content=CONTENT,
+        optional=True,
         streams=True,
     ),
     Route("DELETE", f"{C}/votes", "vote", votes.retract_vote, {200: Decision}, body=t.VoteKey),
@@ -91,6 +92,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         {200: t.LabelStudioAnswer},
         body=Incoming,
         query=t.LabelStudioQuery,
+        foreign=True,
         problems=(409,),
     ),
 )

@@ -31,6 +31,8 @@ class Route:
     - `content`, `takes`: media types of the answer and of the body.
     - `everywhere`: whether a token has to reach all campaigns.
     - `streams`: whether the handler reads the body itself.
+    - `foreign`: whether the body is of another program, most of which is not looked at.
+    - `problems`: statuses of this one beside those that many have.
     """
 
     method: str
@@ -45,7 +47,8 @@ class Route:
     takes: str = JSON
     everywhere: bool = False
     streams: bool = False
-    problems: tuple[int, ...] = ()  # statuses of this one beside those that many have
+    foreign: bool = False
+    problems: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:

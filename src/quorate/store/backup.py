@@ -51,6 +51,8 @@ def write_store(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
             connection.execute("PRAGMA journal_mode = OFF")
             connection.execute("PRAGMA synchronous = OFF")
             fill(connection)
+        except sqlite3.Error as error:
+            raise StoreError(f"cannot write {path}: {error}") from error
         finally:
             connection.close()
         with aside.open("rb+") as file:

@@ -32,9 +32,10 @@ class _Slice:
         self.bits = bytearray(self.size >> 3) if bits is None else bits
         self.count = count
 
-    def __contains__(self, key: tuple[int, int]) -> bool:
+    def holds(self, at: int, step: int) -> bool:
+        """Return whether a hash may have been added: its probes begin at `at`, and are `step` apart."""
         bits, size = self.bits, self.size
-        at, step = key[0] % size, key[1] % size | 1
+        at, step = at % size, step % size | 1
         for bit in range(at, at + PROBES * step, step):
             probe = bit % size
             if not bits[probe >> 3] >> (probe & 7) & 1:
@@ -81,10 +82,10 @@ class Bloom:
 
         - `key`: the hash.
         """
-        pair = _pair(key)
+        at, step = int.from_bytes(key[:8], "little"), int.from_bytes(key[8:], "little")
         start = 0
         for part in self._slices:
-            if pair in part:
+            if part.holds(at, step):
                 yield start, start + part.count
             start += part.count
 
@@ -129,8 +130,3 @@ class Bloom:
         if not state:
             raise DamagedStore("a filter of ids does not fit: it has no slices")
         return bloom
-
-
-def _pair(key: bytes) -> tuple[int, int]:
-    """Return the two halves of a hash: where its probes begin, and how far they are apart."""
-    return int.from_bytes(key[:8], "little"), int.from_bytes(key[8:], "little")

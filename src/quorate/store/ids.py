@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from quorate.store.protocol import Store
 
 GENERATION: Final = 1 << 15  # ids
+ADDED_EVERY: Final = 16  # new ids, until some of the last generation are put into the filter
+ADDED_AT_ONCE: Final = 512
 PAGE: Final = 60  # ids; two pages of 60 fill a page of SQLite
 Answer: TypeAlias = Literal["new", "same", "other"]
 
@@ -66,10 +68,10 @@ class Generation:
         ids = np.frombuffer(b"".join(self.contents), ">u8").reshape(-1, 2)
         contents = np.frombuffer(b"".join(self.contents.values()), ">u8").reshape(-1, 2)
         order = np.lexsort((ids[:, 1], ids[:, 0]))
-        for start in range(0, len(order), PAGE):
-            some = order[start : start + PAGE]
-            body = ids[some].tobytes() + contents[some].tobytes()
-            yield body[:HASH_BYTES], body
+        keys, values = ids[order].tobytes(), contents[order].tobytes()
+        for start in range(0, len(keys), PAGE * HASH_BYTES):
+            end = start + PAGE * HASH_BYTES
+            yield keys[start : start + HASH_BYTES], keys[start:end] + values[start:end]
 
 
 class _State(msgspec.Struct, array_like=True):
@@ -100,9 +102,10 @@ class IdIndex:
         self._store = store
         self._campaign = campaign
         self._recent: dict[bytes, bytes] = {}
-        self._unwritten: list[Generation] = []  # not yet in the store
+        self._unwritten: list[Generation] = []  # not yet in the store, or not in the filter
         self._full: list[Generation] = []  # and not yet handed out by `full`
         self._filter = Bloom()
+        self._adding = b""  # hashes of the last generation that are not in the filter yet
         self._generation = 0  # the number of the next
         self.after = 0
         generations = [] if store is None else store.id_generations(campaign)
@@ -151,6 +154,8 @@ class IdIndex:
             return "same" if known == value else "other"
         self._recent[key] = value
         self.after = position
+        if self._adding and not len(self._recent) % ADDED_EVERY:
+            self._add(ADDED_AT_ONCE)
         if len(self._recent) == GENERATION:
             self._close()
         return "new"
@@ -173,12 +178,21 @@ class IdIndex:
 
     def _close(self) -> None:
         """Make the recent ids a generation."""
+        self._add(GENERATION)
         closed = Generation(self._campaign, self._generation, self.after, self._recent)
-        self._filter.add_many(b"".join(closed.contents))
+        self._adding = b"".join(closed.contents)
         self._unwritten = [*(one for one in self._unwritten if not one.written), closed]
         self._full.append(closed)
         self._generation += 1
         self._recent = {}
+
+    def _add(self, count: int) -> None:
+        """Put some of the last generation into the filter: all of it at once would take milliseconds."""
+        size = count * HASH_BYTES
+        self._filter.add_many(self._adding[:size])
+        self._adding = self._adding[size:]
+        if not self._adding:
+            self._unwritten = [one for one in self._unwritten if not one.written]
 
     def catch_up(self, until: int) -> None:
         """Take in the ids of the log after `after`.
@@ -198,14 +212,15 @@ class IdIndex:
         - `position`: up to which the log was given to this index.
         """
         self.after = max(self.after, position)
+        self._add(GENERATION)
         return msgspec.msgpack.encode(_State(self._generation, self.after, self._recent, self._filter.state()))
 
     def _older(self, key: bytes) -> bytes | None:
         """Return the content of an id that is not recent."""
+        for generation in self._unwritten:
+            if key in generation.contents:
+                return generation.contents[key]
         for start, end in self._filter.where(key):
-            for generation in self._unwritten:
-                if key in generation.contents:
-                    return generation.contents[key]
             if self._store is not None:
                 for body in self._store.id_candidates(self._campaign, key, start // GENERATION, -(-end // GENERATION)):
                     found = found_in(body, key)

@@ -1,7 +1,7 @@
 """Pages of a log, each with a checksum over itself and all before it.
 
 A page is what one commit wrote of one campaign. Its checksum is the hash of the previous page's checksum and its own body.
-So a page that was changed, removed, doubled or moved is found, and named, when the log is read.
+So a page that was changed, or is of another log, is found and named when the log is read; positions show one that is missing.
 """
 
 from __future__ import annotations

@@ -112,9 +112,7 @@ class SqlStore(ABC):
         )
 
     def _decide(self, link: Link, campaign: int, rows: list[DecisionRow]) -> None:
-        if any(one.position > two.position for one, two in zip(rows, rows[1:], strict=False)):
-            raise StoreError(f"decisions of campaign {campaign} are not in the order of their positions")
-        body = decision_page(rows)
+        body = ordered_page(campaign, rows)
         link.run(
             """INSERT INTO decision (campaign, first, part, last, body, checksum) SELECT ?, ?, count(*), ?, ?, ? FROM decision
                 WHERE campaign = ? AND first = ?""",
@@ -151,6 +149,13 @@ class SqlStore(ABC):
         """Return the last position of a log: 0 where it is empty."""
         with self.reading() as link:
             return self._head(link, campaign).last
+
+    def ends(self) -> list[tuple[int, str, int]]:
+        """Return number, name and last position of every campaign."""
+        last = "SELECT first + count - 1 FROM log WHERE campaign = number ORDER BY first DESC LIMIT 1"
+        with self.reading() as link:
+            rows = link.rows(f"SELECT number, name, coalesce(({last}), 0) FROM campaign ORDER BY number")
+        return [(number, name, end) for number, name, end in rows]
 
     def read(self, campaign: int, *, after: int = 0, until: int | None = None) -> Iterator[tuple[int, list[Event]]]:
         """Yield the log in pieces, checked."""
@@ -306,13 +311,19 @@ class SqlStore(ABC):
         """Return the pages of some generations that have a hash, if these generations do."""
         with self.reading() as link:
             rows = link.rows(
-                """SELECT p.body FROM id_generation g JOIN id_page p ON p.campaign = g.campaign AND p.generation = g.generation
-                    AND p.first = (SELECT q.first FROM id_page q WHERE q.campaign = g.campaign
-                        AND q.generation = g.generation AND q.first <= ? ORDER BY q.first DESC LIMIT 1)
-                    WHERE g.campaign = ? AND g.generation >= ? AND g.generation < ?""",
+                """SELECT (SELECT body FROM id_page p WHERE p.campaign = g.campaign AND p.generation = g.generation
+                        AND p.first <= ? ORDER BY p.first DESC LIMIT 1)
+                    FROM id_generation g WHERE g.campaign = ? AND g.generation >= ? AND g.generation < ?""",
                 *(key, campaign, start, end),
             )
-        return [bytes(row[0]) for row in rows]
+        return [bytes(row[0]) for row in rows if row[0] is not None]
+
+
+def ordered_page(campaign: int, rows: list[DecisionRow]) -> bytes:
+    """Return decisions as the body of a page, after their order was checked."""
+    if any(one.position > two.position for one, two in zip(rows, rows[1:], strict=False)):
+        raise StoreError(f"decisions of campaign {campaign} are not in the order of their positions")
+    return decision_page(rows)
 
 
 def _raw(value: object) -> bytes:

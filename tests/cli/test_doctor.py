@@ -1,0 +1,149 @@
+"""`quorate doctor`: a line per thing, what to do, and 1 where anything fails."""
+
+import json
+import shutil
+import sqlite3
+import sys
+import time
+
+import pytest
+
+from live_store import fill, small, stored
+from quorate.cli import checks
+from quorate.store.opening import open_store
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def findings(quorate, *arguments):
+    code, out, err = quorate("doctor", *arguments, "--json")
+    assert err == ""
+    return code, {(one["state"], one["what"]): one["text"] for one in json.loads(out)}
+
+
+def test_a_good_installation_is_ok_line_by_line(quorate):
+    code, out, err = quorate("doctor")
+    assert (code, err) == (0, "")
+    words = [line.split()[0] for line in out.splitlines()]
+    assert set(words) <= {"ok", "off", "warn"}
+    assert "ok    compiled core" in out
+    assert "ok    extra serve" in out
+    assert "SQLite" in out
+
+
+def test_what_is_not_installed_says_how_to(quorate, monkeypatch):
+    import importlib.metadata
+
+    real = importlib.metadata.version
+
+    def version(name):
+        if name in ("altair", "vl-convert-python", "uvicorn"):
+            raise importlib.metadata.PackageNotFoundError(name)
+        return real(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    code, found = findings(quorate)
+    assert code == 0
+    assert found["off", "extra report"] == "not installed; plots needs it: pip install 'quorate[report]'"
+    assert found["warn", "extra serve"].endswith("but no uvicorn: pip install 'quorate[serve]'")
+
+
+def test_a_core_that_was_not_built_is_a_warning(quorate, monkeypatch):
+    from quorate.kernels import cpu
+
+    monkeypatch.setattr(cpu, "compiled", lambda: None)
+    assert "missing" in findings(quorate)[1]["warn", "compiled core"]
+
+
+def test_a_full_disk_a_slow_one_and_a_wrong_clock(quorate, monkeypatch):
+    usage = shutil.disk_usage(".")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=10**6))
+    monkeypatch.setattr(checks, "SLOW_SYNC", 0.0)
+    monkeypatch.setattr(checks, "EARLIEST", checks.datetime(2999, 1, 1, tzinfo=checks.UTC))
+    code, found = findings(quorate)
+    assert code == 1
+    assert found["fail", "free disk"] == "0.0 GB: make room, or votes will be refused"
+    assert "a faster disk helps" in found["warn", "disk"]
+    assert "set it" in found["fail", "clock"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="rights of another kind")
+def test_a_folder_that_cannot_be_written(quorate, tmp_path, monkeypatch):
+    monkeypatch.setattr(checks.os, "access", lambda *_: False)
+    code, found = findings(quorate)
+    assert code == 1
+    assert "cannot be written" in found["fail", "folder"]
+    assert findings(quorate, "none/votes.db")[1]["fail", "folder"] == f"{tmp_path / 'none'} is not there: make it"
+
+
+def test_a_store_is_read_whole_while_it_is_written(quorate):
+    writer = open_store("votes.db")
+    number = fill(writer, small())
+    writer.snapshots(number).save(40, [b"state"])
+    code, out, err = quorate("doctor")  # votes.db is there
+    assert (code, err) == (0, "")
+    assert "49 events in 1 pages" in out
+    assert "every checksum is right" in out
+    assert "written by process" in out
+    assert "snapshot at position 40, 9 events behind" in out
+    assert "last event at 2023-11-14" in out
+    assert "none: this machine is answered, no other" in out
+    writer.close()
+    assert "no process writes it now" in quorate("doctor", "votes.db")[1]
+
+
+def test_damage_fails_and_is_named(quorate, tmp_path):
+    stored("votes.db", small())
+    data = (tmp_path / "votes.db").read_bytes()
+    assert b'"t3"' in data
+    (tmp_path / "votes.db").write_bytes(data.replace(b'"t3"', b'"t4"', 1))
+    code, found = findings(quorate)
+    assert code == 1
+    assert "positions 1 to" in found["fail", "campaign 'default'"]
+    assert "restore a backup" in found["fail", "campaign 'default'"]
+
+
+def test_a_damaged_snapshot_is_a_warning(quorate, tmp_path):
+    writer = open_store("votes.db")
+    number = fill(writer, small())
+    writer.snapshots(number).save(40, [b"state"])
+    writer.close()
+    [snapshot] = (tmp_path / "votes.db.snapshots").iterdir()
+    snapshot.write_bytes(snapshot.read_bytes()[:-3])
+    code, found = findings(quorate)
+    assert code == 0
+    assert "is damaged" in found["warn", "campaign 'default'"]
+
+
+def test_a_clock_that_was_set_back_is_a_warning(quorate, monkeypatch):
+    import live_store
+
+    monkeypatch.setattr(live_store, "START", time.time_ns() // 1000 + 3600 * 10**6)
+    stored("votes.db", small())
+    code, found = findings(quorate)
+    assert code == 0
+    assert "ahead of the clock" in found["warn", "campaign 'default'"]
+
+
+@pytest.mark.parametrize(
+    ("store", "says"),
+    [("none.db", "there is no store none.db"), ("other.db", "another program"), ("postgresql://127.0.0.1:1/x", "refused")],
+)
+def test_what_is_no_store_fails(quorate, store, says):
+    connection = sqlite3.connect("other.db")
+    connection.execute("CREATE TABLE mine (x)")
+    connection.commit()
+    connection.close()
+    code, found = findings(quorate, store)
+    assert code == 1
+    assert says in found["fail", "store"]
+
+
+def test_names_are_data(quorate):
+    stored("votes.db", small(), name="a'b\\ü")
+    code, out, _ = quorate("doctor")
+    assert code == 0
+    assert "campaign \"a'b" in out

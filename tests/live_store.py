@@ -1,0 +1,60 @@
+"""A store with a campaign in it, made as a service makes one, without a service."""
+
+import msgspec
+
+from quorate.live.state import CampaignState
+from quorate.store import events
+from quorate.store.archive import MemoryArchive
+from quorate.store.batch import Batch, DecisionRow
+from quorate.store.opening import open_store
+
+START = 1_700_000_000_000_000  # microseconds since 1970
+SECOND = 1_000_000
+
+
+def fill(store, votes, *, labels=("spam", "ok"), name="default", policy=None, gold=(), per_page=50):
+    """Make a campaign in an open store: votes are (task, worker, label); gold are (task, label), noted after all votes."""
+    number = store.create_campaign(name)
+    numbers = {}
+    log = [events.Created(time=START, labels=list(labels), names=list(labels), model="fds", policy=policy or {})]
+    batch = Batch()
+    for at, (task, worker, label) in enumerate(votes, 1):
+        if worker not in numbers:
+            numbers[worker] = len(numbers) + 1
+            batch.workers.append((number, numbers[worker], worker))
+        code = list(labels).index(label)
+        log.append(events.Vote(time=START + at * SECOND, task=task, worker=numbers[worker], label=code))
+    end = START + (len(log) + 1) * SECOND
+    log += [events.Gold(time=end, task=task, label=list(labels).index(label)) for task, label in gold]
+    state = CampaignState(log[0], MemoryArchive())
+    for position, event in enumerate(log, 1):
+        state.apply(position, event)
+        batch.append(number, position, event)
+        for decision in state.changes:
+            batch.decide(number, DecisionRow(decision.position, decision.task, msgspec.json.encode(decision)))
+        state.changes = []
+        if position % per_page == 0:
+            store.write(batch)
+            batch = Batch()
+    if batch:
+        store.write(batch)
+    return number
+
+
+def stored(path, votes, **options):
+    """The same in a new file, which is closed again."""
+    store = open_store(path)
+    try:
+        fill(store, votes, **options)
+    finally:
+        store.close()
+    return path
+
+
+def small(tasks=12, workers=4):
+    """A few votes: most workers agree."""
+    return [
+        (f"t{task}", f"w{worker}", "ok" if (task % 3 == 0) != (worker == task % 7) else "spam")
+        for worker in range(workers)
+        for task in range(tasks)
+    ]
