@@ -65,6 +65,11 @@ REASONS: Final = {
 }
 
 
+def library_version() -> str:
+    """Return the version of the SQLite library."""
+    return sqlite3.sqlite_version
+
+
 class SqliteLink:
     """A connection."""
 
