@@ -131,6 +131,7 @@ class Campaign:
     async def on_disk_now(self) -> None:
         """Wait until everything that readers can see is on disk."""
         if self.state.position > self.committed:
+            self.campaigns.require_sound()
             await self.campaigns.commit()
 
     # --- votes

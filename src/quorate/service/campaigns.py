@@ -166,10 +166,14 @@ class Campaigns:
 
     def require_open(self) -> None:
         """Raise where an event cannot be taken now."""
-        if self._broken is not None:
-            raise Unavailable(self._broken, retry_after=1)
+        self.require_sound()
         if self._waiting >= MOST_WAITING:
             raise Unavailable("too many events wait to be written: try again", retry_after=0.1)
+
+    def require_sound(self) -> None:
+        """Raise where the states may be ahead of the log for good."""
+        if self._broken is not None:
+            raise Unavailable(self._broken, retry_after=1)
 
     def pending(self) -> Batch:
         """Return the batch that is being filled, which will be written soon."""

@@ -1,12 +1,13 @@
 """The short way of votes, which are nearly all requests: no task, no messages, no object that others need.
 
 uvicorn's protocol hands a request to the application as a task that receives and sends messages. For a vote that costs more
-than the vote. Here one that came in one piece is taken when its last byte is parsed, and all answers of a commit are sent when
-it is on disk. Whatever is unusual about a request goes the way of all others.
+than the vote. Here a vote is taken when the last byte of its request is parsed, and all answers of a commit are sent when it
+is on disk. Whatever is unusual about a request goes the way of all others.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
@@ -14,6 +15,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from quorate.service.app import Service
 
 END: Final = b"/votes"
+LONGEST: Final = 1 << 16  # bytes of a body
+PATIENCE: Final = 1.0  # seconds for a body to come in
 
 
 class Protocol(HttpToolsProtocol):
@@ -24,12 +27,18 @@ class Protocol(HttpToolsProtocol):
         self._service = self.app if isinstance(self.app, Service) else None
         self._is_short = False  # the request that is being parsed may go the short way
         self._body = b""
+        self._timer: asyncio.TimerHandle | None = None
 
     def data_received(self, data: bytes) -> None:
         """Parse what came."""
         super().data_received(data)
-        if self._is_short:  # the rest of its body is still to come, and may take its time
-            self._go_on()
+        if self._is_short and self._timer is None:  # its body is still to come, as many clients send it on its own
+            self._timer = self.loop.call_later(PATIENCE, self._go_on)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget what was held back."""
+        self._end()
+        super().connection_lost(exc)
 
     def on_headers_complete(self) -> None:
         """Hold a request with votes back until its body is there; begin to answer any other."""
@@ -49,10 +58,12 @@ class Protocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""
-        if self._is_short:
-            self._body += body
-        else:
+        if not self._is_short:
             super().on_body(body)
+            return
+        self._body += body
+        if len(self._body) > LONGEST:
+            self._go_on()
 
     def on_message_complete(self) -> None:
         """Take the votes of a request that is whole."""
@@ -60,15 +71,21 @@ class Protocol(HttpToolsProtocol):
             assert self._service is not None
             before, self.cycle = self.cycle, (vote := Vote(self))
             if self._service.take(self.url, self.headers, self._body, vote.answer):
-                self._is_short = False
+                self._end()
                 return
             self.cycle = before
             self._go_on()
         super().on_message_complete()
 
+    def _end(self) -> None:
+        self._is_short = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
     def _go_on(self) -> None:
         """Let a request that was held back go the way of all others."""
-        self._is_short = False
+        self._end()
         if not self.transport.is_closing():  # as it is after what was no HTTP
             super().on_headers_complete()
             super().on_body(self._body)
