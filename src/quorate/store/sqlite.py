@@ -230,6 +230,10 @@ class SqliteStore(SqlStore):
         super().write(batch)
         self._erased |= bool(batch.erased)
 
+    def overwrite(self) -> None:
+        """Let what was deleted be gone from the write-ahead log as well, at the next quiet moment."""
+        self._erased = True
+
     def own(self, campaign: int) -> None:
         """Do nothing: who writes the file writes all campaigns."""
         if self._writer is None:
