@@ -22,7 +22,7 @@ class Record(NamedTuple):
 
     task: str
     record: bytes
-    touched: int = 0  # when the task was last touched, in microseconds since 1970
+    touched: int | None = 0  # see `ArchiveRow`
 
 
 class Archive(Protocol):

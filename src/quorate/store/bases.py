@@ -22,7 +22,7 @@ from quorate.store.pages import Head, StoredPage, checksum, empty
 PART: Final = 1 << 20  # bytes of a base in one row
 PIECE: Final = 1 << 20  # bytes that are deleted at once, about
 ROWS: Final = 1024  # pages that are deleted at once, at most
-COLUMNS: Final = ("campaign", "position", "begins", "chain", "mark", "labels", "parts", "checksum")
+COLUMNS: Final = ("campaign", "position", "begins", "expired", "chain", "mark", "labels", "parts", "checksum")
 PAGE_AT: Final = """SELECT first, count, body, checksum FROM log WHERE campaign = ? AND first <= ?
     ORDER BY first DESC LIMIT 1"""
 
@@ -33,6 +33,7 @@ class Base(NamedTuple):
     campaign: int
     position: int  # up to which the log has been applied to the state
     begins: int  # the first position that is kept; it is no later than the one behind the state's
+    expired: int  # records of tasks last touched before this time have no votes, be they deleted or not yet
     chain: bytes  # the checksum of the log before it
     mark: bytes  # the checksum of the log up to the state's position
     labels: list[str]  # the ids of the labels at the state's position
@@ -96,12 +97,12 @@ class Bases:
             rows = link.rows(f"SELECT {', '.join(COLUMNS)} FROM base WHERE campaign = ?", campaign)
         if not rows:
             return None
-        number, position, begins, chain, mark, labels, parts, check = rows[0]
+        number, position, begins, expired, chain, mark, labels, parts, check = rows[0]
         try:
             names = msgspec.json.decode(raw(labels), type=list[str])
         except msgspec.DecodeError as error:
             raise DamagedStore(f"the base of campaign {campaign} is damaged: {error}; restore a backup") from error
-        return Base(number, position, begins, raw(chain), raw(mark), names, parts, raw(check))
+        return Base(number, position, begins, expired, raw(chain), raw(mark), names, parts, raw(check))
 
     def data(self, base: Base) -> bytes:
         """Return the state of a base, after every checksum of it was computed again.
@@ -162,12 +163,15 @@ class Bases:
             link.run("INSERT INTO base_part (campaign, position, part, body) VALUES (?, ?, ?, ?)", *key, body)
         return checksum(body)
 
-    def put(self, campaign: int, position: int, *, begins: int, labels: Sequence[str], parts: Sequence[bytes]) -> None:
+    def put(
+        self, campaign: int, position: int, *, begins: int, expired: int, labels: Sequence[str], parts: Sequence[bytes]
+    ) -> None:
         """Let a log begin with a state from now on; what lies before is to be deleted with `delete_some`.
 
         - `campaign`: its number.
         - `position`: of the state, whose parts are there. All events up to it must be stored.
         - `begins`: the first position of the log that is kept; a page must end before it.
+        - `expired`: records of tasks that were last touched before this time lose their votes.
         - `labels`: the ids of the labels at the position.
         - `parts`: the checksums of all parts of the state, as `add_part` returned them.
         """
@@ -183,12 +187,13 @@ class Bases:
                 before = Head(last.last, last.checksum)
             if before.last != begins - 1 or begins > position + 1:
                 raise StoreError(f"the log of campaign {campaign} cannot begin at position {begins}: no page ends before it")
-            count = link.rows("SELECT count(*) FROM base_part WHERE campaign = ? AND position = ?", campaign, position)[0][0]
+            there = "SELECT count(*) FROM base_part WHERE campaign = ? AND position = ? AND part < ?"
+            count = link.rows(there, campaign, position, len(parts))[0][0]
             if count != len(parts):
                 raise StoreError(f"a base of campaign {campaign} at position {position} has {count} of {len(parts)} parts")
-            new = Base(campaign, position, begins, before.checksum, mark, list(labels), len(parts), b"")
+            new = Base(campaign, position, begins, expired, before.checksum, mark, list(labels), len(parts), b"")
             link.run("DELETE FROM base WHERE campaign = ?", campaign)
-            values = (*new[:5], msgspec.json.encode(new.labels), len(parts), _check(new, parts))
+            values = (*new[:6], msgspec.json.encode(new.labels), len(parts), _check(new, parts))
             link.run(f"INSERT INTO base ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})", *values)
 
     def delete_some(self, campaign: int) -> bool:
@@ -227,7 +232,7 @@ class Bases:
 
 def _check(base: Base, parts: Iterable[bytes]) -> bytes:
     """Return the checksum of a base, from those of its parts."""
-    head = msgspec.json.encode((*base[:3], base.chain.hex(), base.mark.hex(), base.labels, base.parts))
+    head = msgspec.json.encode((*base[:4], base.chain.hex(), base.mark.hex(), base.labels, base.parts))
     return checksum(head, *parts)
 
 

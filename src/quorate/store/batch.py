@@ -35,7 +35,7 @@ class ArchiveRow(NamedTuple):
     position: int  # of the event that sent it away
     task: str
     record: bytes
-    touched: int = 0  # when the task was last touched, in microseconds since 1970; 0: the record alone knows
+    touched: int | None = 0  # the time at which the task was last touched; 0: the record alone knows; None: it has no votes
 
 
 @dataclass(slots=True)

@@ -186,7 +186,7 @@ class Store(Protocol):
     def replace_records(self, rows: Iterable[ArchiveRow]) -> None:
         """Put records in the place of those with the same task and position, in the writer's thread.
 
-        - `rows`: the new records. Where `touched` is 0 a record has no votes, and `records_before` does not return it again.
+        - `rows`: the new records.
         """
 
     def id_generations(self, campaign: int) -> list[tuple[int, int]]:

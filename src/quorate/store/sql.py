@@ -337,7 +337,7 @@ class SqlStore(ABC):
             for campaign, position, task, record, touched in rows:
                 link.run(
                     "UPDATE archive SET record = ?, touched = ? WHERE campaign = ? AND task = ? AND position = ?",
-                    *(record, touched or None, campaign, _bytes(task), position),
+                    *(record, touched, campaign, _bytes(task), position),
                 )
         self.overwrite()
 
