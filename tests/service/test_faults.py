@@ -9,14 +9,14 @@ import subprocess
 import time
 
 import pytest
+
+from crashing.clients import CAMPAIGN, VOTES
+from crashing.server import SPEC, Server, small
 from quorate.live import replay
 from quorate.service.campaigns import Campaigns
 from quorate.service.types import CampaignSpec, VoteIn
 from quorate.store.errors import DamagedSnapshot
 from quorate.store.opening import open_store
-
-from crashing.clients import CAMPAIGN, VOTES
-from crashing.server import SPEC, Server, small
 
 counter = itertools.count()
 
@@ -217,7 +217,9 @@ def test_a_clock_that_is_set_back(tmp_path):
     async def run():
         campaigns = await Campaigns.open(str(tmp_path / "votes.db"), clock=lambda: int(next(times) * 1e9))
         try:
-            campaign, _ = await campaigns.put("default", CampaignSpec(labels=["a", "b"], policy={"minimum_votes": 1, "hold": 1.0}))
+            campaign, _ = await campaigns.put(
+                "default", CampaignSpec(labels=["a", "b"], policy={"minimum_votes": 1, "hold": 1.0})
+            )
             for i in range(30):
                 await campaign.vote([VoteIn(task=f"t{i}", worker="ann", label="a")])
             return campaign.state.time

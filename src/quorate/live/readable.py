@@ -36,6 +36,7 @@ class Readable:
     rule: Rule
     tasks: Tasks
     crowd: Crowd
+    expired: int  # the time since when an archived task must have been touched, to have votes
     breakers: Breakers
     _dues: list[tuple[int, str]]
 
@@ -59,8 +60,11 @@ class Readable:
     def _archived(self, name: str) -> Archived | None:
         if not self.archive.seen(name):
             return None
-        record = self.archive.get(name, self.position)
-        return None if record is None else Archived.from_bytes(record)
+        data = self.archive.get(name, self.position)
+        if data is None:
+            return None
+        record = Archived.from_bytes(data)
+        return record.without_votes() if record.task.touched < self.expired else record
 
     def ballots(self, name: str) -> list[tuple[int, int, bool]]:
         """Return (worker, label, whether it counts) of every vote in force on a task."""

@@ -18,7 +18,7 @@ from quorate.store.archive import MemoryArchive
 
 # Gold judges, and must not decide; the clock runs by itself, as holds differ by policy; nothing leaves memory, as sweeps
 # count tasks that another policy decides otherwise.
-LEFT_OUT: Final = frozenset({events.Gold, events.Tick, events.Sweep})
+LEFT_OUT: Final = frozenset({events.Gold, events.Tick, events.Sweep, events.Truncated})
 
 
 class Ending(msgspec.Struct):
