@@ -38,7 +38,8 @@ class Requests:
         label = "ab"[self.random.random() > 0.75]
         body = f'{{"task":"{self.run}-{task}","worker":"w{worker}","label":"{label}"}}'
         return (
-            f"POST {path} HTTP/1.1\r\nhost: {self.host}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n{body}"
+            f"POST {path} HTTP/1.1\r\nhost: {self.host}\r\ncontent-type: application/json\r\n"
+            f"content-length: {len(body)}\r\n\r\n{body}"
         ).encode()
 
 
