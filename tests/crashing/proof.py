@@ -2,11 +2,10 @@
 
 from collections import defaultdict
 
+from crashing.server import SPEC, small
 from quorate.live import replay
 from quorate.store.events import Change, Retraction, Vote
 from quorate.store.opening import open_store
-
-from crashing.server import SPEC, small
 
 
 def prove(store_url, clients, shown):

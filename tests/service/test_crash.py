@@ -2,9 +2,9 @@
 
 import copy
 
-import postgres
 import pytest
 
+import postgres
 from crashing.proof import prove
 from crashing.run import crash
 

@@ -7,16 +7,18 @@ import resource
 import shutil
 import subprocess
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
+
+from crashing.clients import CAMPAIGN, VOTES
+from crashing.server import SPEC, Server, small
 from quorate.live import replay
 from quorate.service.campaigns import Campaigns
 from quorate.service.types import CampaignSpec, VoteIn
 from quorate.store.errors import DamagedSnapshot
 from quorate.store.opening import open_store
-
-from crashing.clients import CAMPAIGN, VOTES
-from crashing.server import SPEC, Server, small
 
 counter = itertools.count()
 
@@ -97,11 +99,12 @@ def refuses_and_goes_on(server, fill, free):
 
 
 def test_a_file_that_may_not_grow(server):
-    pid, path = server.process.pid, server.store
+    pid, path = server.process.pid, Path(server.store)
     _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
 
     def fill():
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (max(os.path.getsize(path), os.path.getsize(path + "-wal")), hard))
+        largest = max(file.stat().st_size for file in (path, path.with_name("votes.db-wal")))
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (largest, hard))
 
     refuses_and_goes_on(server, fill, lambda: resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard)))
 
@@ -120,7 +123,7 @@ def test_a_disk_that_is_full(tmp_path):
         ballast = folder / "ballast"
 
         def fill():
-            with ballast.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space"):
+            with ballast.open("wb", buffering=0) as file, suppress(OSError):  # until there is no space left
                 while True:
                     file.write(bytes(4096))
 
@@ -217,7 +220,9 @@ def test_a_clock_that_is_set_back(tmp_path):
     async def run():
         campaigns = await Campaigns.open(str(tmp_path / "votes.db"), clock=lambda: int(next(times) * 1e9))
         try:
-            campaign, _ = await campaigns.put("default", CampaignSpec(labels=["a", "b"], policy={"minimum_votes": 1, "hold": 1.0}))
+            campaign, _ = await campaigns.put(
+                "default", CampaignSpec(labels=["a", "b"], policy={"minimum_votes": 1, "hold": 1.0})
+            )
             for i in range(30):
                 await campaign.vote([VoteIn(task=f"t{i}", worker="ann", label="a")])
             return campaign.state.time

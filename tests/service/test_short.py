@@ -5,10 +5,10 @@ import threading
 import time
 
 import pytest
+
 from quorate.service.app import Service
 from quorate.store.errors import StoreUnavailable
 from quorate.store.sqlite import SqliteStore
-
 from service.serving import BASE
 
 

@@ -74,4 +74,4 @@ def test_an_archive_that_follows_writes_nothing(store):
     assert put == []
     assert archive.seen("t1")
     archive.put(8, [("t2", b"ours")])
-    assert put == [(campaign, 8, "t2", b"ours")]
+    assert put == [(campaign, 8, "t2", b"ours", 0)]

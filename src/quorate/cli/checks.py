@@ -177,10 +177,11 @@ def _opened(opened: Store) -> Iterator[Finding]:
         for problem in one.problems:
             yield Finding("fail", name, problem)
         if not one.problems:
-            told = f"{one.events} events in {one.pages} pages, {one.decisions} decisions; every checksum is right"
+            begins = "" if one.begins == 1 else f" from position {one.begins} on: what was before has expired"
+            told = f"{one.events} events in {one.pages} pages{begins}, {one.decisions} decisions; every checksum is right"
             yield Finding("ok", name, told)
             yield _writer(opened, one.campaign, name)
-            yield _snapshot(opened, one.campaign, one.events, name)
+            yield _snapshot(opened, one.campaign, one.begins - 1 + one.events, name)
             yield from _last(opened, one.campaign, name)
         yield from _dead(opened, one.campaign, name)
 
@@ -196,14 +197,18 @@ def _writer(opened: Store, campaign: int, name: str) -> Finding:
     return Finding("ok", name, f"written by {who}" if who else "no process writes it now")
 
 
-def _snapshot(opened: Store, campaign: int, events: int, name: str) -> Finding:
+def _snapshot(opened: Store, campaign: int, last: int, name: str) -> Finding:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         latest = opened.snapshots(campaign).latest()
     if told:
         return Finding("warn", name, f"{told[0].message}; the log has everything, and the next snapshot replaces it")
-    behind = events - (latest[0] if latest else 0)
-    where = f"snapshot at position {latest[0]}, {behind} events behind" if latest else "no snapshot"
+    base = opened.bases.find(campaign)
+    what, at = ("snapshot", latest[0]) if latest else ("", 0)
+    if base is not None and base.position > at:
+        what, at = "base", base.position
+    behind = last - at
+    where = f"{what} at position {at}, {behind} events behind" if at else "no snapshot"
     if behind > BEHIND:
         return Finding("warn", name, f"{where}: the next start reads {behind} events; stop the service in order, which saves one")
     return Finding("ok", name, where)

@@ -61,6 +61,8 @@ def _checked(store: Store, row: CampaignRow) -> dict[str, Any]:
     return {
         "campaign": row.name,
         "events": found.position,
+        "begins": found.begins,
+        "base": found.base,
         "decisions": found.decisions,
         "snapshot": found.snapshot,
         "digest": found.digest,
@@ -101,6 +103,11 @@ def _print(found: dict[str, Any]) -> None:
     else:
         snapshot = "" if found["snapshot"] is None else f", and the snapshot at {found['snapshot']}"
         different = found["difference"]
+        if found["base"]:
+            out.say(
+                f"{name}: the log begins at position {found['begins']}: what was before has expired; "
+                f"the replay begins with the state at position {found['base']}"
+            )
         if different is None:
             out.say(f"{name}: {events} events give the {found['decisions']} decisions that were recorded{snapshot}")
         else:

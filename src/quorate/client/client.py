@@ -325,7 +325,7 @@ class Client(ClientOptions):
         - `policy`: when a task is decided; None: the default policy.
         - `settings`: options of the stream, such as its seed.
         - `refit`: when votes are fitted again in the background.
-        - `retention`: how long tasks stay in memory.
+        - `retention`: how long tasks stay in memory, and votes are kept at all.
         """
         more = given(
             model=model, policy=None if policy is None else document(policy), settings=settings, refit=refit, retention=retention
@@ -347,7 +347,7 @@ class Client(ClientOptions):
 
         - `names`: new names of labels, by their ids.
         - `refit`: when votes are fitted again in the background.
-        - `retention`: how long tasks stay in memory.
+        - `retention`: how long tasks stay in memory, and votes are kept at all.
         """
         return self._ask(self._calls.change(given(names=names, refit=refit, retention=retention)))
 

@@ -28,6 +28,11 @@ class Archived(msgspec.Struct, array_like=True, frozen=True):
         """Worker and label of every vote that the stream had."""
         return self.votes[0] if self.votes is not None else []
 
+    def without_votes(self) -> Archived:
+        """Return what is left of the record once its votes have expired: what is decided, and how certain that was."""
+        task = msgspec.structs.replace(self.task, moved=None, aside=None, expired=True)
+        return msgspec.structs.replace(self, task=task, votes=None)
+
     def to_bytes(self) -> bytes:
         """Return the record as bytes."""
         return _ENCODER.encode(self)

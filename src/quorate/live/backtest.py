@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from quorate.data import options
 from quorate.errors import InputError, OptionError, listed, shown
 from quorate.live.decision import Decision
+from quorate.live.left import left_of
 from quorate.live.policy import Policy
-from quorate.live.replay import events_of
 from quorate.live.rule import Rule
 from quorate.live.state import CampaignState
 from quorate.live.trial import Ending, Trial, outcome_of
@@ -86,7 +86,8 @@ def backtest(
     """Replay a log as it was and under another policy or model, and compare what comes out.
 
     Votes, bans, overrides, appeals and refits stay where they were. Gold is left out of both replays and judges both. The
-    clock runs by itself, so that holds and locks end when they are due. No task leaves memory.
+    clock runs by itself, so that holds and locks end when they are due. No task leaves memory. Where votes have expired, what is
+    left of the log is replayed, and workers are learned from that alone.
 
     - `log`: a store, its path or address, or the events themselves.
     - `policy`: what takes the place of all policies of the log.
@@ -101,21 +102,29 @@ def backtest(
     >>> found.before.votes, found.after.votes, found.changed
     (300, 400, 0)
     """
+    opened = open_store(log, readonly=True) if isinstance(log, str | os.PathLike) else None
+    try:
+        found = opened if opened is not None else log
+        return compared(_events(found, campaign, until), policy, model)
+    finally:
+        if opened is not None:
+            opened.close()
+
+
+def compared(log: Iterable[tuple[int, events.Event]], policy: Policy | Mapping[str, Any] | None, model: str | None) -> Backtest:
+    """Return the same as `backtest`.
+
+    - `log`: position and event, in order.
+    - `policy`, `model`: as there.
+    """
     if policy is None and model is None:
         raise OptionError("nothing to try: give a policy or a model")
     if model is not None:
         RULES["model"].check("model", model := options.model_name(model))
-    wanted = None if policy is None else Policy.of(policy)
-    opened = open_store(log, readonly=True) if isinstance(log, str | os.PathLike) else None
-    try:
-        found = opened if opened is not None else log
-        run = _Run(wanted, model)
-        for position, event in _events(found, campaign, until):
-            run.step(position, event)
-        return run.compared()
-    finally:
-        if opened is not None:
-            opened.close()
+    run = _Run(None if policy is None else Policy.of(policy), model)
+    for position, event in log:
+        run.step(position, event)
+    return run.compared()
 
 
 def _events(log: Any, campaign: int | str | None, until: int | None) -> Iterator[tuple[int, events.Event]]:
@@ -130,7 +139,7 @@ def _events(log: Any, campaign: int | str | None, until: int | None) -> Iterator
     if len(chosen) != 1:
         given = "campaign is None" if campaign is None else f"campaign {shown(campaign)} is unknown"
         raise InputError(f"{given}: give one of {listed([row.name for row in rows], 20)}")
-    yield from events_of(log, chosen[0].number, until=until)
+    yield from left_of(log, chosen[0].number, until=until)
 
 
 class _Run:
@@ -152,6 +161,9 @@ class _Run:
                 raise InputError(f"the log begins with {type(event).__name__}, not with Created")
             before = self.before = Trial(event)
             after = self.after = Trial(event, policy=self._policy, model=self._model, beside=before)
+            for trial in (before, after):
+                trial.state.pass_over(position, event)  # it is in them already
+            return
         kind = type(event)
         if kind is events.Vote or kind is events.Change:
             task = before.step(position, event)

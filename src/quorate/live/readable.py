@@ -36,8 +36,10 @@ class Readable:
     rule: Rule
     tasks: Tasks
     crowd: Crowd
+    expired: int  # the time since when an archived task must have been touched, to have votes
     breakers: Breakers
     _dues: list[tuple[int, str]]
+    _absent: str | None = None  # the last task that was not in the archive: a new one is looked for twice
 
     def code(self, label: str) -> int | None:
         """Return the code of a label's id, None for an unknown one."""
@@ -57,10 +59,14 @@ class Readable:
         return None if record is None else (record.task, record.answer)
 
     def _archived(self, name: str) -> Archived | None:
-        if not self.archive.seen(name):
+        if name is self._absent or not self.archive.seen(name):
+            self._absent = name
             return None
-        record = self.archive.get(name, self.position)
-        return None if record is None else Archived.from_bytes(record)
+        data = self.archive.get(name, self.position)
+        if data is None:
+            return None
+        record = Archived.from_bytes(data)
+        return record.without_votes() if record.task.touched < self.expired else record
 
     def ballots(self, name: str) -> list[tuple[int, int, bool]]:
         """Return (worker, label, whether it counts) of every vote in force on a task."""

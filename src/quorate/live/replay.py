@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -11,10 +11,14 @@ from quorate.errors import InputError, QuorateError, shown
 from quorate.live import snapshot
 from quorate.live.decision import Decision
 from quorate.live.state import CampaignState
-from quorate.store.archive import Archive, MemoryArchive, StoreArchive
+from quorate.store.archive import Archive, CopiedArchive, MemoryArchive, StoreArchive
+from quorate.store.bases import Base
 from quorate.store.batch import DecisionRow
+from quorate.store.errors import Expired
 from quorate.store.events import Created, Event
 from quorate.store.protocol import Store
+
+T = TypeVar("T")
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -38,6 +42,8 @@ class Checked(msgspec.Struct, frozen=True):
     - `digest`: of the replayed state: equal for equal states alone.
     - `snapshot`: the position of the snapshot that was compared as well; None where there is none.
     - `difference`: the first one; None where there is none.
+    - `base`: the position of the state that the replay began with; 0 where it began with the first event.
+    - `begins`: the first position of the log that is kept: 1, where no vote has expired.
     """
 
     position: int
@@ -45,10 +51,14 @@ class Checked(msgspec.Struct, frozen=True):
     digest: str
     snapshot: int | None = None
     difference: Difference | None = None
+    base: int = 0
+    begins: int = 1
 
 
 def replay(store: Store, campaign: int, *, until: int | None = None, archive: Archive | None = None) -> CampaignState:
     """Return the state that follows from a log, from its first event on; snapshots are not used.
+
+    Where the first events have expired and are deleted, the log begins with a base, and so does the replay.
 
     - `store`: where the log is.
     - `campaign`: its number.
@@ -72,15 +82,48 @@ def replay(store: Store, campaign: int, *, until: int | None = None, archive: Ar
     True
     >>> store.close(); folder.cleanup()
     """
-    state = None
-    for position, event in events_of(store, campaign, until=until):
-        if state is None:
-            state = begun(position, event, archive or MemoryArchive())
+    return from_beginning(store, campaign, lambda state: _replayed(store, campaign, state, until), archive)
+
+
+def _replayed(store: Store, campaign: int, state: CampaignState, until: int | None) -> CampaignState:
+    if until is not None and state.position > until:
+        raise InputError(f"until is {until}: the log of campaign {campaign} begins with the state at position {state.position}")
+    for position, event in events_of(store, campaign, after=state.position, until=until):
         state.apply(position, event)
         state.changes.clear()
-    if state is None:
-        raise InputError(f"campaign {campaign} has no events: there is nothing to replay")
     return state
+
+
+def from_beginning(store: Store, campaign: int, work: Callable[[CampaignState], T], archive: Archive | None = None) -> T:
+    """Return what comes of a log from its beginning on; begin again where votes expire while it is read.
+
+    - `store`: where the log is.
+    - `campaign`: its number.
+    - `work`: called with what the log begins with: the state before its first event, or its base.
+    - `archive`: where tasks go that leave memory; None: they are kept in memory, as bytes.
+    """
+    while True:
+        base = store.bases.find(campaign)
+        try:
+            done = work(_beginning(store, campaign, base, archive))
+        except Expired:
+            if store.bases.find(campaign) == base or archive is not None:
+                raise
+            continue
+        if (
+            archive is not None or store.bases.find(campaign) == base
+        ):  # else votes of the archive may be gone that were looked for
+            return done
+
+
+def _beginning(store: Store, campaign: int, base: Base | None, archive: Archive | None) -> CampaignState:
+    """Return what a log begins with."""
+    if base is not None:
+        saved, archived, _ = snapshot.opened(store.bases.data(base))
+        return snapshot.from_bytes(saved, CopiedArchive(StoreArchive(store, campaign, lambda _: None, archived), archive))
+    for position, event in events_of(store, campaign, until=1):
+        return begun(position, event, archive or MemoryArchive())
+    raise InputError(f"campaign {campaign} has no events: there is nothing to replay")
 
 
 def begun(position: int, event: Event, archive: Archive) -> CampaignState:
@@ -115,31 +158,32 @@ def check(store: Store, campaign: int) -> Checked:
     - `store`: where the log is.
     - `campaign`: its number.
     """
-    end = store.last(campaign)
-    recorded = _Recorded(store, campaign)
-    state = None
-    for position, event in events_of(store, campaign, until=end):
-        if state is None:
-            state = begun(position, event, MemoryArchive())
+    return from_beginning(store, campaign, lambda state: _checked(store, campaign, state))
+
+
+def _checked(store: Store, campaign: int, state: CampaignState) -> Checked:
+    """Go on from what the log begins with, and compare."""
+    start, end = state.position, store.last(campaign)
+    recorded = _Recorded(store, campaign, start)
+    for position, event in events_of(store, campaign, after=start, until=end):
         state.apply(position, event)
         recorded.compare(position, state.changes)
         state.changes.clear()
-    if state is None:
-        raise InputError(f"campaign {campaign} has no events: there is nothing to replay")
     recorded.end(end)
     snapshot_at, difference = None, recorded.difference
     found = store.snapshots(campaign).latest(until=end)
-    if found is not None:
+    if found is not None and found[0] >= start:
         snapshot_at = found[0]
         difference = difference or _difference(state, _restored(store, campaign, found[1], end), snapshot_at)
-    return Checked(state.position, recorded.number, snapshot.digest(state), snapshot_at, difference)
+    digest, begins = snapshot.digest(state), store.begins(campaign)
+    return Checked(state.position, recorded.number, digest, snapshot_at, difference, start, begins)
 
 
 class _Recorded:
     """The decisions that a store has, compared with others one by one."""
 
-    def __init__(self, store: Store, campaign: int) -> None:
-        self._rows = store.decisions(campaign)
+    def __init__(self, store: Store, campaign: int, after: int) -> None:
+        self._rows = store.decisions(campaign, after=after)
         self._next: DecisionRow | None = next(self._rows, None)
         self.number = 0
         self.difference: Difference | None = None

@@ -1,4 +1,4 @@
-"""When a campaign is fitted again, and how long what is decided stays in memory: two small documents of a campaign."""
+"""When a campaign is fitted again, and how long tasks and votes are kept: two small documents of a campaign."""
 
 from __future__ import annotations
 
@@ -38,8 +38,12 @@ class Refit(_Settings, frozen=True):
 
 
 class Retention(_Settings, frozen=True):
-    """How long tasks stay in memory. Those that leave it are archived, and come back when they are touched."""
+    """How long tasks stay in memory, and votes at all.
+
+    Tasks that leave memory are archived, and come back when they are touched.
+    """
 
     tasks: Count = 100_000  # decided ones in memory: beyond it the ones untouched for longest leave
     waiting: Count = 1_000_000  # those not yet decided
     days: Positive | None = None  # decided ones leave after so many days, too
+    votes_days: Positive | None = None  # votes are deleted after so many days, decisions stay; None: never

@@ -41,6 +41,9 @@ class _Snapshot(msgspec.Struct):
     settled: list[str]
     waiting: list[str]
     online: bytes
+    begins: int = 1
+    expired: int = 0
+    away: list[tuple[str, int, list[int]]] = []
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -70,6 +73,9 @@ def to_bytes(state: CampaignState) -> bytes:
             state.tasks.in_order(settled=True),
             state.tasks.in_order(settled=False),
             state.online.to_bytes(),
+            state.begins,
+            state.expired,
+            [(name, *each) for name, each in state.away.items()],
         )
     )
 
@@ -113,7 +119,8 @@ def from_bytes(data: bytes, archive: Archive) -> CampaignState:
     state.policies = [PolicyVersion(v, Policy.of(document), p, t, by) for v, document, p, t, by in saved.policies]
     state.refit, state.retention = saved.refit, saved.retention
     state.since_refit, state.votes, state.breakers = saved.since_refit, saved.votes, saved.breakers
-    state.archived_tasks = saved.archived_tasks
+    state.archived_tasks, state.begins, state.expired = saved.archived_tasks, saved.begins, saved.expired
+    state.away = {name: (touched, workers) for name, touched, workers in saved.away}
     state.follow(Online.from_bytes(saved.online))
     state.online.expect_every_label()
     state.policy, state.version = state.policies[-1].policy, state.policies[-1].version

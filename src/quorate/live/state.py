@@ -28,11 +28,12 @@ from quorate.live.standing import Standing
 from quorate.live.tasks import SETTLED, Task, Tasks
 from quorate.online import KINDS, Online
 from quorate.store import events
-from quorate.store.archive import Archive
+from quorate.store.archive import Archive, Record
 
 Touched: TypeAlias = tuple[Task, Answer]
 BY_HAND: Final = frozenset({"gold", "override"})  # reasons of decisions that breakers do not watch
 MANY_DUES: Final = 1024
+CLOSED: Final = SETTLED | {"escalated"}  # what only new votes open again, where the old ones have expired
 ROUNDING: Final = 1e-9
 
 
@@ -70,6 +71,9 @@ class CampaignState(Readable):
         self.since_refit = 0  # votes learned and taken back
         self.votes = 0  # in force, those kept aside among them
         self.archived_tasks = 0  # that have left memory
+        self.begins = 1  # the first position of the log that is kept
+        self.expired = 0  # archived tasks that were last touched before this time have no votes
+        self.away: dict[str, tuple[int, list[int]]] = {}  # of archived tasks with votes kept aside: last touch, and workers
         self.refit_read = 0  # where the refit under way has read; 0: none is
         self.refit_under_way: Any = None
         self._dues: list[tuple[int, str]] = []
@@ -118,12 +122,15 @@ class CampaignState(Readable):
         name = task.name
         if worker.banned or (self.policy.probation is not None and not worker.trusted):
             _keep_aside(worker, task, label)
+            task.touched = self.time
+            self.tasks.touch(task)
             self._promote(worker)
             return task, self._answer(name)
         self.since_refit += 1
         answer = self.stream.vote(name, worker.text, label, self.kind) or self._renewed(name)
         worker.cast(answer[4][label])
-        self._stand(task, answer, self.rule.decide(task.standing, self.evidence(task, answer)))
+        after = self.rule.decide(task.standing, self.evidence(task, answer))
+        self._stand(task, answer, self._unless_expired(task, answer, after) if task.expired else after)
         return task, answer
 
     def _retraction(self, event: events.Retraction) -> Touched:
@@ -231,7 +238,14 @@ class CampaignState(Readable):
 
     def _sweep(self, event: events.Sweep) -> None:
         leaving = [*self.tasks.oldest(event.decided, settled=True), *self.tasks.oldest(event.others, settled=False)]
-        self.archive.put(self.position, [(name, self._leave(self.tasks.by_name[name])) for name in leaving])
+        self.archive.put(self.position, [self._leave(self.tasks.by_name[name]) for name in leaving])
+        for name in self.tasks.oldest(event.emptied, settled=False):
+            self._empty(self.tasks.by_name[name])
+
+    def _truncated(self, event: events.Truncated) -> None:
+        self.begins, self.expired = event.until + 1, max(self.expired, event.before)
+        for name in [name for name, (touched, _) in self.away.items() if touched < self.expired]:
+            self._forget_aside(name, self.away.pop(name)[1])
 
     def _settings(self, event: events.SettingsChanged) -> None:
         if event.refit is not None:
@@ -287,14 +301,26 @@ class CampaignState(Readable):
     def _settled(self, task: Task) -> Touched:
         """Let the policy look at a task again; return what the stream says of it."""
         answer = self._answer(task.name)
-        self._stand(task, answer, self.rule.decide(task.standing, self.evidence(task, answer)))
+        self._stand(task, answer, self._judged(task, answer))
         return task, answer
+
+    def _judged(self, task: Task, answer: Answer) -> Standing:
+        """Return where a task stands by what is known of it now."""
+        after = self.rule.decide(task.standing, self.evidence(task, answer))
+        return self._unless_expired(task, answer, after) if task.expired else after
+
+    def _unless_expired(self, task: Task, answer: Answer, after: Standing) -> Standing:
+        """Return where a task stands whose old votes are deleted: that they are missing does not open it again."""
+        if answer[2] >= self.policy.minimum_votes:
+            task.expired = False
+            return after
+        return task.standing if after.status == "open" and task.standing.status in CLOSED else after
 
     def _settle_all(self, tasks: Iterable[Task]) -> None:
         """Let the policy look at tasks again that a person's act has changed; breakers do not watch that."""
         for task in list(tasks):
             answer = self._answer(task.name)
-            self._stand(task, answer, self.rule.decide(task.standing, self.evidence(task, answer)), is_watched=False)
+            self._stand(task, answer, self._judged(task, answer), is_watched=False)
 
     def _stand(self, task: Task, answer: Answer, after: Standing, *, is_watched: bool = True) -> None:
         """Note where a task stands now, and that it was touched; a new status or label is a decision."""
@@ -345,12 +371,12 @@ class CampaignState(Readable):
             (tasks[at], (int(label[at]), bool(tie[at]), int(votes[at]), bool(gold[at]), likely[at].tolist()))
             for at in np.flatnonzero(might).tolist()
         ]
-        standings = [self.rule.decide(task.standing, self.evidence(task, answer)) for task, answer in answers]
+        standings = [self._judged(task, answer) for task, answer in answers]
         limits = self.policy.breakers
         if limits is not None and not every:
             flips = sum(_flips(task, after) for (task, _), after in zip(answers, standings, strict=True))
             self.breakers.reconsidered(limits, flips, self.tasks.settled)
-            standings = [self.rule.decide(task.standing, self.evidence(task, answer)) for task, answer in answers]
+            standings = [self._judged(task, answer) for task, answer in answers]
         for (task, answer), after in zip(answers, standings, strict=True):
             if after is not task.standing:
                 self._stand(task, answer, after, is_watched=False)
@@ -382,8 +408,11 @@ class CampaignState(Readable):
             return task
         task = record.task
         self.archived_tasks -= 1
+        self.away.pop(name, None)
         if record.votes is not None:
             self.stream.bring_back(name, record.votes)
+        elif record.answer[3]:
+            self.stream.set_gold(name, record.answer[0])
         if record.version != self.version:
             task.standing = self.rule.adopt(task.standing, self.time)
         self.tasks.enter(task)
@@ -396,13 +425,38 @@ class CampaignState(Readable):
                 self.stream.retract(name, text)
         return task
 
-    def _leave(self, task: Task) -> bytes:
+    def _leave(self, task: Task) -> Record:
         """Take a task out of memory, and return what the archive keeps of it."""
+        self._absent = None
         answer = self._answer(task.name)
         votes = self.stream.evict(task.name)
         self.tasks.leave(task)
         self.archived_tasks += 1
-        return Archived(task, answer, votes, self.version).to_bytes()
+        record = Archived(task, answer, votes, self.version)
+        if task.touched < self.expired:
+            self._forget_aside(task.name, task.aside or ())
+            return Record(task.name, record.without_votes().to_bytes(), None)
+        if task.aside:
+            self.away[task.name] = task.touched, task.aside
+        return Record(task.name, record.to_bytes(), task.touched)
+
+    def _empty(self, task: Task) -> None:
+        """Delete the votes of a task that stays as it is; what was learned from them stays as well."""
+        answer = self._answer(task.name)
+        self.stream.evict(task.name)
+        if answer[3]:
+            self.stream.set_gold(task.name, answer[0])
+        self._forget_aside(task.name, task.aside or ())
+        task.moved, task.aside, task.expired, task.touched = None, None, True, self.time
+        self.tasks.touch(task)
+        self.tasks.confidence[task.slot] = 0.0
+
+    def _forget_aside(self, name: str, workers: Iterable[int]) -> None:
+        """Forget votes that are kept aside; on probation they count on as what they were."""
+        for number in workers:
+            aside = self.crowd.all[number].aside
+            assert aside is not None
+            del aside[name]
 
     def _promote(self, worker: Worker) -> None:
         """Let the votes of a worker count from now on, where enough of them were right."""
@@ -483,6 +537,7 @@ _FOLDS: Final[dict[type, Callable[[CampaignState, Any], Touched | None]]] = {
     events.RefitDone: CampaignState._refit_done,
     events.Tick: CampaignState._tick,
     events.Sweep: CampaignState._sweep,
+    events.Truncated: CampaignState._truncated,
     events.SettingsChanged: CampaignState._settings,
     events.BreakerReset: CampaignState._breaker_reset,
 }

@@ -34,6 +34,7 @@ class Task(msgspec.Struct, array_like=True, gc=False):
     last: int = -1  # the label that was decided last, or -1
     moved: dict[int, int] | None = None  # worker: position of their vote in force, where it is not their first on the task
     aside: list[int] | None = None  # workers whose votes on it are kept aside
+    expired: bool = False  # it stands on votes that are deleted, as they were too old
     slot: int = -1  # its line in the columns, last of all: it is not saved
 
 
@@ -150,9 +151,9 @@ class Tasks:
     def _is_there(self, slot: int, settled: bool) -> bool:
         return bool((_IS_SETTLED if settled else _IS_WAITING)[self.status[slot]])
 
-    def older(self, time: int, most: int) -> int:
-        """Return how many settled tasks were last touched before a time, up to `most`."""
-        names = self.oldest(most, settled=True)
+    def older(self, time: int, most: int, *, settled: bool = True) -> int:
+        """Return how many of the tasks that are settled, or of those that wait, were last touched before a time, up to `most`."""
+        names = self.oldest(most, settled=settled)
         return next((at for at, name in enumerate(names) if self.by_name[name].touched >= time), len(names))
 
     def show(

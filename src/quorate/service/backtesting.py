@@ -9,10 +9,11 @@ from typing import Any, Final
 import msgspec
 
 from quorate.errors import InputError, OptionError
-from quorate.live.backtest import backtest
-from quorate.live.replay import events_of
-from quorate.service.errors import Invalid
+from quorate.live.backtest import compared
+from quorate.live.left import left_of
+from quorate.service.errors import Invalid, Unavailable
 from quorate.service.types import BacktestAnswer, Changed, Outcome
+from quorate.store.errors import Expired
 from quorate.store.events import Event
 from quorate.store.protocol import Store
 
@@ -23,7 +24,9 @@ PAUSE: Final = 1e-4  # seconds
 def answer(store: Store, campaign: int, policy: dict[str, Any] | None, model: str | None) -> BacktestAnswer:
     """Return how the past of a campaign would have gone; for a thread of its own."""
     try:
-        found = backtest(_paced(store, campaign), policy=policy, model=model)
+        found = compared(_paced(store, campaign), policy, model)
+    except Expired as error:
+        raise Unavailable(f"{error}; try again", retry_after=1) from None
     except (InputError, OptionError) as error:
         raise Invalid(error) from None
     return BacktestAnswer(
@@ -38,9 +41,9 @@ def answer(store: Store, campaign: int, policy: dict[str, Any] | None, model: st
     )
 
 
-def _paced(store: Store, campaign: int) -> Iterator[Event]:
-    """Yield the events of a log; the thread of the requests gets its turn every so often."""
-    for number, (_, event) in enumerate(events_of(store, campaign)):
+def _paced(store: Store, campaign: int) -> Iterator[tuple[int, Event]]:
+    """Yield position and event of a log; the thread of the requests gets its turn every so often."""
+    for number, one in enumerate(left_of(store, campaign)):
         if not number % AT_ONCE:
             time.sleep(PAUSE)
-        yield event
+        yield one

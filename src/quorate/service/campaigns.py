@@ -26,7 +26,7 @@ from quorate.service.loading import Loaded, load
 from quorate.service.types import CampaignSpec
 from quorate.store import events
 from quorate.store.archive import MemoryArchive
-from quorate.store.batch import Batch
+from quorate.store.batch import ArchiveRow, Batch
 from quorate.store.errors import StoreError, StoreUnavailable
 from quorate.store.opening import open_store
 from quorate.store.protocol import Store
@@ -182,7 +182,7 @@ class Campaigns:
             self._loop.call_soon(self._flush)
         return self._batch
 
-    def archive(self, row: tuple[int, int, str, bytes]) -> None:
+    def archive(self, row: ArchiveRow) -> None:
         """Have a task written to the archive, with the event that sent it there."""
         self.pending().archived.append(row)
 

@@ -1,4 +1,4 @@
-"""What a campaign does by itself: ticks of the clock, refits, sweeps of old tasks into the archive, snapshots."""
+"""What a campaign does by itself: ticks of the clock, refits, sweeps of old tasks into the archive, snapshots, expiry."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import polars as pl
 from quorate.live import snapshot
 from quorate.live.decision import Decision
 from quorate.service import views
+from quorate.service.expiry import Expiry
 from quorate.store import events
 from quorate.store.archive import CopiedArchive
 
@@ -40,11 +41,13 @@ class Duties:
         self.refits = 0
         self.intervals: pl.DataFrame | None = None  # of workers' accuracies, by the last refit
         self._fitted_at = 0  # time
+        self.expiry = Expiry(campaign, self)
 
     def begin(self, snapshot_at: int) -> None:
         """Begin with a campaign that was loaded: its last snapshot is at this position."""
         self.snapshot_at = snapshot_at
         self._fitted_at = self._campaign.state.time
+        self.expiry.begin()
 
     async def look(self) -> None:
         """Do what is due."""
@@ -53,7 +56,9 @@ class Duties:
         due = state.next_due()
         if due and due <= now:
             self._campaign.submit(events.Tick(time=now))
-        await self._sweep()
+        await self.sweep()
+        if self.expiry.is_due():
+            self._campaign.campaigns.start(self.expiry.run())
         if self.is_refit_due():
             self._campaign.campaigns.start(self.refit())
         elif state.position - self.snapshot_at >= SNAPSHOT_EVENTS and not self._is_saving and not state.refit_read:
@@ -94,18 +99,25 @@ class Duties:
         finally:
             self._is_refitting = False
 
-    async def _sweep(self) -> None:
-        """Let tasks that were untouched for longest leave memory, where there are too many, or too old ones."""
+    async def sweep(self) -> None:
+        """Let tasks that were untouched for longest leave memory, where there are too many, or too old ones.
+
+        Votes that have expired go, too: those of decided tasks as they leave, those of others while they stay.
+        """
         campaign = self._campaign
         while True:
-            tasks, keep = campaign.state.tasks, campaign.state.retention
+            tasks, keep, oldest = campaign.state.tasks, campaign.state.retention, campaign.state.expired
             decided = min(SWEPT_AT_ONCE, tasks.settled - keep.tasks)
             others = min(SWEPT_AT_ONCE, tasks.waiting - keep.waiting)
-            if keep.days is not None and decided < SWEPT_AT_ONCE:
-                decided = max(decided, tasks.older(campaign.now() - int(keep.days * DAY), SWEPT_AT_ONCE))
-            if max(decided, others) <= 0:
+            emptied = tasks.older(oldest, SWEPT_AT_ONCE, settled=False) if oldest and others <= 0 else 0
+            if keep.days is not None:
+                oldest = max(oldest, campaign.now() - int(keep.days * DAY))
+            if oldest and decided < SWEPT_AT_ONCE:
+                decided = max(decided, tasks.older(oldest, SWEPT_AT_ONCE))
+            if max(decided, others, emptied) <= 0:
                 return
-            campaign.submit(events.Sweep(time=campaign.now(), decided=max(0, decided), others=max(0, others)))
+            sweep = events.Sweep(time=campaign.now(), decided=max(0, decided), others=max(0, others), emptied=emptied)
+            campaign.submit(sweep)
             await asyncio.sleep(0)  # requests come first
 
     async def save_snapshot(self) -> None:

@@ -14,10 +14,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from quorate.errors import QuorateError
+from quorate.live import snapshot
 from quorate.service.campaign import Campaign
 from quorate.service.duties import fitted
 from quorate.store import events
-from quorate.store.errors import NotOwner
+from quorate.store.errors import Expired, NotOwner
 from quorate.store.ids import IdIndex
 from quorate.store.protocol import Store
 
@@ -139,8 +140,12 @@ class Following:
         """Fold the log up to its last position."""
         store, state, number = self._campaigns.store, campaign.state, campaign.number
         while state.position < last and campaign.state is state:
-            until = min(last, state.position + READ_AT_ONCE)
-            pages = await asyncio.to_thread(lambda: list(store.read(number, after=state.position, until=until)))  # noqa: B023
+            start, until = state.position, min(last, state.position + READ_AT_ONCE)
+            try:
+                pages = await asyncio.to_thread(lambda: list(store.read(number, after=start, until=until)))  # noqa: B023
+            except Expired:
+                await self._load_again(campaign)
+                return
             workers = await asyncio.to_thread(lambda: list(store.workers(number, after=campaign.names.last)))
             if campaign.state is not state:  # it was built again from the log meanwhile
                 return
@@ -149,11 +154,18 @@ class Following:
             try:
                 for _, page in pages:
                     await self._fold(campaign, page)
+                base = await asyncio.to_thread(store.bases.find, number)
+                if base is not None and base.position > start:  # votes of the archive may be gone that were looked for
+                    await self._load_again(campaign)
             except Exception:
                 log.exception("campaign %r cannot be followed, and is loaded again", campaign.name)
-                loaded = await self._campaigns.loaded(number)
-                if loaded is not None:
-                    campaign.adopt(loaded)
+                await self._load_again(campaign)
+
+    async def _load_again(self, campaign: Campaign) -> None:
+        loaded = await self._campaigns.loaded(campaign.number)
+        if loaded is not None:
+            self._refits.pop(campaign.number, None)
+            campaign.adopt(loaded)
 
     async def _fold(self, campaign: Campaign, page: Iterable[events.Event]) -> None:
         state = campaign.state
@@ -191,6 +203,10 @@ class Following:
 
 def _caught_up(store: Store, campaign: int, known: IdIndex, position: int) -> IdIndex:
     """Return the ids of a campaign up to a position, from those known and what the store has beyond them."""
-    ids = IdIndex(store, campaign, known.state(known.after))
+    base = store.bases.find(campaign)
+    if base is not None and base.position > known.after:  # the log between may be deleted
+        ids = IdIndex(store, campaign, snapshot.opened(store.bases.data(base))[2])
+    else:
+        ids = IdIndex(store, campaign, known.state(known.after))
     ids.catch_up(position)
     return ids

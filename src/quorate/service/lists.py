@@ -48,13 +48,14 @@ def workers(state: CampaignState, names: Names, limit: int, after: int) -> Worke
 
 
 async def votes(campaign: Campaign, after: int, limit: int) -> VotesPage:
-    """Return the votes in force after a position, in the order of the log."""
+    """Return the votes in force after a position, in the order of the log; those that have expired are not in it."""
     await campaign.on_disk_now()
-    store, end, at = campaign.campaigns.store, campaign.committed, after
+    store, end = campaign.campaigns.store, campaign.committed
+    at = max(after, campaign.state.begins - 1)
     rows: list[VoteRow] = []
     while at < end:
         until = min(end, at + READ_AT_ONCE)
-        pages = await campaign.campaigns.in_thread(lambda: list(store.read(campaign.number, after=at, until=until)))  # noqa: B023
+        pages = await campaign.campaigns.in_thread(lambda: list(store.read(campaign.number, after=at, until=until, left=True)))  # noqa: B023
         for first, page in pages:
             for row in views.votes_in_force(campaign.state, campaign.names, first, page):
                 rows.append(row)

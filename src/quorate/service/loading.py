@@ -1,4 +1,4 @@
-"""A campaign from its store: the newest snapshot that is whole, and the log from there on."""
+"""A campaign from its store: the newest snapshot that is whole, or what the log begins with, and the log from there on."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from quorate.live import snapshot
 from quorate.live.state import CampaignState
 from quorate.service.names import Names
 from quorate.store.archive import StoreArchive
-from quorate.store.errors import DamagedStore
+from quorate.store.bases import Base
+from quorate.store.batch import ArchiveRow
+from quorate.store.errors import DamagedStore, Expired
 from quorate.store.events import Created
 from quorate.store.ids import IdIndex
 from quorate.store.protocol import Store
 
-Put: TypeAlias = Callable[[tuple[int, int, str, bytes]], object]
+Put: TypeAlias = Callable[[ArchiveRow], object]
 log = logging.getLogger(__name__)
 
 
@@ -41,10 +43,23 @@ def load(store: Store, campaign: int, put: Put) -> Loaded | None:
 
     `put` takes what the archive is to write, once the campaign runs.
     """
+    while True:
+        base = store.bases.find(campaign)
+        try:
+            loaded = _loaded(store, campaign, put, base)
+        except Expired:
+            if store.bases.find(campaign) == base:
+                raise
+            continue
+        if store.bases.find(campaign) == base:  # else another process has deleted votes meanwhile that were looked for
+            return loaded
+
+
+def _loaded(store: Store, campaign: int, put: Put, base: Base | None) -> Loaded | None:
     end = store.last(campaign)
-    loaded = _from_snapshot(store, campaign, put, end)
+    loaded = _from_snapshot(store, campaign, put, end, 0 if base is None else base.position)
     if loaded is None:
-        loaded = _from_first_event(store, campaign, put)
+        loaded = _from_first_event(store, campaign, put) if base is None else _from_base(store, campaign, put, base)
     if loaded is None:
         return None
     state = loaded.state
@@ -70,15 +85,26 @@ def _from_first_event(store: Store, campaign: int, put: Put) -> Loaded | None:
     return None
 
 
-def _from_snapshot(store: Store, campaign: int, put: Put, end: int) -> Loaded | None:
+def _from_base(store: Store, campaign: int, put: Put, base: Base) -> Loaded:
+    """Return what a log begins with whose first events are deleted."""
+    return _opened(store, campaign, put, store.bases.data(base), base.position)
+
+
+def _opened(store: Store, campaign: int, put: Put, data: bytes, position: int) -> Loaded:
+    """Return what was saved at a position."""
+    state, archived, ids = snapshot.opened(data)
+    archive = StoreArchive(store, campaign, put, archived)
+    names = Names(store.workers(campaign))
+    return Loaded(snapshot.from_bytes(state, archive), names, IdIndex(store, campaign, ids), archive, position)
+
+
+def _from_snapshot(store: Store, campaign: int, put: Put, end: int, since: int) -> Loaded | None:
+    """Return the newest snapshot. One from before `since` is of no use: votes that were archived then are deleted."""
     found = store.snapshots(campaign).latest(until=end)
-    if found is None:
+    if found is None or found[0] < since:
         return None
     try:
-        state, archived, ids = snapshot.opened(found[1])
-        archive = StoreArchive(store, campaign, put, archived)
-        names = Names(store.workers(campaign))
-        return Loaded(snapshot.from_bytes(state, archive), names, IdIndex(store, campaign, ids), archive, found[0])
+        return _opened(store, campaign, put, found[1], found[0])
     except QuorateError as error:
         log.warning("campaign %d: the snapshot at %d cannot be used, the log is replayed: %s", campaign, found[0], error)
         return None

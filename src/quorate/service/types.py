@@ -70,7 +70,9 @@ class CampaignSpec(_In, frozen=True, kw_only=True):
     policy: Annotated[Document, says("When a task is decided, as a policy document; {} is the default policy.")] = {}
     settings: Annotated[Document, says("Options of the stream: seed, strength, confidence.")] = {}
     refit: Annotated[Document, says("When votes are fitted again in the background: votes, share, seconds.")] = {}
-    retention: Annotated[Document, says("How long tasks stay in memory: tasks, waiting, days.")] = {}
+    retention: Annotated[
+        Document, says("How long tasks stay in memory: tasks, waiting, days; and votes at all: votes_days.")
+    ] = {}
 
     def pairs(self) -> list[tuple[str, str]]:
         """Return (id, name) of every label.
@@ -100,6 +102,7 @@ class CampaignView(_Out, frozen=True, kw_only=True):
     refit: Document = {}
     retention: Document = {}
     position: Annotated[int, says("Of the last event in the log.")]
+    begins: Annotated[int, says("Of the first event that is kept: those before have expired.")] = 1
     votes: Annotated[int, says("In force.")] = 0
     workers: int = 0
     tasks: Annotated[dict[str, int], says("In memory, by status.")] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from quorate.live.crowd import Worker
 
 
+EXPIRED: Final = "its earlier votes have expired and are deleted; what they decided holds until there are enough new ones"
+
+
 def campaign(name: str, state: CampaignState, workers: int, archived: int) -> CampaignView:
     """Return a campaign as it stands."""
     return CampaignView(
@@ -32,6 +35,7 @@ def campaign(name: str, state: CampaignState, workers: int, archived: int) -> Ca
         refit=state.refit.document(),
         retention=state.retention.document(),
         position=state.position,
+        begins=state.begins,
         votes=state.votes,
         workers=workers,
         tasks=state.tasks.counts(),
@@ -66,7 +70,7 @@ def task(state: CampaignState, names: Names, name: str) -> TaskView:
         decision=state.decision(known, answer),
         posterior=dict(zip(state.labels, likely, strict=False)),
         evidence=list(_ballots(state, names, name)),
-        why=state.rule.why(known.standing, state.evidence(known, answer)),
+        why=[*([EXPIRED] if known.expired else []), *state.rule.why(known.standing, state.evidence(known, answer))],
         gold=state.labels[label] if gold else None,
         tie=tie,
         opened=moment(known.opened),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
+from quorate.store.batch import ArchiveRow
 from quorate.store.bloom import Bloom
 from quorate.store.errors import DamagedStore
 from quorate.store.ids import hash_of
@@ -16,14 +17,22 @@ if TYPE_CHECKING:
     from quorate.store.protocol import Store
 
 
+class Record(NamedTuple):
+    """What an archive keeps of a task."""
+
+    task: str
+    record: bytes
+    touched: int | None = 0  # see `ArchiveRow`
+
+
 class Archive(Protocol):
     """Where the tasks of one campaign go that leave memory. One thread uses it."""
 
-    def put(self, position: int, records: Iterable[tuple[str, bytes]]) -> None:
+    def put(self, position: int, records: Iterable[Record]) -> None:
         """Keep records.
 
         - `position`: of the event that sent the tasks away; it never falls.
-        - `records`: pairs of a task and its record.
+        - `records`: of the tasks.
         """
 
     def get(self, task: str, until: int) -> bytes | None:
@@ -44,7 +53,7 @@ class MemoryArchive:
     """An archive in memory, for replays and tests.
 
     >>> archive = MemoryArchive()
-    >>> archive.put(7, [("t1", b"one")]); archive.put(9, [("t1", b"two")])
+    >>> archive.put(7, [Record("t1", b"one")]); archive.put(9, [Record("t1", b"two")])
     >>> archive.get("t1", 8), archive.get("t1", 9), archive.get("t1", 6), archive.seen("t2")
     (b'one', b'two', None, False)
     """
@@ -52,9 +61,9 @@ class MemoryArchive:
     def __init__(self) -> None:
         self._records: dict[str, list[tuple[int, bytes]]] = {}
 
-    def put(self, position: int, records: Iterable[tuple[str, bytes]]) -> None:
+    def put(self, position: int, records: Iterable[Record]) -> None:
         """Keep records."""
-        for task, record in records:
+        for task, record, *_ in records:
             self._records.setdefault(task, []).append((position, record))
 
     def get(self, task: str, until: int) -> bytes | None:
@@ -71,17 +80,14 @@ class StoreArchive:
 
     - `store`: where records are.
     - `campaign`: its number.
-    - `put`: called with the campaign, the position, the task and the record of what must be written: append it to
-      `archived` of the batch that carries the event at this position.
+    - `put`: called with what must be written: append it to `archived` of the batch that carries the event at this position.
     - `state`: of `state()`, from a snapshot. What was put after it must be put again, as applying the log again does.
       Without one the tasks are read from the store.
 
     Applying the log again puts what is stored already: such records are not written twice.
     """
 
-    def __init__(
-        self, store: Store, campaign: int, put: Callable[[tuple[int, int, str, bytes]], object], state: bytes | None = None
-    ) -> None:
+    def __init__(self, store: Store, campaign: int, put: Callable[[ArchiveRow], object], state: bytes | None = None) -> None:
         self._store = store
         self._campaign = campaign
         self._put = put
@@ -97,14 +103,14 @@ class StoreArchive:
             except msgspec.DecodeError as error:
                 raise DamagedStore(f"the archive in a snapshot of campaign {campaign} cannot be read: {error}") from error
 
-    def put(self, position: int, records: Iterable[tuple[str, bytes]]) -> None:
+    def put(self, position: int, records: Iterable[Record]) -> None:
         """Keep records."""
         self._forget()
-        for task, record in records:
+        for task, record, *touched in records:
             self._remember(task)
             if position > self._stored:
                 self._pending.setdefault(task, []).append((position, record))
-                self._put((self._campaign, position, task, record))
+                self._put(ArchiveRow(self._campaign, position, task, record, *touched))
 
     def follow(self, position: int) -> None:
         """Note that another process has written the log up to a position, and the records with it.
@@ -142,15 +148,16 @@ class StoreArchive:
 
 
 class CopiedArchive:
-    """What a copy of a state uses, to try something out: it reads from an archive, and writes to memory alone.
+    """What a copy of a state uses, to try something out: it reads from an archive, and writes to another.
 
     - `below`: the archive that is read.
+    - `own`: the one that is written, and read first; None: a new one in memory.
     """
 
-    def __init__(self, below: Archive) -> None:
-        self._below, self._own = below, MemoryArchive()
+    def __init__(self, below: Archive, own: Archive | None = None) -> None:
+        self._below, self._own = below, MemoryArchive() if own is None else own
 
-    def put(self, position: int, records: Iterable[tuple[str, bytes]]) -> None:
+    def put(self, position: int, records: Iterable[Record]) -> None:
         """Keep records, for as long as this lives."""
         self._own.put(position, records)
 

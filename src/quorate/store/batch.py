@@ -28,6 +28,16 @@ class OutboxRow(NamedTuple):
     due: int  # the time of the first attempt, in microseconds since 1970
 
 
+class ArchiveRow(NamedTuple):
+    """The record of a task that left memory."""
+
+    campaign: int
+    position: int  # of the event that sent it away
+    task: str
+    record: bytes
+    touched: int | None = 0  # the time at which the task was last touched; 0: the record alone knows; None: it has no votes
+
+
 @dataclass(slots=True)
 class Page:
     """Events that follow each other in the log of a campaign; event i of them has the position `first + i`."""
@@ -51,7 +61,7 @@ class Batch:
     decisions: dict[int, list[DecisionRow]] = field(default_factory=dict)  # the same; in the order of their positions
     workers: list[tuple[int, int, str]] = field(default_factory=list)  # campaign, number, name: new ones
     erased: list[tuple[int, int]] = field(default_factory=list)  # campaign, number: the name is forgotten
-    archived: list[tuple[int, int, str, bytes]] = field(default_factory=list)  # campaign, position, task, record
+    archived: list[ArchiveRow] = field(default_factory=list)
     ids: list[Generation] = field(default_factory=list)  # of clients' ids, once one is full: see `IdIndex.remember`
     outbox: list[OutboxRow] = field(default_factory=list)
 

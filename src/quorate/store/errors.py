@@ -21,6 +21,10 @@ class OutOfStep(StoreError):  # noqa: N818
     """A batch does not begin where the log of its campaign ends. Nothing of it was written; read the log again."""
 
 
+class Expired(StoreError):  # noqa: N818
+    """Events were asked for that are deleted: they were older than the campaign keeps votes. What is left begins later."""
+
+
 class DamagedStore(StoreError):  # noqa: N818
     """What is stored is not what was written; the message names the campaign and the positions."""
 

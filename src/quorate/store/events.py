@@ -150,10 +150,21 @@ class Tick(_Event, frozen=True, tag="tick"):
 
 
 class Sweep(_Event, frozen=True, tag="sweep"):
-    """Tasks leave memory for the archive: of the decided ones and of the others so many, those untouched for longest."""
+    """Tasks leave memory for the archive: of the decided ones and of the others so many, those untouched for longest.
+
+    Of the others, `emptied` stay and lose their votes, which have expired.
+    """
 
     decided: int
     others: int = 0
+    emptied: int = 0
+
+
+class Truncated(_Event, frozen=True, tag="truncated"):
+    """Votes have expired: the log up to a position is deleted, and so are the votes of archived tasks untouched since a time."""
+
+    until: int  # the position
+    before: int  # the time of the first event that is kept
 
 
 class SettingsChanged(_Event, frozen=True, tag="settings"):
@@ -189,6 +200,7 @@ Event: TypeAlias = (
     | RefitDone
     | Tick
     | Sweep
+    | Truncated
     | SettingsChanged
     | BreakerReset
 )

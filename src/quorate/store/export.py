@@ -46,7 +46,7 @@ DECISIONS: Final = {
 
 
 def vote_frames(store: Store, campaign: int, *, in_force: bool = True) -> Iterator[pl.DataFrame]:
-    """Yield votes in the order of the log: at least one frame, which may be empty.
+    """Yield votes in the order of the log: at least one frame, which may be empty. Those that have expired are not there.
 
     Columns: task, worker (its name; `#7` where the name of worker 7 was erased), label (its id), time, position, event and id.
 
@@ -101,29 +101,32 @@ def _names(store: Store, campaign: int) -> dict[int, str]:
 def _vote_rows(
     store: Store, campaign: int, until: int, kept: npt.NDArray[np.int64] | None, names: dict[int, str]
 ) -> Iterator[tuple[Any, ...]]:
-    labels: list[str] = []
+    base = store.bases.find(campaign)
+    labels: list[str] = [] if base is None else list(base.labels)
+    known = 0 if base is None else base.position  # the labels up to here are known
     at = 0
-    for first, events in store.read(campaign, until=until):
+    for first, events in store.read(campaign, until=until, left=True):
         for position, event in enumerate(events, first):
             if isinstance(event, Vote | Change | Retraction):
                 if kept is not None:
+                    while at < len(kept) and kept[at] < position:  # they have expired since
+                        at += 1
                     if at == len(kept) or kept[at] != position:
                         continue
-                    at += 1
                 label = None if isinstance(event, Retraction) else labels[event.label]
                 own = None if isinstance(event, Retraction) else event.id
                 name = names.get(event.worker, f"#{event.worker}")
                 yield event.task, name, label, event.time, position, event.__struct_config__.tag, own
             elif isinstance(event, Created):
                 labels = list(event.labels)
-            elif isinstance(event, LabelAdded):
+            elif isinstance(event, LabelAdded) and position > known:
                 labels.append(event.id)
 
 
 def _in_force(store: Store, campaign: int, until: int) -> npt.NDArray[np.int64]:
     """Return the positions of votes that none followed of the same worker on the same task, in order: 24 bytes per vote."""
     keys, positions, counts = bytearray(), array("q"), bytearray()
-    for first, events in store.read(campaign, until=until):
+    for first, events in store.read(campaign, until=until, left=True):
         for position, event in enumerate(events, first):
             if isinstance(event, Vote | Change | Retraction):
                 keys += hash_of(f"{event.worker} {event.task}".encode("utf-8", "surrogatepass"))

@@ -9,6 +9,14 @@ from typing import Any, Protocol
 Row = tuple[Any, ...]
 
 
+def raw(value: object) -> bytes:
+    """Return a value that should be bytes: in a damaged SQLite file it may be anything, and the checksum will tell.
+
+    - `value`: as the database gave it.
+    """
+    return bytes(value) if isinstance(value, bytes | memoryview) else str(value).encode()
+
+
 class Link(Protocol):
     """A connection: SQL with `?` for each value."""
 
@@ -33,3 +41,6 @@ class Links(Protocol):
 
     def writing(self) -> AbstractContextManager[Link]:
         """Lend the connection that writes, to the writer's thread: what is done with it is one transaction."""
+
+    def overwrite(self) -> None:
+        """Let what was deleted be gone from the disk as well, at the next quiet moment."""

@@ -85,13 +85,14 @@ class Chain:
         return events
 
 
-def damage(campaign: int, pages: Iterable[StoredPage]) -> Iterator[str]:
-    """Yield what is wrong with each damaged page of a whole log, and continue behind it.
+def damage(campaign: int, pages: Iterable[StoredPage], head: Head | None = None) -> Iterator[str]:
+    """Yield what is wrong with each damaged page of a log, and continue behind it.
 
     - `campaign`: its number.
     - `pages`: all of them, in order.
+    - `head`: where they go on from; None: they begin the log.
     """
-    chain = Chain(campaign, empty(campaign))
+    chain = Chain(campaign, head or empty(campaign))
     for page in pages:
         try:
             chain.opened(page)

@@ -321,6 +321,9 @@ class PostgresStore(SqlStore):
                 if "serial" in columns.values():
                     link.run(f"SELECT setval(pg_get_serial_sequence('{table}', 'number'), max(number)) FROM {table}")
 
+    def overwrite(self) -> None:
+        """Do nothing: the server does it when it vacuums."""
+
     def tidy(self, *, idle: bool = False) -> None:
         """Do nothing: the server does it."""
 
@@ -408,6 +411,12 @@ class PostgresSnapshots:
             if position is not None:
                 return position, b"".join(bodies)
         return None
+
+    def forget(self, before: int) -> None:
+        """Remove the snapshots of earlier positions."""
+        with self._store._translated("written"), self._store._connected() as connection, connection.transaction():
+            for table in ("snapshot", "snapshot_part"):
+                PostgresLink(connection).run(f"DELETE FROM {table} WHERE campaign = ? AND position < ?", self._campaign, before)
 
 
 def _parts(chunks: Iterable[bytes]) -> Iterator[bytes]:

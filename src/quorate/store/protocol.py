@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from os import PathLike
 from typing import NamedTuple, Protocol
 
-from quorate.store.batch import Batch, DecisionRow
+from quorate.store.bases import Bases
+from quorate.store.batch import ArchiveRow, Batch, DecisionRow
 from quorate.store.events import Event
 from quorate.store.pages import StoredPage
 from quorate.store.tokens import Tokens
@@ -40,18 +41,25 @@ class Snapshots(Protocol):
         - `until`: no newer than this position.
         """
 
+    def forget(self, before: int) -> None:
+        """Remove the snapshots of earlier positions.
+
+        - `before`: the position of the first that stays.
+        """
+
 
 class Store(Protocol):
     """Logs of campaigns, and what belongs to them.
 
-    One thread writes: `create_campaign`, `own`, `release`, `write`, `tidy` and what changes tokens and webhooks (`Writer`
-    owns that thread). Everything else reads, from any thread, and sees what is committed.
+    One thread writes: `create_campaign`, `own`, `release`, `write`, `replace_records`, `tidy` and what changes tokens, webhooks
+    and bases (`Writer` owns that thread). Everything else reads, from any thread, and sees what is committed.
     """
 
     url: str  # what was opened, without a password
     readonly: bool
     tokens: Tokens
     webhooks: Webhooks
+    bases: Bases
 
     def campaigns(self) -> list[CampaignRow]:
         """Return all campaigns, by number."""
@@ -97,16 +105,28 @@ class Store(Protocol):
         - `campaign`: its number.
         """
 
-    def read(self, campaign: int, *, after: int = 0, until: int | None = None) -> Iterator[tuple[int, list[Event]]]:
+    def read(
+        self, campaign: int, *, after: int = 0, until: int | None = None, left: bool = False
+    ) -> Iterator[tuple[int, list[Event]]]:
         """Yield the log in pieces, each the position of its first event and the events; checksums are checked.
+
+        Where wanted events have expired and are deleted, also while they are being read, this raises `Expired`: whoever
+        folds the log begins again from `bases`.
 
         - `campaign`: its number.
         - `after`: the position before the first that is wanted.
         - `until`: the last position that is wanted; None for all that is stored.
+        - `left`: whether to be content with what is left of it: nothing is raised.
+        """
+
+    def begins(self, campaign: int) -> int:
+        """Return the first position of a log that is kept: 1 where nothing has expired.
+
+        - `campaign`: its number.
         """
 
     def pages(self, campaign: int) -> Iterator[StoredPage]:
-        """Yield the pages of a log as they are stored, unchecked.
+        """Yield the pages of a log that are kept, as they are stored, unchecked.
 
         - `campaign`: its number.
         """
@@ -121,7 +141,9 @@ class Store(Protocol):
         """Return number, name and last position of every campaign, with one query."""
 
     def mark(self, campaign: int, position: int) -> bytes | None:
-        """Return the checksum of a log up to a position, which tells it from every other log; None where it ends before.
+        """Return the checksum of a log up to a position, which tells it from every other log.
+
+        None where it ends before, and where it was deleted up to a later position.
 
         - `campaign`: its number.
         - `position`: any.
@@ -157,6 +179,20 @@ class Store(Protocol):
         """Yield the tasks that have records.
 
         - `campaign`: its number.
+        """
+
+    def records_before(self, campaign: int, touched: int, *, limit: int) -> list[ArchiveRow]:
+        """Return records with votes whose tasks were last touched before a time, the oldest first.
+
+        - `campaign`: its number.
+        - `touched`: the time, in microseconds since 1970. Records that do not say it come first.
+        - `limit`: at most so many.
+        """
+
+    def replace_records(self, rows: Iterable[ArchiveRow]) -> None:
+        """Put records in the place of those with the same task and position, in the writer's thread.
+
+        - `rows`: the new records.
         """
 
     def id_generations(self, campaign: int) -> list[tuple[int, int]]:

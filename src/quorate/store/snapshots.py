@@ -57,6 +57,8 @@ def usable(store: Store, campaign: int, header: bytes) -> int | None:
     except msgspec.DecodeError as error:
         damaged(f"its header cannot be read: {error}", campaign)
         return None
+    if found.position < store.begins(campaign) - 1:
+        return None  # from before votes have expired: a base takes its place
     mark = store.mark(campaign, found.position)
     if found.campaign != campaign or mark is None or mark.hex() != found.mark:
         damaged(f"it is of another log (at position {found.position})", campaign)
@@ -129,6 +131,12 @@ class FileSnapshots:
                 if found is not None:
                     return found
         return None
+
+    def forget(self, before: int) -> None:
+        """Remove the snapshots of earlier positions."""
+        for position, path in self._files():
+            if position < before:
+                path.unlink(missing_ok=True)
 
     def _read(self, path: Path) -> tuple[int, bytes] | None:
         try:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Final
 
 from quorate.errors import UNSEEN, shown
-from quorate.store.batch import Batch, DecisionRow, Page
-from quorate.store.errors import OutOfStep, StoreError
+from quorate.store.bases import Bases, head_of
+from quorate.store.batch import ArchiveRow, Batch, DecisionRow, Page
+from quorate.store.errors import Expired, OutOfStep, StoreError
 from quorate.store.events import Event
-from quorate.store.link import Link
+from quorate.store.link import Link, raw
 from quorate.store.pages import (
     Chain,
     Head,
@@ -46,6 +47,7 @@ class SqlStore(ABC):
     def __init__(self) -> None:
         self.tokens = Tokens(self)
         self.webhooks = Webhooks(self)
+        self.bases = Bases(self)
         self._heads: dict[int, Head] = {}  # of logs that this process has written, as they are on disk
 
     @abstractmethod
@@ -59,6 +61,10 @@ class SqlStore(ABC):
     @abstractmethod
     def own(self, campaign: int) -> None:
         """Make this process the one that writes a campaign."""
+
+    @abstractmethod
+    def overwrite(self) -> None:
+        """Let what was deleted be gone from the disk as well, at the next quiet moment."""
 
     # Campaigns
 
@@ -127,8 +133,9 @@ class SqlStore(ABC):
         for campaign, number in batch.erased:
             link.run("UPDATE worker SET name = NULL WHERE campaign = ? AND number = ?", campaign, number)
         if batch.archived:
-            records = [(campaign, _bytes(task), position, record) for campaign, position, task, record in batch.archived]
-            link.insert("archive", ("campaign", "task", "position", "record"), records)
+            rows = [ArchiveRow(*row) for row in batch.archived]
+            records = [(row.campaign, _bytes(row.task), row.position, row.record, row.touched) for row in rows]
+            link.insert("archive", ("campaign", "task", "position", "record", "touched"), records)
         for ids in batch.ids:
             pages = [(ids.campaign, ids.number, first, body) for first, body in ids.pages()]
             link.insert("id_page", ("campaign", "generation", "first", "body"), pages)
@@ -138,7 +145,7 @@ class SqlStore(ABC):
 
     def _head(self, link: Link, campaign: int) -> Head:
         rows = link.rows("SELECT first + count - 1, checksum FROM log WHERE campaign = ? ORDER BY first DESC LIMIT 1", campaign)
-        return Head(rows[0][0], _raw(rows[0][1])) if rows else empty(campaign)
+        return Head(rows[0][0], raw(rows[0][1])) if rows else empty(campaign)
 
     def committed(self, campaign: int) -> int:
         """Return the last position that this process knows to be on disk."""
@@ -157,34 +164,59 @@ class SqlStore(ABC):
             rows = link.rows(f"SELECT number, name, coalesce(({last}), 0) FROM campaign ORDER BY number")
         return [(number, name, end) for number, name, end in rows]
 
-    def read(self, campaign: int, *, after: int = 0, until: int | None = None) -> Iterator[tuple[int, list[Event]]]:
+    def begins(self, campaign: int) -> int:
+        """Return the first position of a log that is kept."""
+        return self._deleted(campaign).last + 1
+
+    def read(
+        self, campaign: int, *, after: int = 0, until: int | None = None, left: bool = False
+    ) -> Iterator[tuple[int, list[Event]]]:
         """Yield the log in pieces, checked."""
-        before, start = self._before(campaign, after + 1)
+        before, start, deleted = self._before(campaign, after + 1)
+        if after < deleted.last and not left:
+            raise _expired(campaign, deleted)
         chain = Chain(campaign, before)
         for page in self._pages(campaign, start, until):
+            if page.first != chain.head.last + 1 and (deleted := self._deleted(campaign)).last > chain.head.last:
+                if not left:  # it was deleted while it was read
+                    raise _expired(campaign, deleted)
+                if page.last <= deleted.last:
+                    continue
+                chain.head = deleted
             events = chain.opened(page)
             skipped = max(0, after + 1 - page.first)
             wanted = events[skipped : None if until is None else max(0, until + 1 - page.first)]
             if wanted:
                 yield page.first + skipped, wanted
+        if not left and until is not None and chain.head.last < until:
+            deleted = self._deleted(campaign)
+            if deleted.last > max(after, chain.head.last):
+                raise _expired(campaign, deleted)
 
     def pages(self, campaign: int) -> Iterator[StoredPage]:
         """Yield the pages of a log as they are stored."""
-        return self._pages(campaign, 0, None)
+        return self._pages(campaign, self.begins(campaign), None)
 
-    def _before(self, campaign: int, position: int) -> tuple[Head, int]:
-        """Return the head before the page that holds a position, and where that page begins."""
+    def _deleted(self, campaign: int) -> Head:
+        """Return where the deleted part of a log ends: before its first position where there is none."""
+        with self.reading() as link:
+            return head_of(link, campaign)
+
+    def _before(self, campaign: int, position: int) -> tuple[Head, int, Head]:
+        """Return the head before the page that holds a position, where that page begins, and where the deleted part ends."""
         with self.reading() as link:
             rows = link.rows(
                 "SELECT first, count, checksum FROM log WHERE campaign = ? AND first <= ? ORDER BY first DESC LIMIT 2",
                 *(campaign, position),
             )
+            deleted = head_of(link, campaign)
+        rows = [row for row in rows if row[0] > deleted.last]  # the others may not be there any more
         if not rows:
-            return empty(campaign), 0
+            return deleted, deleted.last + 1, deleted
         if len(rows) == 1:
-            return empty(campaign), rows[0][0]
+            return deleted, rows[0][0], deleted
         first, count, check = rows[1]
-        return Head(first + count - 1, _raw(check)), rows[0][0]
+        return Head(first + count - 1, raw(check)), rows[0][0], deleted
 
     def _pages(self, campaign: int, start: int, until: int | None) -> Iterator[StoredPage]:
         """Yield pages from one that begins at `start` (or the next) on; no connection is held between them."""
@@ -197,7 +229,7 @@ class SqlStore(ABC):
                     *(campaign, start, (1 << 62) if until is None else until, most),
                 )
             for first, count, body, check in rows:
-                yield StoredPage(first, count, _raw(body), _raw(check))
+                yield StoredPage(first, count, raw(body), raw(check))
             if len(rows) < most:
                 return
             start = rows[-1][0] + 1
@@ -207,7 +239,9 @@ class SqlStore(ABC):
         """Return the checksum of a log up to a position; None where it ends before."""
         if position < 1:
             return empty(campaign).checksum
-        before, start = self._before(campaign, position)
+        before, start, deleted = self._before(campaign, position)
+        if position <= deleted.last:
+            return deleted.checksum if position == deleted.last else None
         page = next(self._pages(campaign, start, position), None)
         if page is None or not page.first <= position <= page.last:
             return None
@@ -261,7 +295,7 @@ class SqlStore(ABC):
                 )
             for first, _, last, body, check in rows:
                 where = f"positions {first} to {last} of campaign {campaign}"
-                for row in decision_rows(_raw(body), _raw(check), where):
+                for row in decision_rows(raw(body), raw(check), where):
                     if row.position > after and (task is None or row.task == task):
                         yield row
             if len(rows) < most:
@@ -292,6 +326,25 @@ class SqlStore(ABC):
             if len(rows) < ROWS:
                 return
             after = rows[-1][0]
+
+    def records_before(self, campaign: int, touched: int, *, limit: int) -> list[ArchiveRow]:
+        """Return some of the records with votes whose tasks were last touched before a time."""
+        with self.reading() as link:
+            rows = link.rows(
+                "SELECT position, task, record, touched FROM archive WHERE campaign = ? AND touched < ? ORDER BY touched LIMIT ?",
+                *(campaign, touched, limit),
+            )
+        return [ArchiveRow(campaign, position, _text(task), bytes(record), at) for position, task, record, at in rows]
+
+    def replace_records(self, rows: Iterable[ArchiveRow]) -> None:
+        """Put records in the place of those with the same task and position."""
+        with self.writing() as link:
+            for campaign, position, task, record, touched in rows:
+                link.run(
+                    "UPDATE archive SET record = ?, touched = ? WHERE campaign = ? AND task = ? AND position = ?",
+                    *(record, touched, campaign, _bytes(task), position),
+                )
+        self.overwrite()
 
     def id_generations(self, campaign: int) -> list[tuple[int, int]]:
         """Return the number of every stored generation of ids, and the position until which it goes."""
@@ -326,9 +379,10 @@ def ordered_page(campaign: int, rows: list[DecisionRow]) -> bytes:
     return decision_page(rows)
 
 
-def _raw(value: object) -> bytes:
-    """Return a value that should be bytes: in a damaged SQLite file it may be anything, and the checksum will tell."""
-    return bytes(value) if isinstance(value, bytes | memoryview) else str(value).encode()
+def _expired(campaign: int, deleted: Head) -> Expired:
+    return Expired(
+        f"the log of campaign {campaign} begins at position {deleted.last + 1}: what was before has expired, and is deleted"
+    )
 
 
 def _bytes(text: str) -> bytes:

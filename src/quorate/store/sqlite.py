@@ -282,6 +282,10 @@ class SqliteStore(SqlStore):
         self._since += 16384 + len(new.body) + len(body or b"")
         return True
 
+    def overwrite(self) -> None:
+        """Let what was deleted be gone from the write-ahead log as well, at the next quiet moment."""
+        self._erased = True
+
     def own(self, campaign: int) -> None:
         """Do nothing: who writes the file writes all campaigns."""
         if self._writer is None:

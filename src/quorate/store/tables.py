@@ -23,7 +23,12 @@ TABLES: Final[Mapping[str, Mapping[str, Kind]]] = {
         "campaign": "int", "first": "int", "part": "int", "last": "int", "body": "bytes", "checksum": "bytes",
     },
     "worker": {"campaign": "int", "number": "int", "name": "bytes"},
-    "archive": {"campaign": "int", "task": "bytes", "position": "int", "record": "bytes"},
+    "archive": {"campaign": "int", "task": "bytes", "position": "int", "record": "bytes", "touched": "int"},
+    "base": {
+        "campaign": "int", "position": "int", "begins": "int", "expired": "int", "chain": "bytes", "mark": "bytes",
+        "labels": "bytes", "parts": "int", "checksum": "bytes",
+    },
+    "base_part": {"campaign": "int", "position": "int", "part": "int", "body": "bytes"},
     "id_generation": {"campaign": "int", "generation": "int", "until": "int"},
     "id_page": {"campaign": "int", "generation": "int", "first": "bytes", "body": "bytes"},
     "token": {
