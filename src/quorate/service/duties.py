@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 SWEPT_AT_ONCE: Final = 512  # tasks per event, so that no single one holds the writer up
 SNAPSHOT_EVENTS: Final = 200_000  # events since the last snapshot at which the next one is saved
+# A refit rests so many times as long as the last one took. Answers are slower while it runs: one in a hundred at most.
+REST: Final = 100
 DAY: Final = 86_400 * 1_000_000  # microseconds
 
 
@@ -41,6 +44,7 @@ class Duties:
         self.refits = 0
         self.intervals: pl.DataFrame | None = None  # of workers' accuracies, by the last refit
         self._fitted_at = 0  # time
+        self._rest_until = 0.0  # by the monotonic clock
         self.expiry = Expiry(campaign, self)
 
     def begin(self, snapshot_at: int) -> None:
@@ -73,7 +77,8 @@ class Duties:
             return True
         if not state.since_refit:
             return False
-        if state.since_refit >= max(state.refit.votes, state.refit.share * state.votes_in_memory()):
+        enough = max(state.refit.votes, state.refit.share * state.votes_in_memory())
+        if state.since_refit >= enough and time.monotonic() >= self._rest_until:
             return True
         seconds = state.refit.seconds
         return seconds is not None and self._campaign.now() - self._fitted_at >= seconds * 1e6
@@ -83,7 +88,7 @@ class Duties:
         campaign = self._campaign
         if self._is_refitting:
             return campaign.state.refit_read
-        self._is_refitting = True
+        self._is_refitting, began = True, time.monotonic()
         try:
             campaign.require_open()
             campaign.submit(events.RefitBegun(time=campaign.now()))
@@ -98,6 +103,7 @@ class Duties:
             return read
         finally:
             self._is_refitting = False
+            self._rest_until = time.monotonic() + REST * (time.monotonic() - began)
 
     async def sweep(self) -> None:
         """Let tasks that were untouched for longest leave memory, where there are too many, or too old ones.
