@@ -16,7 +16,7 @@ apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update 
 quietly = 2>&1 | grep -v '^WARNING: Location' || true
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup test coverage lint docs bench trust compare asking pictures reproduce sanitize fuzz wheel clean
+.PHONY: help demo setup test coverage lint docs bench bench-serve crash trust compare asking pictures reproduce sanitize fuzz wheel clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,12 @@ pictures: $(READY)  ## the pictures of docs/plots.md, from simulated votes
 
 bench: $(READY)  ## speed, as ratios in one run
 	$(BIN)/python benchmarks/run.py
+
+bench-serve: $(READY)  ## the live service: votes against empty requests, streams, memory over five million votes, restart (10 minutes)
+	$(BIN)/python benchmarks/serve.py
+
+crash: $(READY)  ## the live service killed 100 times under load over SQLite and over PostgreSQL: nothing is lost (5 minutes)
+	$(BIN)/python benchmarks/crash.py
 
 trust: $(READY)  ## every model judged by truth, from the sets in QUORATE_DATA: labels, confidence, workers (3 minutes)
 	$(BIN)/python benchmarks/trust.py

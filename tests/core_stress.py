@@ -36,6 +36,14 @@ def on_one_stream(core, rounds, *, hard):
             if n % 5 == 0:
                 online.set_gold(f"{seed} task {n}", int(draw.integers(K)))
                 assert online.set_gold(f"{seed} task {n}", -1)
+            if n % 4 == 0:
+                record = online.evict(f"{seed} task {n}")
+                assert online.votes_of(f"{seed} task {n}") is None
+                online.bring_back(f"{seed} task {n}", record)
+                assert online.votes_of(f"{seed} task {n}") == record[0]
+            if n % 11 == 0:
+                online.vote(f"{seed} task {n}", "worker 1", 1, 2)
+                assert online.voted(f"{seed} task {n}", "worker 1") == 1
             if n % 3 == 0:
                 online.abstain(f"{seed} unsure {n}", "worker 1", False, False)
                 assert online.forget(f"{seed} unsure {n}") == 0
@@ -67,7 +75,9 @@ def on_one_stream(core, rounds, *, hard):
             assert abs(sum(posterior) - 1) < 1e-9
             assert len(online.confusion("worker 1")) >= len(posterior)
             assert len(renewed(lambda: online.worker_table(kind))[2]) <= online.workers
-            assert online.tasks >= len(label) - 2  # what the two learners have forgotten since
+            assert len(renewed(lambda: online.predict_many(["task 1", "nobody asked"], kind))[4]) == 2
+            assert len(online.tasks_of("worker 1"))
+            assert online.tasks >= len(label) - 4  # what the two learners have forgotten or evicted since
 
     def refit():
         for _ in range(rounds):

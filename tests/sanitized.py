@@ -12,7 +12,7 @@ import pytest
 
 HERE = Path(__file__).parent
 TESTS = [
-    "test_contract.py",
+    "evaluation/test_contract.py",
     "kernels/test_cpu.py",
     "kernels/test_cpu_glad.py",
     "io/test_core_encode.py",
@@ -20,6 +20,8 @@ TESTS = [
     "io/test_container.py",
     "test_online.py",
     "test_online_changes.py",
+    "test_online_evict.py",
+    "test_online_state.py",
     "test_threads.py",
 ]
 

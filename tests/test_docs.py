@@ -4,6 +4,7 @@ import doctest
 import inspect
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -110,6 +111,8 @@ def run_console(body, folder, where, beside=None):
 def test_examples_run(page, tmp_path, monkeypatch):
     if page.name in ON_SPARK and (why := missing()):
         pytest.skip(why)
+    if "$ curl" in page.read_text() and shutil.which("curl") is None:
+        pytest.skip("curl is not there")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # as in an environment that is activated
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")

@@ -333,6 +333,11 @@ def test_a_refit_in_three_steps_is_the_same_wherever_it_runs(model):
         result = online.finish_refit(refit)
         assert refit.result is result
         found.append((saved(online), result.labels.rows(), online.labels().rows()))
+    assert repr(refit) == f"Refit({model}: 99 tasks, run)"
+    other = qr.Online(labels=CROWD.label_names, model="ds" if model == "fds" else "fds")
+    for wrong in (other.begin_refit(), result):
+        with pytest.raises(qr.InputError, match="give a refit that this stream has begun"):
+            online.finish_refit(wrong)
     assert all(one == found[0] for one in found)
 
 
@@ -353,7 +358,7 @@ def test_forged_content_is_refused(model, compiled):
         ("order", -1, "order"),
         ("base_counts", -1, "base_counts"),
         ("base_counts", 1, "whole|by label|one vote each"),
-        ("base_counts", 1 << 61, "from 0 on"),
+        ("base_counts", (1 << 62) + 1, "base_counts"),
         ("base_classes", 1, "one vote each|whole"),
         ("base_classes", 9 * ONE, "at least one vote|were evicted|from 0 on"),
         ("lent", 0.0, "lent"),

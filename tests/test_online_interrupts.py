@@ -22,7 +22,7 @@ MORE = [("t1", "w0", "b"), ("new", "w9", "a"), ("t0", "w9", "b"), ("newer", "w1"
 FILES = ("/online/stream.py", "/online/renewal.py", "/online/refit.py", "/online/saving.py", "/container.py", "/write.py")
 COMMITS = (
     *("run", "_begin", "_commit", "_complete", "learn", "learn_many", "abstain", "retract", "forget", "set_gold", "add_label"),
-    *("adopt", "install", "snapshot"),
+    *("adopt", "install", "snapshot", "evict", "bring_back"),
 )
 
 # A tracer that raises where a file or a generator is closed has its exception swallowed, or leaves the file to Python.
@@ -37,6 +37,7 @@ def changes_state(code):
     return reference or code.co_filename.endswith(FILES)
 
 
+LEFT = []  # a task that has left the stream under test
 ACTIONS = {
     "learn": lambda online, _: online.learn("new", "w9", "b"),
     "learn again": lambda online, _: online.learn("t1", "w1", "a"),
@@ -49,6 +50,8 @@ ACTIONS = {
     "gold taken back": lambda online, _: online.gold("t2", None),
     "add_label": lambda online, _: online.add_label("c"),
     "forget": lambda online, _: online.forget("t1"),
+    "evict": lambda online, _: online.evict("t1"),
+    "bring_back": lambda online, _: online.bring_back(LEFT[0]),
     "refit": lambda online, _: online.refit(engine="reference"),
     "renew": lambda online, _: online.renew(),
     "read": lambda online, _: (online.labels(), online.workers(), online.predict("t1")),
@@ -96,6 +99,8 @@ def test_raising_at_every_line_of(name, model, tmp_path):
     if name != "from nothing":
         begun.learn_many(VOTES)
         begun.gold("t2", "a")
+        begun.learn("t5", "w1", "b")
+        LEFT[:] = [begun.evict("t5")]
     before = content(begun, first)
     act(begun, tmp_path / "target")
     after = content(begun, tmp_path / "after")
@@ -193,6 +198,7 @@ import quorate as qr
 model, path = sys.argv[1:]
 online = qr.Online(labels=["a", "b"], model=model)
 online.learn_many([(f"t{n % 40}", f"w{n % 7}", "ab"[n % 3 % 2]) for n in range(400)])
+online.labels()  # which measures: later reads then change nothing
 online.save(path + "before")
 n = 120_000
 frame = pl.DataFrame({"task": [f"a task with a long name {i % (n // 3)}" for i in range(n)], "worker": [f"worker {i}" for i in range(n)]})

@@ -8,7 +8,7 @@
 namespace quorate {
 namespace {
 
-constexpr int64_t kMost = int64_t(1) << 60;  // units in a base: far from the end of what integers hold
+constexpr int64_t kMost = int64_t(1) << 62;  // units in a base: half of what a count holds, the rest is for votes in memory
 
 }  // namespace
 
@@ -74,6 +74,9 @@ Evicted Online::evict(uint32_t task) {
     out.fitted = t.fitted;
     out.gold = t.gold;
     out.number = number_[task];
+    int64_t left = kMost;
+    for (const int64_t units : base_.pooled_total) left -= units;
+    if (int64_t(out.rows.size()) > left / ONE) throw std::length_error("more votes were evicted than counts can hold");
     base_.resize(k_, rows(), workers());
     if (!hard_) base_labelled_.resize(k_, rows(), workers());
     // Nothing fails from here on.

@@ -22,7 +22,7 @@ enum class Due {
 };
 
 constexpr uint64_t kRenewAfter = 10;          // measured again when one vote in so many has changed
-constexpr uint64_t kFit = uint64_t(1) << 40;  // changes that a fit counts as: more than a tenth of any votes
+constexpr uint64_t kFit = uint64_t(1) << 32;  // changes that a fit counts as: more than a tenth of any votes
 
 struct Measured {
     std::vector<double> lent;      // [k given, k true] units of votes of the mean worker that every worker is lent

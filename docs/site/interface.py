@@ -60,8 +60,8 @@ def _answers(route: Any) -> str:
 
 def _link(kind: Any) -> str:
     names = [kind.__name__] if isinstance(kind, type) else re.findall(r"\b([A-Z]\w+)\b", str(kind))
-    known = [name for name in dict.fromkeys(names) if name not in ("Annotated", "Meta", "None", "Union")]
-    return " or ".join(f"[{name}](#{name.lower()})" for name in known)
+    known = [name for name in dict.fromkeys(names) if name not in ("Annotated", "Any", "Meta", "None", "Union")]
+    return " or ".join(f"[{name}](#{name.lower()})" for name in known) or "a document"
 
 
 def _type(name: str, schema: dict[str, Any]) -> Iterator[str]:

@@ -44,6 +44,11 @@ def sound():
             online.retract("gone", "w")
             online.save(path)
             files.append(("online", path.read_bytes()))
+            online.evict("t3")
+            online.labels()  # which measures
+            online.learn("t3", "wé9", "b")
+            online.save(path)
+            files.append(("online", path.read_bytes()))
         folder = StateFolder(Path(name) / "state")
         folder.begin(qr.Online(labels=["a"]))
         files.append(("stream", folder.pointer.read_bytes()))
@@ -179,6 +184,7 @@ def use(kind, path):
             assert abs(sum(online.predict(task).probabilities.values()) - 1) < 1e-9
             online.learn(task, "somebody", labels[0])
             online.retract(task, "somebody")
+            online.bring_back(online.evict(task))
         online.learn("another", "somebody", labels[-1])
         assert len(online) == len(frame) + ("another" not in set(map(str, frame["task"])))
         online.refit(threads=1)

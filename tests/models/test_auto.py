@@ -258,3 +258,10 @@ def test_predictions_of_an_honest_fit_are_honest(model, tmp_path):
     assert len(found.workers.filter(pl.col("accuracy_low") > pl.col("accuracy"))) == 0
     stranger = qr.load(tmp_path / "model").predict([("x", "nobody", "l0")])
     assert 1 / 3 < stranger.labels["confidence"][0] < 0.9
+
+
+def test_no_votes_beside_a_history_are_no_error():
+    known = qr.aggregate([("t1", "ann", "x"), ("t1", "bob", "y"), ("t2", "ann", "y"), ("t2", "bob", "y")])
+    nothing = qr.aggregate({"task": [], "worker": [], "label": []}, labels=["x", "y"], history=known)
+    assert nothing.facts["why"] == "majority vote: there are no votes"
+    assert nothing.labels.is_empty()

@@ -3,6 +3,8 @@
 import pytest
 
 import postgres
+from quorate.live.replay import check
+from quorate.store.opening import open_store
 from server_process import Served, until
 
 VOTES = "/v1/campaigns/default/votes"
@@ -75,7 +77,7 @@ def test_a_follower_takes_over_when_the_owner_is_killed_and_nothing_is_lost(two,
     owner, follower = two
     wanted = {}
     for n in range(60):
-        task, worker, label = f"t{n % 20}", f"w{n // 20}", ("spam", "ok")[n % 3 == 0]
+        task, worker, label = f"t{n % 20}", f"w{n // 20}", ("spam", "ok")[n % 20 % 3 == 0]
         assert vote(owner, task, worker, label, id=f"id-{n}")[0] == 200
         wanted[task, worker] = label
     assert owner.ask("POST", "/v1/campaigns/default/refit")[0] == 202
@@ -96,6 +98,10 @@ def test_a_follower_takes_over_when_the_owner_is_killed_and_nothing_is_lost(two,
         assert in_force(third) == wanted, "as the log has it"
         assert vote(third, "t0", "w0", "ok")[0] == 503
     assert follower.end() == 0
+    store = open_store(database, readonly=True)
+    found = check(store, 1)
+    store.close()
+    assert (found.difference, found.decisions > 10) == (None, True), "decisions of both processes follow from the log"
 
 
 def test_a_server_that_lost_its_connection_follows_the_one_that_took_over(two, database):

@@ -54,7 +54,7 @@ def test_a_gate_has_room_for_so_many():
 
 
 def test_more_requests_than_there_is_room_for(server, monkeypatch):
-    monkeypatch.setattr(Gate, "__enter__", lambda self: (_ for _ in ()).throw(Unavailable("full", retry_after=1)))
+    monkeypatch.setattr(Gate, "most", 0)
     for answer in (server("GET", BASE), server("POST", "votes", {"task": "t", "worker": "w", "label": "ok"})):
         assert (answer.status, answer.headers["Retry-After"], answer.json["error"]) == (503, "1", "unavailable")
     assert server("GET", "/nowhere").status == 404

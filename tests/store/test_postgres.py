@@ -373,3 +373,13 @@ def test_a_damaged_snapshot_is_passed_over(store):
         link.run("UPDATE snapshot_part SET body = 'newex'::bytea WHERE position = 6")
     with pytest.warns(DamagedSnapshot, match="the one at position 6 is damaged"):
         assert snapshots.latest() == (3, b"older")
+
+
+def test_others_are_the_processes_that_own_campaigns(store, url):
+    other = open_store(url)
+    mine, theirs = store.create_campaign("mine"), other.create_campaign("theirs")
+    assert store.others() == {theirs: store.owner(theirs)}
+    assert list(other.others()) == [mine]
+    other.release(theirs)
+    assert store.others() == {}
+    other.close()

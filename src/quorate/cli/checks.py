@@ -81,9 +81,9 @@ def _extra(extra: str, libraries: tuple[str, ...], use: str) -> Finding:
 
 
 def _sqlite() -> Finding:
-    import sqlite3
+    from quorate.store.sqlite import library_version
 
-    return Finding("ok", "SQLite", sqlite3.sqlite_version)
+    return Finding("ok", "SQLite", library_version())
 
 
 def _clock() -> Finding:

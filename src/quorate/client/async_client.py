@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -40,7 +40,7 @@ class AsyncClient(ClientOptions):
     >>> async def ask(url):
     ...     async with quorate.AsyncClient(url) as client:
     ...         votes = [("post 7", worker, "spam") for worker in ("ann", "bob", "eve")]
-    ...         async for decision in client.stream(votes):
+    ...         async for decision in client.stream(votes, window=1):
     ...             print(decision.status, decision.votes)
     >>> with running(labels=["spam", "fine"]) as url:
     ...     asyncio.run(ask(url))
@@ -123,8 +123,8 @@ class AsyncClient(ClientOptions):
         window: int = WINDOW,
         ids: bool = True,
         refused: Refused | None = None,
-    ) -> AsyncIterator[Decision]:
-        """Send votes for as long as they come, and yield the decision after each of them, in their order. See `Client.stream`."""
+    ) -> AsyncGenerator[Decision, None]:
+        """Send votes for as long as they come, and yield one decision per vote, in their order. See `Client.stream`."""
         WINDOWS.check("window", window)
 
         async def connect() -> AsyncExchange:
@@ -142,7 +142,7 @@ class AsyncClient(ClientOptions):
         return send_lines(votes, lines, connect, lambda: self._attempts(LONG), refused)
 
     async def retract(self, task: str, worker: str) -> Decision:
-        """Take a worker's vote on a task back, and return what is decided then. See `Client.retract`."""
+        """Take back the vote of a `worker` on a `task`, and return what is decided then. See `Client.retract`."""
         return await self._ask(self._calls.retract(task, worker))
 
     def votes(self, *, after: int = 0) -> AsyncIterator[t.VoteRow]:

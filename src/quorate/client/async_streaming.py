@@ -23,8 +23,8 @@ async def send_lines(
     connect: Callable[[], Awaitable[AsyncExchange]],
     attempts: Callable[[], Attempts[Any]],
     refused: Refused | None,
-) -> AsyncIterator[Decision]:
-    """Yield the decision after every vote.
+) -> AsyncGenerator[Decision, None]:
+    """Yield one decision per vote.
 
     - `votes`: are taken as there is room for them.
     - `lines`: which are sent and answered.
@@ -103,7 +103,7 @@ class AsyncEvents:
         return decision
 
     async def _run(self) -> AsyncGenerator[tuple[str, Decision], None]:
-        tries, parser = self._attempts(False), Parser()
+        tries, parser, answered = self._attempts(False), Parser(), False
         try:
             while True:
                 try:
@@ -117,7 +117,8 @@ class AsyncEvents:
                     await self._drop()
                     await asyncio.sleep(tries.after(error))
                     continue
-                tries = self._attempts(True)  # it has answered: from now on a lost connection is waited for
+                if found or not answered:
+                    tries, answered = self._attempts(True), True  # from now on a lost connection is waited for
                 for one in found:
                     yield one
         finally:

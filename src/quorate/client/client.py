@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -125,13 +125,14 @@ class Client(ClientOptions):
 
     def stream(
         self, votes: Iterable[Vote], *, window: int = WINDOW, ids: bool = True, refused: Refused | None = None
-    ) -> Iterator[Decision]:
-        """Send votes for as long as they come, and yield the decision after each of them, in their order.
+    ) -> Generator[Decision, None, None]:
+        """Send votes for as long as they come, and yield one decision per vote, in their order.
 
-        One connection carries them all. When it is lost, votes that are not answered are sent again over another.
+        Votes travel in groups over one connection. A decision is that of the vote's task once the vote and those sent along with
+        it are on disk. When the connection is lost, votes that are not answered are sent again over another.
 
         - `votes`: as for `vote_many`. They are taken one group after another, as decisions are read.
-        - `window`: how many votes may be under way; 1 answers each vote before the next one is taken.
+        - `window`: how many votes may be under way; 1 answers each vote before the next one is taken from `votes`.
         - `ids`: as for `vote_many`.
         - `refused`: is called with every vote that the service does not take and the error that says why, and has no decision;
           None: the first one raises the error, and votes that were under way behind it may be taken.

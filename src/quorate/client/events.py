@@ -79,13 +79,9 @@ class Seen:
     """
 
     def __init__(self, after: int | str) -> None:
-        position, dot, number = str(after).partition(".")
-        if (
-            isinstance(after, bool)
-            or not isinstance(after, int | str)
-            or not _is_number(position)
-            or (dot and not _is_number(number))
-        ):
+        given = str(after) if isinstance(after, int | str) and not isinstance(after, bool) else ""
+        position, dot, number = given.partition(".")
+        if not _is_number(position) or (dot and not _is_number(number)):
             raise OptionError(f"after is {shown(after)}: give a position such as 17, or the place of a decision such as '17.2'")
         self._place = int(position), int(number) if dot else ALL
 

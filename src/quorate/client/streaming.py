@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from types import TracebackType
 from typing import Any, Self
 
@@ -22,8 +22,8 @@ def send_lines(
     connect: Callable[[], Exchange],
     attempts: Callable[[], Attempts[Any]],
     refused: Refused | None,
-) -> Iterator[Decision]:
-    """Yield the decision after every vote.
+) -> Generator[Decision, None, None]:
+    """Yield one decision per vote.
 
     - `votes`: are taken as there is room for them.
     - `lines`: which are sent and answered.
@@ -96,7 +96,7 @@ class Events:
         return decision
 
     def _run(self) -> Generator[tuple[str, Decision], None, None]:
-        tries, parser = self._attempts(False), Parser()
+        tries, parser, answered = self._attempts(False), Parser(), False
         try:
             while True:
                 try:
@@ -110,7 +110,8 @@ class Events:
                     self._drop()
                     time.sleep(tries.after(error))
                     continue
-                tries = self._attempts(True)  # it has answered: from now on a lost connection is waited for
+                if found or not answered:
+                    tries, answered = self._attempts(True), True  # from now on a lost connection is waited for
                 yield from found
         finally:
             self._drop()

@@ -14,7 +14,7 @@ from quorate.kernels import reference
 POSTERIOR, HONEST, LASTING = 0, 1, 2  # kinds of confidence: LASTING takes what was measured, however long ago
 NOTHING, LABELS, ALL = 0, 1, 2  # what a renewal is due of: LABELS is the mean worker, because a vote names a new label
 RENEW_AFTER: Final = 10  # measured again when one vote in so many has changed
-FIT: Final = 1 << 40  # changes that a fit counts as: more than a tenth of any votes
+FIT: Final = 1 << 32  # changes that a fit counts as: more than a tenth of any votes
 LENT_HITS: Final = 5.0  # votes of the mean worker lent where shared error is measured
 LENT_AGREED: Final = 2.0  # and where agreement with the labels is
 TOGETHER: Final = 8  # votes whose probabilities are multiplied before the logarithm is taken

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -13,8 +14,8 @@ from quorate.kernels.online_units import ONE, Units, shifted
 
 # (worker, label) of its votes, in order; label, -1 without votes; probabilities in units, soft; whether the label is that of
 # the last fit; gold, or -1; number
-Record = tuple[list[tuple[str, int]], int, Units | None, int, int, int]
-MOST: Final = 1 << 60  # units in a base
+Record = tuple[Sequence[tuple[str, int]], int, Units | None, int, int, int]
+MOST: Final = 1 << 62  # units in a base: half of what a count of the compiled state holds
 
 
 def is_record(given: object) -> bool:
@@ -68,6 +69,8 @@ class Evicting(Steps):
         held, number = change.get("held", task), change.get("number", task)
         pairs = [change.get("pair", row) for row in rows]
         votes = [(change.get("worker text", who), given) for who, given in pairs]
+        base = sum(sum(line) for line in change.merged()["base count"].values())
+        _need(len(rows) <= (MOST - base) // ONE, "more votes were evicted than counts can hold")
         record = (votes, label, None if hard else share, change.get("fitted", task), held, number)
         self._shift_base(change, rows, label, share, 1)
         nothing = {"votes": (), "share": (0,) * self._k, "label": -1, "fitted": 0, "held": -1, "gone": True}

@@ -172,11 +172,10 @@ class CampaignState(Readable):
         for task in self.tasks:
             task.standing = self.rule.adopt(task.standing, self.time)
         self._note_dues()
-        for worker in list(self.crowd.all.values()):
+        for worker in self.crowd.all.values():
             if before.probation is None and worker.votes:  # probation is for those who come from now on
                 worker.trusted = True
-            if self.policy.probation is None and worker.aside and not worker.banned:
-                self._take_in(worker)
+        self._take_in(*self.crowd.all.values())
         self._reconsider(every=True)
 
     def _ban(self, event: events.Ban) -> None:
@@ -194,11 +193,10 @@ class CampaignState(Readable):
         self._settle_all(touched.values())
 
     def _unban(self, event: events.Unban) -> None:
-        for number in event.workers:
-            worker = self.crowd.get(number)
+        workers = [self.crowd.get(number) for number in event.workers]
+        for worker in workers:
             worker.banned = False
-            if worker.aside and not self.on_probation(worker):
-                self._take_in(worker)
+        self._take_in(*workers)
 
     def _worker(self, event: events.WorkerSet) -> None:
         worker = self.crowd.get(event.worker)
@@ -206,8 +204,7 @@ class CampaignState(Readable):
         worker.expert = worker.expert if event.expert is None else event.expert
         if worker.expert and not worker.trusted:  # experts need no probation, not even once they are none any more
             worker.trusted = True
-            if worker.aside and not worker.banned:
-                self._take_in(worker)
+            self._take_in(worker)
         if self.rule.needs_votes:
             self._settle_all(self.tasks.by_name[name] for name, _ in self.stream.tasks_of(worker.text))
 
@@ -466,17 +463,21 @@ class CampaignState(Readable):
         if probation is None or worker.banned or worker.judged < probation.votes:
             return
         if worker.right >= probation.accuracy * worker.judged - ROUNDING:
+            worker.trusted = True
             self._take_in(worker)
 
-    def _take_in(self, worker: Worker) -> None:
-        """Learn the votes that were kept aside, and then let the policy look at their tasks."""
-        worker.trusted = True
-        tasks = [self.tasks.by_name.get(name) or self._enter(name) for name in worker.aside or ()]
-        for task in tasks:
-            label = _drop_aside(worker, task)
-            self.stream.learn(task.name, worker.text, label, False, False)
-            self.since_refit += 1
-        for task in tasks:
+    def _take_in(self, *workers: Worker) -> None:
+        """Learn the votes that were kept aside of workers who count now, and then let the policy look at their tasks."""
+        touched: dict[str, Task] = {}
+        for worker in workers:
+            if not worker.aside or worker.banned or self.on_probation(worker):
+                continue
+            worker.trusted = True
+            for name in list(worker.aside):
+                task = touched[name] = self.tasks.by_name.get(name) or self._enter(name)
+                self.stream.learn(name, worker.text, _drop_aside(worker, task), False, False)
+                self.since_refit += 1
+        for task in touched.values():
             self._settled(task)
 
 

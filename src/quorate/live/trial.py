@@ -59,9 +59,8 @@ class Trial:
         """Look at an event before the trial beside this one folds it."""
         if self._shared is None or self._beside is None:
             return
-        if type(event) is events.Ban:
-            self._shared.remember(event.workers)
-        elif type(event) is events.PolicySet and Policy.of(event.policy).probation != self.state.policy.probation:
+        self._shared.remember(event.workers if type(event) is events.Ban else ())
+        if type(event) is events.PolicySet and Policy.of(event.policy).probation != self.state.policy.probation:
             self.state.follow(Online.from_bytes(self._beside.state.online.to_bytes()))  # from here on other votes count
             self.state.online.expect_every_label()
             self._shared = None

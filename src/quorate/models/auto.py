@@ -106,6 +106,8 @@ def _majority_because(session: Session, found: Dependence, exists: NDArray[np.bo
     """Return why majority vote is the answer, in one sentence; None where it is not."""
     if exists.sum() < 2:
         return "majority vote: there are fewer than two labels"
+    if not session.votes.n_tasks:  # labels may be known from histories
+        return "majority vote: there are no votes"
     if found.trust_in_skill >= GUARD or session.gold_tasks(votes=2) >= KNOWN_SKILL:
         return None
     if found.agreement == 1.0:

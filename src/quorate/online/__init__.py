@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quorate.online.reading import EvictedTask, Prediction
 from quorate.online.refit import Refit
-from quorate.online.settings import KINDS, RULES, STREAMED, VERSION, OnlineSettings
+from quorate.online.settings import KINDS, LASTING, RULES, STREAMED, VERSION, OnlineSettings
 from quorate.online.stream import Online
 
-__all__ = ["KINDS", "RULES", "STREAMED", "VERSION", "EvictedTask", "Online", "OnlineSettings", "Prediction", "Refit"]
+__all__ = ["KINDS", "LASTING", "RULES", "STREAMED", "VERSION", "EvictedTask", "Online", "OnlineSettings", "Prediction", "Refit"]

@@ -38,7 +38,7 @@ class EvictedTask:
     """
 
     task: str
-    votes: list[tuple[str, int]]  # worker and label, in order
+    votes: tuple[tuple[str, int], ...]  # worker and label, in order
     label: int  # -1 without votes
     units: tuple[int, ...] | None  # its probabilities in units of 2^-32, where the stream keeps them
     fitted: int  # 1 where the label is that of the last refit of auto, 2 where that was tied, else 0
@@ -46,7 +46,7 @@ class EvictedTask:
     order: int  # its number among all tasks of the stream
 
     @property
-    def record(self) -> tuple[list[tuple[str, int]], int, tuple[int, ...] | None, int, int, int]:
+    def record(self) -> tuple[tuple[tuple[str, int], ...], int, tuple[int, ...] | None, int, int, int]:
         """The same without the id, as `Online.state` gives and takes it."""
         return self.votes, self.label, self.units, self.fitted, self.gold, self.order
 

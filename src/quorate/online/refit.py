@@ -38,9 +38,12 @@ class Refit:
         warm: bool,
     ) -> None:
         self._now, self._labels = now, names.first(now["n_labels"]).vocabulary
-        self._model, self._options, self._confidence = model, options, confidence
+        self.model, self._options, self._confidence = model, options, confidence
         self._frame_kind, self._warm = frame_kind, warm
         self._result: Result | None = None
+
+    def __repr__(self) -> str:
+        return f"Refit({self.model}: {len(self._now['task_ptr']) - 1} tasks, {'not run' if self._result is None else 'run'})"
 
     @property
     def votes(self) -> Votes:
@@ -61,7 +64,7 @@ class Refit:
         now = self._now
         start = now["labels"][self._has_votes()] if self._warm else None
         gold: Any = stream_gold(now) if len(now["gold_labels"]) else None
-        model = make(self._model, MODELS[self._model].options(), self._options)
+        model = make(self.model, MODELS[self.model].options(), self._options)
         known = {"start": start, "gold": gold, "history": stream_history(now, self._labels)}
         self._result = model.fit(self.votes, engine=engine, threads=threads, confidence=self._confidence, **known)
         return self._result
@@ -70,7 +73,7 @@ class Refit:
         """Put the labels of the fit into a state; where it was not run, run it first."""
         result, now = self._result or self.run(), self._now
         fitted = (now[name] for name in ("task_offsets", "task_texts", "task_ptr", "row"))
-        state.adopt(*fitted, **shares(result, self._has_votes(), self._model), gold=now["task_gold"])
+        state.adopt(*fitted, **shares(result, self._has_votes(), self.model), gold=now["task_gold"])
         return result
 
     def _has_votes(self) -> NDArray[np.bool_]:

@@ -169,7 +169,7 @@ class Online:
         """The state in which everything is that changes: what a service calls vote by vote, in codes and texts.
 
         `quorate.kernels.online_reference.Online` has its methods; the compiled one has the same. A reader that gets False
-        calls `renew_due`, and asks again with the kind `quorate.online.settings.LASTING`.
+        calls `renew_due`, and asks again with the kind `quorate.online.LASTING`.
         """
         return self._state
 
@@ -350,7 +350,8 @@ class Online:
         record = self._state.evict(text)
         if record is None:
             raise InputError(f"task {shown(task)} was never seen: there is nothing to evict")
-        return EvictedTask(text, *record)
+        votes, *rest = record
+        return EvictedTask(text, tuple(votes), *rest)
 
     def bring_back(self, evicted: EvictedTask) -> None:
         """Put an `evicted` task back in its place: every later answer is, to the bit, as if it had never left.
@@ -489,6 +490,8 @@ class Online:
         Where it was not run, it is run now. A task that has got or lost votes since it was begun is settled as by a vote,
         under the parameters of the fit.
         """
+        if not isinstance(refit, Refit) or refit.model != self._model:
+            raise InputError(f"cannot finish {shown(refit)}: give a refit that this stream has begun")
         return refit.adopted_by(self._state)
 
     def save(self, path: str | os.PathLike[str]) -> None:

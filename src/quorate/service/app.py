@@ -1,23 +1,25 @@
-"""The ASGI application: Starlette for everything, and before it a short way for votes, which are nearly all requests."""
+"""The application: Starlette for everything, and beside it a short way for votes, which are nearly all requests."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from quorate.errors import InputError, OptionError
 from quorate.service import limits, openapi
 from quorate.service.call import Call, Context, Reply
-from quorate.service.errors import ErrorAnswer, Forbidden, Invalid, NotAllowed, Problem, TooLarge, Unauthorized, Unavailable
+from quorate.service.errors import ErrorAnswer, Forbidden, Invalid, NotAllowed, Problem, Unauthorized, Unavailable
 from quorate.service.handlers.votes import decode_votes
 from quorate.service.logs import LOGGER, accepted, request_ids
 from quorate.service.reading import decoded, query
@@ -27,7 +29,7 @@ from quorate.service.tokens import Grant
 from quorate.store.errors import StoreUnavailable
 
 encode: Final = msgspec.json.Encoder().encode
-PREFIX: Final = b"/v1/campaigns/"
+Answer: TypeAlias = Callable[[int, bytes, bytes], None]  # takes the status, the lines of the header, the body
 VOTES: Final = "POST /v1/campaigns/{campaign}/votes"
 NOWHERE: Final = "-"  # the route, in metrics, of what has none
 ANSWERED: Final = [
@@ -35,6 +37,8 @@ ANSWERED: Final = [
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
 ]
+FIELDS: Final = b"".join([b"%b: %b\r\n" % field for field in ANSWERED]) + b"content-length: %d\r\nx-request-id: %b\r\n"
+_SHORT: Final = re.compile(rb"/v1/campaigns/[A-Za-z0-9._~-]+/votes")  # a name that is the same in a path
 # Hosts by which a browser on this machine reaches this machine, and no other.
 _LOCAL: Final = re.compile(rb"(?:https?://)?(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?", re.IGNORECASE)
 
@@ -54,65 +58,76 @@ class Service:
         }
         self._new_id = request_ids()
         self._starlette = Starlette(routes=[_Table(self)])
+        self._votes: list[tuple[Answer, bytes, bytes, float]] = []  # on the short way: they wait for …
+        self._done: asyncio.Future[None] | None = None  # … this commit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] == "http" and scope["method"] == "POST" and not scope["query_string"]:
-            raw: bytes = scope["raw_path"]
-            if raw.endswith(b"/votes") and raw.startswith(PREFIX) and b"%" not in raw and raw.count(b"/") == 4 and raw.isascii():
-                await self._vote(raw[14:-6].decode(), scope, receive, send)
-                return
         await self._starlette(scope, receive, send)
 
     # --- the short way
 
-    async def _vote(self, name: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take votes: what `answer` does, without objects in between."""
+    def take(self, url: bytes, headers: list[tuple[bytes, bytes]], body: bytes, answer: Answer) -> bool:
+        """Take votes at once, and answer when they are on disk; return False where nothing was taken.
+
+        Then the request has to go the way of all others, which finds what is wrong with it, and says so.
+
+        - `url`: as it was sent.
+        - `headers`: their names in lower case.
+        - `body`: all of it.
+        - `answer`: is given status, header and body.
+        """
         began = time.perf_counter()
-        context = self.context
-        authorization = host = origin = length = given = None
-        for key, value in scope["headers"]:
+        if not _SHORT.fullmatch(url):
+            return False
+        authorization = host = origin = given = None
+        for key, value in headers:
             if key == b"authorization":
                 authorization = value
-            elif key == b"content-length":
-                length = value
             elif key == b"host":
                 host = value
             elif key == b"origin":
                 origin = value
             elif key == b"x-request-id":
                 given = value
-        request_id = given if given is not None and accepted(given) else self._new_id()
+        context, name = self.context, url[14:-6].decode()
+        gate = context.under_way
         try:
             grant = self.admitted(authorization, host, origin)
             grant.check("vote", name)
-            grant.bucket.take(1)
+            if grant.bucket.rate is not None or gate.now >= gate.most:
+                return False
             campaign = context.campaigns.get(name)
-            limits.declared(length)
-            message = await receive()
-            body: bytes = message.get("body", b"")
-            if message.get("more_body", False):
-                body = await limits.body(receive, None, begun=body)
-            elif message["type"] == "http.disconnect":
-                return
-            elif len(body) > limits.MAX_BODY:
-                raise TooLarge(f"the body is larger than {limits.MAX_BODY} bytes")
             found = decoded(decode_votes, body)
-            votes = found if isinstance(found, list) else [found]
-            if len(votes) > 1:
-                grant.bucket.charge(len(votes) - 1)
-            with context.under_way:
-                content = encode(await campaign.vote(votes))
-        except limits.Disconnected:
-            return
-        except Exception as error:
-            problem = as_problem(error, request_id)
-            await self._refuse(problem, request_id, VOTES, began, scope, receive, send)
-            return
-        headers = [*ANSWERED, (b"content-length", b"%d" % len(content)), (b"x-request-id", request_id)]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": content})
-        context.metrics.answered(VOTES, 200, time.perf_counter() - began)
+            content = encode(campaign.take(found if isinstance(found, list) else [found]))
+        except Exception:
+            return False
+        request_id = given if given is not None and accepted(given) else self._new_id()
+        vote = answer, request_id, content, began
+        gate.now += 1
+        if campaign.position == campaign.committed:  # all of them were repeated
+            self._on_disk([vote], None)
+            return True
+        done = context.campaigns.commit()
+        if done is not self._done:
+            self._done, self._votes = done, []
+            done.add_done_callback(partial(self._on_disk, self._votes))
+        self._votes.append(vote)
+        return True
+
+    def _on_disk(self, votes: list[tuple[Answer, bytes, bytes, float]], done: asyncio.Future[None] | None) -> None:
+        """Answer all requests whose votes one commit has written, or has not."""
+        context, error = self.context, None if done is None else done.exception()
+        context.under_way.now -= len(votes)
+        now = time.perf_counter()
+        for answer, request_id, content, began in votes:
+            if error is None:
+                answer(200, FIELDS % (len(content), request_id), content)
+                context.metrics.answered(VOTES, 200, now - began)
+            else:
+                problem = as_problem(error, request_id)
+                headers, reason = self._refusal(problem, request_id, VOTES, began)
+                answer(problem.status, b"".join([b"%b: %b\r\n" % field for field in headers]), reason)
 
     # --- the way of everything else
 
@@ -123,7 +138,13 @@ class Service:
         headers = dict(scope["headers"])
         given = headers.get(b"x-request-id")
         request_id = given if given is not None and accepted(given) else self._new_id()
-        name = NOWHERE
+        name, begun = NOWHERE, False
+
+        async def sending(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
         try:
             route, ids = self._router.find(scope["method"], scope["raw_path"])
             name = route.name
@@ -138,12 +159,13 @@ class Service:
             with self.context.listeners if route.streams or name.endswith("/events") else self.context.under_way:
                 response = _response(await route.handler(call))
                 response.raw_headers.append((b"x-request-id", request_id))
-                await response(scope, receive, send)
+                await response(scope, receive, sending)
         except limits.Disconnected:
             return
         except Exception as error:
             problem = as_problem(error, request_id)
-            await self._refuse(problem, request_id, name, began, scope, receive, send)
+            if not begun:  # else uvicorn closes the connection: an answer that is cut off is not taken for a whole one
+                await self._refuse(problem, request_id, name, began, send)
             return
         self.context.metrics.answered(name, response.status_code, time.perf_counter() - began)
         if scope["method"] not in ("GET", "HEAD"):
@@ -180,10 +202,14 @@ class Service:
             raise Forbidden("without tokens only programs and pages of this machine are answered")
         return grant
 
-    async def _refuse(
-        self, problem: Problem, request_id: bytes, name: str, began: float, scope: Scope, receive: Receive, send: Send
-    ) -> None:
+    async def _refuse(self, problem: Problem, request_id: bytes, name: str, began: float, send: Send) -> None:
         """Send a problem as the answer."""
+        headers, content = self._refusal(problem, request_id, name, began)
+        await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
+
+    def _refusal(self, problem: Problem, request_id: bytes, name: str, began: float) -> tuple[list[tuple[bytes, bytes]], bytes]:
+        """Return header and body of an answer that is a problem, after it was counted and logged."""
         content = encode(ErrorAnswer(problem.code, str(problem), request_id.decode()))
         headers = [*ANSWERED, (b"content-length", b"%d" % len(content)), (b"x-request-id", request_id)]
         if problem.retry_after is not None:
@@ -192,13 +218,12 @@ class Service:
             headers.append((b"www-authenticate", b"Bearer"))
         if isinstance(problem, NotAllowed):
             headers.append((b"allow", problem.methods.encode()))
-        await send({"type": "http.response.start", "status": problem.status, "headers": headers})
-        await send({"type": "http.response.body", "body": content})
         self.context.metrics.answered(name, problem.status, time.perf_counter() - began)
         LOGGER.info(
             "refused",
             extra={"route": name, "status": problem.status, "request": request_id.decode(), "detail": str(problem)},
         )
+        return headers, content
 
 
 class _Table(BaseRoute):
@@ -216,7 +241,7 @@ class _Table(BaseRoute):
         await self._service.respond(scope, receive, send)
 
 
-def as_problem(error: Exception, request_id: bytes) -> Problem:
+def as_problem(error: BaseException, request_id: bytes) -> Problem:
     """Return what an error is told as. One that nobody expected is logged, and tells the client nothing.
 
     - `error`: anything.

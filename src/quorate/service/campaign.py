@@ -131,12 +131,19 @@ class Campaign:
     async def on_disk_now(self) -> None:
         """Wait until everything that readers can see is on disk."""
         if self.state.position > self.committed:
+            self.campaigns.require_sound()
             await self.campaigns.commit()
 
     # --- votes
 
     async def vote(self, votes: Sequence[VoteIn]) -> VoteAnswer:
-        """Take votes, all or none; the answer says what stands of every task that they touch."""
+        """Take votes, all or none; return what stands of every task that they touch, once they are on disk."""
+        answer = self.take(votes)
+        await self.on_disk_now()
+        return answer
+
+    def take(self, votes: Sequence[VoteIn]) -> VoteAnswer:
+        """Fold votes, all or none, and have them written; return what may be told of them once they are on disk."""
         self.require_open()
         codes = self._checked(votes)
         accepted = repeated = 0
@@ -151,10 +158,7 @@ class Campaign:
                 touched[vote.task] = answer
         self.accepted += accepted
         self.repeated += repeated
-        decisions = [self._decision(task, answer) for task, answer in touched.items()]
-        if self.state.position > self.committed:
-            await self.campaigns.commit()
-        return VoteAnswer(accepted, repeated, decisions)
+        return VoteAnswer(accepted, repeated, [self._decision(task, answer) for task, answer in touched.items()])
 
     def _checked(self, votes: Sequence[VoteIn]) -> list[int]:
         """Return the codes of the labels, -1 for a vote whose id was seen; raise before anything is taken."""
@@ -405,8 +409,9 @@ class Campaign:
 
     async def task(self, task: str) -> TaskView:
         """Return a task: what is decided, how likely every label is, and why."""
+        view = views.task(self.state, self.names, task)
         await self.on_disk_now()
-        return views.task(self.state, self.names, task)
+        return view
 
     def tasks(self, status: str | None, sort: str, limit: int, after: str | None) -> TasksPage:
         """Return tasks in memory by status: the least certain first, or the oldest."""

@@ -166,10 +166,14 @@ class Campaigns:
 
     def require_open(self) -> None:
         """Raise where an event cannot be taken now."""
-        if self._broken is not None:
-            raise Unavailable(self._broken, retry_after=1)
+        self.require_sound()
         if self._waiting >= MOST_WAITING:
             raise Unavailable("too many events wait to be written: try again", retry_after=0.1)
+
+    def require_sound(self) -> None:
+        """Raise where the states may be ahead of the log for good."""
+        if self._broken is not None:
+            raise Unavailable(self._broken, retry_after=1)
 
     def pending(self) -> Batch:
         """Return the batch that is being filled, which will be written soon."""
@@ -269,6 +273,7 @@ class Campaigns:
             if loaded is None:  # its first event was never written
                 if there is not None:
                     del self.by_name[name], self.by_number[there.number]
+                await self.in_writer(partial(_release, number))  # another process may be about to make it
             elif there is None:
                 self.take(Campaign(self, number, name, loaded), owner)
             else:
@@ -325,6 +330,10 @@ class Campaigns:
                         break
                     except Exception:
                         log.exception("campaign %r: what the clock brings failed", campaign.name)
+
+
+def _release(campaign: int, store: Store) -> None:
+    store.release(campaign)
 
 
 def _create(name: str, store: Store) -> int:

@@ -82,46 +82,47 @@ class Following:
         """Read what the logs of others have gained, campaigns that others made among it."""
         campaigns = self._campaigns
         async with self._one_at_a_time:
-            for number, name in await asyncio.to_thread(campaigns.store.campaigns):
+            for number, name, last in await asyncio.to_thread(campaigns.store.ends):
                 campaign = campaigns.by_name.get(name)
-                if campaign is None:
+                if campaign is None and last:  # before its first event, whoever makes it may not own it yet
                     await self._join(number, name)
-                elif campaign.follows is not None:
-                    await self._advance(campaign)
+                elif campaign is not None and campaign.follows is not None:
+                    await self._advance(campaign, last)
 
     async def _join(self, number: int, name: str) -> None:
         """Follow a campaign that another process has made."""
         campaigns = self._campaigns
         loaded = await campaigns.loaded(number)
-        if loaded is None:
-            return  # it has no events: whoever makes it may not own it yet
         owner = await asyncio.to_thread(campaigns.store.owner, number)
-        if name not in campaigns.by_name:
+        if loaded is not None and name not in campaigns.by_name:
             campaigns.take(Campaign(campaigns, number, name, loaded), owner or "another process")
 
     async def _look_at_locks(self) -> None:
-        """Take over campaigns that nobody writes, and let go of those that another process took over.
+        """Take over campaigns that nobody writes, and follow those that another process has taken over.
 
         A process whose connection broke has lost its locks, and learns it here, if not from a write that fails.
         """
         campaigns = self._campaigns
+        others = await asyncio.to_thread(campaigns.store.others)
         for campaign in list(campaigns.by_name.values()):
-            owner = await campaigns.in_writer(partial(owner_of, campaign.number))
-            if campaign.follows is None:
-                # What waits to be written will fail, and then all is loaded again.
-                if owner is not None and campaign.committed == campaign.position:
-                    log.warning("campaign %r is written by %s now: it is followed", campaign.name, owner)
-                    campaign.follows = owner
-            elif owner is None:
+            owner = others.get(campaign.number)
+            if campaign.follows is not None and owner is None:
                 await self._take_over(campaign)
-            else:
+            elif campaign.follows is not None:
+                campaign.follows = owner
+            elif owner is not None and campaign.committed == campaign.position:
+                # (What waits to be written will fail, and then all is loaded again.)
+                log.warning("campaign %r is written by %s now: it is followed", campaign.name, owner)
                 campaign.follows = owner
 
     async def _take_over(self, campaign: Campaign) -> None:
-        """Become the writer of a campaign whose lock is ours now."""
+        """Become the writer of a campaign that nobody writes, unless another process is quicker."""
         campaigns, number = self._campaigns, campaign.number
+        if await campaigns.in_writer(partial(owner_of, number)) is not None:
+            return
         try:
-            await self._advance(campaign)  # nobody else writes any more: this is all of it
+            # Nobody else writes any more: this is all of it.
+            await self._advance(campaign, await asyncio.to_thread(campaigns.store.last, number))
             ids = await asyncio.to_thread(_caught_up, campaigns.store, number, campaign.loaded.ids, campaign.position)
             if campaigns.on_taken is not None:
                 await campaigns.on_taken(campaign)
@@ -135,10 +136,9 @@ class Following:
 
     # --- the log
 
-    async def _advance(self, campaign: Campaign) -> None:
-        """Fold what the log has gained."""
+    async def _advance(self, campaign: Campaign, last: int) -> None:
+        """Fold the log up to its last position."""
         store, state, number = self._campaigns.store, campaign.state, campaign.number
-        last = await asyncio.to_thread(store.last, number)
         while state.position < last and campaign.state is state:
             start, until = state.position, min(last, state.position + READ_AT_ONCE)
             try:

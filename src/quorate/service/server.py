@@ -26,6 +26,7 @@ from quorate.service.campaigns import Campaigns
 from quorate.service.limits import Gate
 from quorate.service.outgoing import Courier
 from quorate.service.settings import Settings
+from quorate.service.short import Protocol
 from quorate.service.tokens import Tokens
 from quorate.service.types import CampaignSpec
 
@@ -172,7 +173,7 @@ class _Server(uvicorn.Server):
             uvicorn.Config(
                 service,
                 host=settings.host,
-                http="httptools",
+                http=Protocol,
                 ws="none",
                 lifespan="off",
                 access_log=False,

@@ -75,6 +75,8 @@ class VoteStream(Response):
             await answering
         finally:
             answering.cancel()
+            while not self._parts.empty():
+                _forget(self._parts.get_nowait())
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _read(self, receive: Receive, answering: asyncio.Future[None]) -> None:
@@ -195,8 +197,6 @@ class VoteStream(Response):
             await _send(send, _encode(error) + b"\n")
             if error.error in (Unavailable.code, TooLarge.code):
                 break
-        while not self._parts.empty():
-            _forget(self._parts.get_nowait())
 
 
 class _Ended(Exception):  # noqa: N818 (it only leads out of the reading)

@@ -90,4 +90,11 @@ class Batch:
         return sum(len(page.events) for page in self.pages.values())
 
     def __bool__(self) -> bool:
-        return any((self.pages, self.decisions, self.workers, self.erased, self.archived, self.ids, self.outbox))
+        return bool(self.pages or self.decisions) or self._has_more()
+
+    def is_page(self) -> bool:
+        """Return whether this is events of one campaign, decisions of that campaign, and nothing else."""
+        return len(self.pages) == 1 and self.decisions.keys() <= self.pages.keys() and not self._has_more()
+
+    def _has_more(self) -> bool:
+        return bool(self.workers or self.erased or self.archived or self.ids or self.outbox)

@@ -39,9 +39,11 @@ LOCKS: Final = 0x51524154  # "QRAT": the first key of our advisory locks; the se
 READERS: Final = 8  # connections kept for the next reader
 CONNECT_S: Final = 5
 PART: Final = 1 << 20  # bytes of a snapshot in one row
-OWNER: Final = """SELECT a.pid, a.application_name FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
-    WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.classid = ?::oid AND l.objid = ?::oid
+HELD: Final = """FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+    WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.classid = ?::oid
         AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"""
+OWNER: Final = f"SELECT a.pid, a.application_name {HELD} AND l.objid = ?::oid"
+OTHERS: Final = f"SELECT l.objid::bigint, a.application_name {HELD} AND l.objid <> 0 AND a.application_name <> ?"
 
 
 class PostgresLink:
@@ -269,10 +271,12 @@ class PostgresStore(SqlStore):
         """Return which process owns a campaign: its machine and number."""
         with self.reading() as link:
             rows = link.rows(OWNER, LOCKS, campaign)
-        if not rows:
-            return None
-        words = (rows[0][1] or "").split(" ")
-        return f"process {words[2]} on {words[1]}" if len(words) == 4 and words[0] == "quorate" else "another process"
+        return _process(rows[0][1]) if rows else None
+
+    def others(self) -> dict[int, str]:
+        """Return the campaigns that other processes own, by number, and which processes."""
+        with self.reading() as link:
+            return {campaign: _process(name) for campaign, name in link.rows(OTHERS, LOCKS, self._name)}
 
     def write(self, batch: Batch) -> None:
         """Write a batch in one transaction; it is on disk when this returns."""
@@ -443,6 +447,12 @@ def _types(table: str) -> list[str]:
 def _translated(sql: str) -> str:
     """Return SQL with the marks of psycopg; none of ours has a question mark or percent sign in it otherwise."""
     return sql.replace("?", "%s")
+
+
+def _process(name: str | None) -> str:
+    """Return in words which process a connection is of, by the name that it has given."""
+    words = (name or "").split(" ")
+    return f"process {words[2]} on {words[1]}" if len(words) == 4 and words[0] == "quorate" else "another process"
 
 
 def _printable(url: str) -> str:

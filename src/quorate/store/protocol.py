@@ -88,6 +88,9 @@ class Store(Protocol):
         - `campaign`: its number.
         """
 
+    def others(self) -> dict[int, str]:
+        """Return the campaigns that other processes own, by number, and which processes, in words."""
+
     def write(self, batch: Batch) -> None:
         """Write a batch in one transaction: it is on disk when this returns. After an error nothing of it is.
 
@@ -133,6 +136,9 @@ class Store(Protocol):
 
         - `campaign`: its number.
         """
+
+    def ends(self) -> list[tuple[int, str, int]]:
+        """Return number, name and last position of every campaign, with one query."""
 
     def mark(self, campaign: int, position: int) -> bytes | None:
         """Return the checksum of a log up to a position, which tells it from every other log.

@@ -118,9 +118,7 @@ class SqlStore(ABC):
         )
 
     def _decide(self, link: Link, campaign: int, rows: list[DecisionRow]) -> None:
-        if any(one.position > two.position for one, two in zip(rows, rows[1:], strict=False)):
-            raise StoreError(f"decisions of campaign {campaign} are not in the order of their positions")
-        body = decision_page(rows)
+        body = ordered_page(campaign, rows)
         link.run(
             """INSERT INTO decision (campaign, first, part, last, body, checksum) SELECT ?, ?, count(*), ?, ?, ? FROM decision
                 WHERE campaign = ? AND first = ?""",
@@ -158,6 +156,13 @@ class SqlStore(ABC):
         """Return the last position of a log: 0 where it is empty."""
         with self.reading() as link:
             return self._head(link, campaign).last
+
+    def ends(self) -> list[tuple[int, str, int]]:
+        """Return number, name and last position of every campaign."""
+        last = "SELECT first + count - 1 FROM log WHERE campaign = number ORDER BY first DESC LIMIT 1"
+        with self.reading() as link:
+            rows = link.rows(f"SELECT number, name, coalesce(({last}), 0) FROM campaign ORDER BY number")
+        return [(number, name, end) for number, name, end in rows]
 
     def begins(self, campaign: int) -> int:
         """Return the first position of a log that is kept."""
@@ -365,6 +370,13 @@ class SqlStore(ABC):
                 *(key, campaign, start, end),
             )
         return [bytes(row[0]) for row in rows if row[0] is not None]
+
+
+def ordered_page(campaign: int, rows: list[DecisionRow]) -> bytes:
+    """Return decisions as the body of a page, after their order was checked."""
+    if any(one.position > two.position for one, two in zip(rows, rows[1:], strict=False)):
+        raise StoreError(f"decisions of campaign {campaign} are not in the order of their positions")
+    return decision_page(rows)
 
 
 def _expired(campaign: int, deleted: Head) -> Expired:

@@ -20,9 +20,10 @@ from quorate.store.batch import Batch
 from quorate.store.errors import DamagedStore, NotOwner, StoreError, StoreUnavailable
 from quorate.store.link import Row
 from quorate.store.migrations import VERSION, statements
+from quorate.store.pages import Head, checksum, sealed
 from quorate.store.protocol import Snapshots
 from quorate.store.snapshots import FileSnapshots
-from quorate.store.sql import SqlStore
+from quorate.store.sql import SqlStore, ordered_page
 from quorate.store.tables import TABLES
 
 try:
@@ -36,6 +37,24 @@ READERS: Final = 8  # connections kept for the next reader
 MOST_VALUES: Final = 999  # in one statement, in every version of SQLite
 WAL_BYTES: Final = 4 << 20  # written since the last checkpoint: time for the next
 KEPT_WAL: Final = 64 << 20  # bytes of the write-ahead log's file that stay allocated
+# A view of this connection alone: what is inserted into it becomes a page of the log and one of decisions.
+ONE_PAGE: Final = (
+    "PRAGMA temp_store = MEMORY",
+    """CREATE TEMP VIEW page AS SELECT 0 AS campaign, 0 AS first, 0 AS count, 0 AS body, 0 AS checksum,
+        0 AS decided, 0 AS last, 0 AS decisions, 0 AS decisions_checksum""",
+    """CREATE TEMP TRIGGER page_written INSTEAD OF INSERT ON page BEGIN
+        SELECT raise(ABORT, 'out of step') WHERE NEW.first <>
+            coalesce((SELECT first + count FROM log WHERE campaign = NEW.campaign ORDER BY first DESC LIMIT 1), 1);
+        INSERT INTO log (campaign, first, count, body, checksum)
+            VALUES (NEW.campaign, NEW.first, NEW.count, NEW.body, NEW.checksum);
+        INSERT INTO decision (campaign, first, part, last, body, checksum)
+            SELECT NEW.campaign, NEW.decided,
+                (SELECT count(*) FROM decision WHERE campaign = NEW.campaign AND first = NEW.decided),
+                NEW.last, NEW.decisions, NEW.decisions_checksum
+            WHERE NEW.decisions IS NOT NULL;
+        END""",
+)
+PAGE: Final = "INSERT INTO page VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 CORRUPT: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 REASONS: Final = {
     sqlite3.SQLITE_FULL: "the disk is full",
@@ -44,6 +63,11 @@ REASONS: Final = {
     sqlite3.SQLITE_CANTOPEN: "the file, or its folder, cannot be opened",
     sqlite3.SQLITE_PERM: "permission is missing",
 }
+
+
+def library_version() -> str:
+    """Return the version of the SQLite library."""
+    return sqlite3.sqlite_version
 
 
 class SqliteLink:
@@ -155,6 +179,8 @@ class SqliteStore(SqlStore):
                 connection.execute(f"PRAGMA {setting}")
             connection.execute("PRAGMA secure_delete = ON")  # an erased name is overwritten
             make_tables(connection, self._version(connection))
+            for statement in ONE_PAGE:
+                connection.execute(statement)
         except BaseException:
             connection.close()
             raise
@@ -227,8 +253,34 @@ class SqliteStore(SqlStore):
 
     def write(self, batch: Batch) -> None:
         """Write a batch in one transaction; it is on disk when this returns."""
-        super().write(batch)
-        self._erased |= bool(batch.erased)
+        if not self._write_page(batch):
+            super().write(batch)
+            self._erased |= bool(batch.erased)
+
+    def _write_page(self, batch: Batch) -> bool:
+        """Write a batch that is votes of one campaign, and decisions, with one statement; return whether it was such a one.
+
+        Every statement lets go of the interpreter's lock several times, and the thread that answers requests takes it each
+        time. One statement, which is its own transaction, is the least that there can be.
+        """
+        campaign, page = next(iter(batch.pages.items()), (0, None))
+        head = self._heads.get(campaign)
+        if page is None or head is None or self._writer is None or page.first != head.last + 1 or not batch.is_page():
+            return False
+        new, rows = sealed(head, page.events), batch.decisions.get(campaign)
+        body = ordered_page(campaign, rows) if rows else None
+        told = (None, None, None, None) if not rows or body is None else (rows[0][0], rows[-1][0], body, checksum(body))
+        try:
+            with self._translated("written"):
+                self._writer.connection.execute(PAGE, (campaign, *new, *told))
+        except StoreError as error:
+            del self._heads[campaign]  # the disk is asked again
+            if isinstance(error.__cause__, sqlite3.IntegrityError):
+                return False  # the page does not follow the last one: the other way says so
+            raise
+        self._heads[campaign] = Head(new.last, new.checksum)
+        self._since += 16384 + len(new.body) + len(body or b"")
+        return True
 
     def overwrite(self) -> None:
         """Let what was deleted be gone from the write-ahead log as well, at the next quiet moment."""
@@ -245,6 +297,10 @@ class SqliteStore(SqlStore):
     def owner(self, campaign: int) -> str | None:
         """Return which process writes the file."""
         return _holder(self.path)
+
+    def others(self) -> dict[int, str]:
+        """Return nothing: who writes the file writes all campaigns."""
+        return {}
 
     def snapshots(self, campaign: int) -> Snapshots:
         """Return the snapshots of a campaign: files beside the store."""
