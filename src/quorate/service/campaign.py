@@ -40,7 +40,7 @@ from quorate.service.types import (
     WorkerView,
 )
 from quorate.store import events
-from quorate.store.batch import DecisionRow
+from quorate.store.batch import Batch, DecisionRow
 from quorate.store.ids import content_of
 
 if TYPE_CHECKING:
@@ -102,12 +102,16 @@ class Campaign:
         except BaseException as error:
             self.campaigns.distrust(error)  # the state may be half changed: it is built again from the log
             raise
-        batch.append(self.number, position, event)
-        self.campaigns.count(1)
-        if state.changes:
-            self._tell(state.changes)
-            state.changes = []
+        self._write(batch, position, [event])
         return touched
+
+    def _write(self, batch: Batch, first: int, folded: list[events.Event]) -> None:
+        """Have events written that were folded, and the decisions that they made."""
+        batch.extend(self.number, first, folded)
+        self.campaigns.count(len(folded))
+        if self.state.changes:
+            changes, self.state.changes = self.state.changes, []
+            self._tell(changes)
 
     def _tell(self, changes: list[Decision]) -> None:
         batch = self.campaigns.pending()
@@ -146,19 +150,49 @@ class Campaign:
         """Fold votes, all or none, and have them written; return what may be told of them once they are on disk."""
         self.require_open()
         codes = self._checked(votes)
-        accepted = repeated = 0
+        state, batch, time = self.state, self.campaigns.pending(), self.now()
+        first = position = state.position + 1
+        taken: list[events.Event] = []
         touched: dict[str, Answer | None] = {}
-        for vote, code in zip(votes, codes, strict=True):
-            answer = None if code < 0 else self._one_vote(vote, code)
-            if answer is None:
-                repeated += 1
-                touched.setdefault(vote.task, None)
-            else:
-                accepted += 1
-                touched[vote.task] = answer
-        self.accepted += accepted
-        self.repeated += repeated
-        return VoteAnswer(accepted, repeated, [self._decision(task, answer) for task, answer in touched.items()])
+        try:
+            for vote, code in zip(votes, codes, strict=True):
+                event = None if code < 0 else self._event(vote, code, time)
+                if event is None:
+                    touched.setdefault(vote.task, None)
+                    continue
+                touched[vote.task] = state.apply(position, event)[1]  # type: ignore[index]
+                taken.append(event)
+                if vote.id is not None:
+                    self._remember(vote.id, event, position)
+                position += 1
+        except BaseException as error:
+            self.campaigns.distrust(error)
+            raise
+        finally:
+            if taken:
+                self._write(batch, first, taken)
+        self.accepted += len(taken)
+        self.repeated += len(votes) - len(taken)
+        decisions = [self._decision(task, answer) for task, answer in touched.items()]
+        return VoteAnswer(len(taken), len(votes) - len(taken), decisions)
+
+    def _event(self, vote: VoteIn, code: int, time: int) -> events.Vote | events.Change | None:
+        """Return a vote as the log has it; None where it is there already."""
+        number, was = self.names.number(vote.worker), -1
+        if number is None:
+            number = self.names.add(vote.worker)
+            self.campaigns.pending().workers.append((self.number, number, vote.worker))
+        else:
+            was = self.state.voted(vote.task, number)
+            if was == code and vote.id is None:
+                return None
+        kind = events.Vote if was < 0 else events.Change
+        return kind(time=time, task=vote.task, worker=number, label=code, id=vote.id)
+
+    def _remember(self, mark: str, event: events.Vote | events.Change, position: int) -> None:
+        self.ids.remember(mark, content_of(event.task, event.worker, event.label), position)
+        if (full := self.ids.full()) is not None:
+            self.campaigns.pending().ids.append(full)
 
     def _checked(self, votes: Sequence[VoteIn]) -> list[int]:
         """Return the codes of the labels, -1 for a vote whose id was seen; raise before anything is taken."""
@@ -183,26 +217,6 @@ class Campaign:
                 found[at] = -1
             fresh[vote.id] = says
         return found
-
-    def _one_vote(self, vote: VoteIn, code: int) -> Answer | None:
-        """Fold one vote; None where it was there already."""
-        number = self.names.number(vote.worker)
-        if number is None:
-            number = self.names.add(vote.worker)
-            self.campaigns.pending().workers.append((self.number, number, vote.worker))
-            was = -1
-        else:
-            was = self.state.voted(vote.task, number)
-        if was == code and vote.id is None:
-            return None
-        kind = events.Vote if was < 0 else events.Change
-        touched = self.submit(kind(time=self.now(), task=vote.task, worker=number, label=code, id=vote.id))
-        assert touched is not None
-        if vote.id is not None:
-            self.ids.remember(vote.id, content_of(vote.task, number, code), self.state.position)
-            if (full := self.ids.full()) is not None:
-                self.campaigns.pending().ids.append(full)
-        return touched[1]
 
     def _decision(self, name: str, answer: Answer | None) -> Decision:
         task = self.state.tasks.by_name.get(name)

@@ -72,11 +72,20 @@ class Batch:
         - `position`: of the event; the first one of a batch says where its page begins, the others follow it.
         - `event`: what happened.
         """
+        self.extend(campaign, position, [event])
+
+    def extend(self, campaign: int, position: int, events: list[Event]) -> None:
+        """Add events to the page of a campaign.
+
+        - `campaign`: its number.
+        - `position`: of the first of them.
+        - `events`: what happened, in order.
+        """
         page = self.pages.get(campaign)
         if page is None:
-            self.pages[campaign] = Page(position, [event])
+            self.pages[campaign] = Page(position, events)
         else:
-            page.events.append(event)
+            page.events += events
 
     def decide(self, campaign: int, row: DecisionRow) -> None:
         """Add a decision of a campaign, after all others of it.
