@@ -59,8 +59,8 @@ class Tasks:
     def __iter__(self) -> Iterator[Task]:
         return iter(self.by_name.values())
 
-    def enter(self, task: Task) -> None:
-        """Take a task into memory."""
+    def enter(self, task: Task, confidence: float = 0.0) -> None:
+        """Take a task into memory, whose label is this likely."""
         if self._free:
             slot = self._free.pop()
             self._names[slot] = task.name
@@ -74,6 +74,7 @@ class Tasks:
                 )
         task.slot = slot
         self.by_name[task.name] = task
+        self.confidence[slot] = confidence
         self.opened[slot] = task.opened
         self.status[slot] = NOWHERE
         self.place(task)
