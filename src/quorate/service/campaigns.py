@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 from quorate.errors import InputError, OptionError, QuorateError, shown
 from quorate.live.decision import Decision
 from quorate.live.policy import Policy
+from quorate.live.settings import Stream
 from quorate.live.state import CampaignState
 from quorate.service.campaign import Campaign
 from quorate.service.errors import Invalid, NotFound, Unavailable
@@ -128,6 +129,7 @@ class Campaigns:
             there.require_same(spec)
             return there, False
         try:
+            Stream.of(spec.settings)
             created = events.Created(
                 time=self.clock() // 1000,
                 labels=[label for label, _ in pairs],
@@ -139,7 +141,7 @@ class Campaigns:
                 retention=spec.retention,
             )
             CampaignState(created, MemoryArchive())  # raises where anything is wrong
-        except (InputError, OptionError, TypeError) as error:
+        except (InputError, OptionError) as error:
             raise Invalid(error) from None
         try:
             number = await self.in_writer(partial(_create, name))
