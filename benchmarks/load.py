@@ -1,8 +1,12 @@
-"""A load of HTTP requests from one process: as fast as answers come, or at a steady rate.
+"""A load of votes from one process.
 
-`python benchmarks/load.py ADDRESS KIND CONNECTIONS SECONDS [RATE]` prints one line of JSON: requests per second and quantiles
-of the time to the answer, in milliseconds. With a rate that time runs from when a request was due, so that a server that
-stalls is charged for all that had to wait. KIND is `vote` (every request is a new vote) or `empty`.
+`python benchmarks/load.py requests ADDRESS KIND CONNECTIONS SECONDS [RATE]` sends single requests, as fast as answers come or at
+a steady rate, and prints one line of JSON: requests per second and quantiles of the time to the answer, in milliseconds. With
+a rate that time runs from when a request was due, so that a server that stalls is charged for all that had to wait. KIND is
+`vote` (each is a new vote) or `empty`.
+
+`python benchmarks/load.py stream ADDRESS VOTES CONNECTIONS [FIRST]` sends votes as JSON lines over long requests, and prints votes
+per second once every line is answered. FIRST is the number of the first vote: what was sent before is not sent again.
 """
 
 import asyncio
@@ -16,31 +20,17 @@ import uvloop
 
 WORKERS = 2000
 VOTES = 5  # per task
+RIGHT = 0.9  # of the votes
 WARM = 0.3  # seconds that are not counted
+LINES = 1000  # that are sent at once
+AHEAD = 64 * LINES  # lines that are sent before their answers have come
 
 
-class Requests:
-    """Votes of a crowd, three in four for the first label, no two by one worker on one task."""
-
-    def __init__(self, address, kind, seed):
-        self.host = urlsplit(address).netloc
-        self.kind = kind
-        self.random = random.Random(seed)
-        self.run = f"{seed:x}{time.time_ns():x}"
-        self.number = 0
-
-    def next(self):
-        """The bytes of the next request."""
-        self.number += 1
-        path = "/v1/campaigns/default/votes" if self.kind == "vote" else "/"
-        task, turn = divmod(self.number, VOTES)
-        worker = (self.number * 7 + turn) % WORKERS
-        label = "ab"[self.random.random() > 0.75]
-        body = f'{{"task":"{self.run}-{task}","worker":"w{worker}","label":"{label}"}}'
-        return (
-            f"POST {path} HTTP/1.1\r\nhost: {self.host}\r\ncontent-type: application/json\r\n"
-            f"content-length: {len(body)}\r\n\r\n{body}"
-        ).encode()
+def vote(prefix, number, rng):
+    """A vote as JSON: no two by one worker on one task, and most are right."""
+    task, turn = divmod(number, VOTES)
+    label = "ab"[(task * 7919 >> 3 & 1) ^ (rng.random() > RIGHT)]
+    return f'{{"task":"{prefix}{task}","worker":"w{(task * 37 + turn * 401) % WORKERS}","label":"{label}"}}'
 
 
 class Connection(asyncio.Protocol):
@@ -55,11 +45,12 @@ class Connection(asyncio.Protocol):
         self.transport = transport
 
     def connection_lost(self, error):
-        self.load.lost(error)
+        if not self.load.stopped:
+            raise SystemExit(f"the server closed a connection: {error}")
 
     def send(self, began):
         self.began = began
-        self.transport.write(self.load.requests.next())
+        self.transport.write(self.load.request())
 
     def data_received(self, data):
         self.rest = data = self.rest + data if self.rest else data
@@ -72,43 +63,52 @@ class Connection(asyncio.Protocol):
             return
         self.rest = b""
         if not data.startswith(b"HTTP/1.1 200"):
-            self.load.refused += 1
+            raise SystemExit(data.decode())
         self.load.answered(self)
 
 
-class Load:
-    """All connections, and the times to their answers."""
+class Requests:
+    """Single requests over many connections, and the times to their answers."""
 
-    def __init__(self, requests, rate):
-        self.requests, self.rate = requests, rate
-        self.times = []
-        self.free = []
-        self.refused = 0
-        self.stopped = False
-        self.counted_from = 0.0
+    def __init__(self, address, kind, rate):
+        self.host = urlsplit(address).netloc
+        self.path = "/v1/campaigns/default/votes" if kind == "vote" else "/"
+        self.rate = rate
+        self.random = random.Random(1)
+        self.prefix, self.number = f"{time.time_ns():x}-", 0
+        self.times, self.free = [], []
+        self.stopped, self.counted_from = False, 0.0
 
-    def lost(self, error):
-        if not self.stopped:
-            raise SystemExit(f"the server closed a connection: {error}")
+    def request(self):
+        """The bytes of the next request."""
+        self.number += 1
+        body = vote(self.prefix, self.number, self.random)
+        head = f"POST {self.path} HTTP/1.1\r\nhost: {self.host}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
+        return f"{head}\r\n\r\n{body}".encode()
 
     def answered(self, connection):
         now = time.perf_counter()
-        if connection.began >= self.counted_from and not self.stopped:
-            self.times.append(now - connection.began)
         if self.stopped:
             return
+        if connection.began >= self.counted_from:
+            self.times.append(now - connection.began)
         if self.rate is None:
             connection.send(now)
         else:
             self.free.append(connection)
 
     async def steady(self, until):
-        """Send what is due, on connections that are free."""
-        due = time.perf_counter()
+        """Send what is due, on connections that are free.
+
+        A timer is a millisecond late at times. That is no fault of the server: what could have been sent counts from when it
+        is, and only what waited for a connection from when it was due.
+        """
+        due, is_late = time.perf_counter(), False
         while (now := time.perf_counter()) < until:
             while due <= now and self.free:
-                self.free.pop().send(due)
+                self.free.pop().send(due if is_late else time.perf_counter())
                 due += 1 / self.rate
+            is_late = due <= now
             await asyncio.sleep(max(0.0, min(0.001, due - time.perf_counter())))
 
     async def run(self, host, port, connections, seconds):
@@ -125,18 +125,83 @@ class Load:
         else:
             await self.steady(began + WARM + seconds)
         self.stopped = True
-        return len(self.times) / seconds
 
 
-def main(address, kind, connections, seconds, rate=None):
-    """Run the load, and print what was measured."""
-    load = Load(Requests(address, kind, seed=1), float(rate) if rate else None)
+class Stream(asyncio.Protocol):
+    """A long request whose lines are sent as long as not too many answers are missing."""
+
+    def __init__(self, host, first, last):
+        self.host, self.next, self.last = host, first, last
+        self.sent = self.answered = 0
+        self.random = random.Random(first)
+        self.done = asyncio.get_running_loop().create_future()
+        self.is_paused = False
+        self.tail = b""
+
+    def connection_made(self, transport):
+        self.transport = transport
+        head = f"POST /v1/campaigns/default/votes:stream HTTP/1.1\r\nhost: {self.host}\r\ntransfer-encoding: chunked\r\n\r\n"
+        transport.write(head.encode())
+        self.send()
+
+    def connection_lost(self, error):
+        if not self.done.done():
+            self.done.set_exception(error or ConnectionError("the stream ended early"))
+
+    def pause_writing(self):
+        self.is_paused = True
+
+    def resume_writing(self):
+        self.is_paused = False
+        self.send()
+
+    def send(self):
+        while not self.is_paused and self.next < self.last and self.sent - self.answered < AHEAD:
+            numbers = range(self.next, min(self.last, self.next + LINES))
+            body = "".join([vote("s", number, self.random) + "\n" for number in numbers]).encode()
+            self.next, self.sent = numbers.stop, self.sent + len(numbers)
+            self.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
+            if self.next == self.last:
+                self.transport.write(b"0\r\n\r\n")
+
+    def data_received(self, data):
+        if b'"error"' in data:
+            raise SystemExit(data.decode())
+        self.answered += (self.tail + data).count(b'{"task"')
+        self.tail = (self.tail + data)[-6:]  # too short to be counted again
+        if self.answered == self.sent and self.next == self.last and not self.done.done():
+            self.done.set_result(None)
+        self.send()
+
+
+async def stream(host, port, votes, connections, first):
+    """Send votes over several connections; return the seconds until the last answer."""
+    loop = asyncio.get_running_loop()
+    began = time.perf_counter()
+    made = []
+    for i in range(connections):  # tasks are not split between them
+        start, end = (first + votes * at // connections // VOTES * VOTES for at in (i, i + 1))
+        _, one = await loop.create_connection(lambda start=start, end=end: Stream(f"{host}:{port}", start, end), host, port)
+        made.append(one)
+    await asyncio.gather(*(one.done for one in made))
+    return time.perf_counter() - began
+
+
+def main(kind, address, *arguments):
+    """Run a load, and print what was measured."""
     where = urlsplit(address)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        per_second = runner.run(load.run(where.hostname, where.port, int(connections), float(seconds)))
+        if kind == "stream":
+            votes, connections, first = (*map(int, arguments), 0)[:3]
+            seconds = runner.run(stream(where.hostname, where.port, votes, connections, first))
+            print(json.dumps({"per_second": votes / seconds, "seconds": seconds}))
+            return
+        what, connections, seconds, rate = (*arguments, None)[:4]
+        load = Requests(address, what, float(rate) if rate else None)
+        runner.run(load.run(where.hostname, where.port, int(connections), float(seconds)))
     times = sorted(load.times)
     ms = {f"p{q}": 1000 * times[min(len(times) - 1, len(times) * q // 100)] for q in (50, 90, 99)}
-    print(json.dumps({"per_second": per_second, "refused": load.refused, **ms, "max": 1000 * times[-1]}))
+    print(json.dumps({"per_second": len(times) / float(seconds), **ms, "max": 1000 * times[-1]}))
 
 
 if __name__ == "__main__":
