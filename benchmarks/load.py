@@ -5,8 +5,8 @@ a steady rate, and prints one line of JSON: requests per second and quantiles of
 a rate that time runs from when a request was due, so that a server that stalls is charged for all that had to wait. KIND is
 `vote` (each is a new vote) or `empty`.
 
-`python benchmarks/load.py stream ADDRESS VOTES CONNECTIONS [FIRST]` sends votes as JSON lines over long requests, and prints votes
-per second once every line is answered. FIRST is the number of the first vote: what was sent before is not sent again.
+`python benchmarks/load.py stream ADDRESS VOTES CONNECTIONS [FIRST]` sends votes as JSON lines over long requests, and prints
+votes per second once every line is answered. FIRST is the number of the first vote: what was sent before is not sent again.
 """
 
 import asyncio

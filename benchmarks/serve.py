@@ -98,7 +98,7 @@ def commits(path, per_second, seconds):
         before, now = now, time.perf_counter()
         times.append(now - before)
     os.close(handle)
-    os.unlink(path)
+    Path(path).unlink()
     return 1000 * sorted(times)[len(times) * 99 // 100]
 
 
@@ -123,9 +123,11 @@ def singles(folder):
         yield "at half of that load: median of the time to the answer, ms", statistics.median(p50), ""
         yield "at half of that load: 99th percentile, ms", statistics.median(p99), ""
         yield "a bare group commit: 99th percentile, ms", statistics.median(bare), ""
-        yield "99th percentile as a multiple of the bare commit's", statistics.median(
-            ours / theirs for ours, theirs in zip(p99, bare, strict=True)
-        ), "4 or less"
+        yield (
+            "99th percentile as a multiple of the bare commit's",
+            statistics.median(ours / theirs for ours, theirs in zip(p99, bare, strict=True)),
+            "4 or less",
+        )
 
 
 def streamed(folder, votes=VOTES // 10):

@@ -62,6 +62,16 @@ def test_numbers_that_no_campaign_can_keep(server, given, named):
 
 def test_what_is_left_out_of_a_change_stays(server, made):
     path = "/v1/campaigns/made"
-    assert server("PATCH", path, {"retention": {"waiting": 5}}).json["retention"] == {"tasks": 9, "waiting": 5, "days": 3.0, "votes_days": None}
-    assert server("PATCH", path, {"retention": {"days": None}}).json["retention"] == {"tasks": 9, "waiting": 5, "days": None, "votes_days": None}
+    assert server("PATCH", path, {"retention": {"waiting": 5}}).json["retention"] == {
+        "tasks": 9,
+        "waiting": 5,
+        "days": 3.0,
+        "votes_days": None,
+    }
+    assert server("PATCH", path, {"retention": {"days": None}}).json["retention"] == {
+        "tasks": 9,
+        "waiting": 5,
+        "days": None,
+        "votes_days": None,
+    }
     assert server("PATCH", path, {"refit": {"seconds": 60}}).json["refit"] == {"votes": 50, "share": 0.1, "seconds": 60.0}

@@ -7,6 +7,8 @@ import resource
 import shutil
 import subprocess
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -101,7 +103,7 @@ def test_a_file_that_may_not_grow(server):
     _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
 
     def fill():
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (max(os.path.getsize(path), os.path.getsize(path + "-wal")), hard))
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (max(Path(name).stat().st_size for name in (path, f"{path}-wal")), hard))
 
     refuses_and_goes_on(server, fill, lambda: resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard)))
 
@@ -120,7 +122,7 @@ def test_a_disk_that_is_full(tmp_path):
         ballast = folder / "ballast"
 
         def fill():
-            with ballast.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space"):
+            with ballast.open("wb", buffering=0) as file, suppress(OSError):  # no space is left
                 while True:
                     file.write(bytes(4096))
 
