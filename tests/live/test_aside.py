@@ -297,3 +297,21 @@ def test_a_task_that_comes_into_memory_is_listed_by_its_own_confidence():
     listed = {name: key for key, name in told.state.tasks.listed({"open", "decided"}, "uncertainty", limit=9, after=None)}
     assert listed["sure"] == pytest.approx(told.state.answer("sure")[4][0])
     assert listed["sure"] > 0.6
+
+
+def test_why_is_the_same_once_a_task_has_left_memory():
+    told = Told({**EASY, "quorum": {"groups": 2}, "escalate": {"disagreement": 0.4}})
+    for worker in (1, 2, 3, 4):
+        told(e.WorkerSet(time=told.time, worker=worker, group=f"g{worker % 2}"))
+    told.decide(["t"], workers=(1, 2, 3, 4))
+
+    def why():
+        task = told.state.find("t")
+        answer = told.state.answer("t") if "t" in told.state.tasks.by_name else told.state.archived("t")[1]
+        return told.state.rule.why(task.standing, told.state.evidence(task, answer))
+
+    before = why()
+    assert "2 of at least 2 groups with a vote for it" in before
+    told(e.Sweep(time=told.time, decided=1))
+    assert "t" not in told.state.tasks.by_name
+    assert why() == before

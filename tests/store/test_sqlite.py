@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -500,3 +500,21 @@ def test_a_generator_that_is_left_holds_nothing(path):
     store.write(batch_of(1, 201, 1))
     assert store.last(1) == 201
     store.close()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")
+def test_others_on_the_machine_do_not_read_a_new_store(path):
+    before = os.umask(0o022)
+    try:
+        with closing(opened_with(path, 3)) as store:
+            store.snapshots(1).save(3, [b"state"])
+            store.backup(path.with_name("backup.db"))
+            beside = [*path.parent.glob("votes.db*"), path.with_name("backup.db")]
+            assert {f"votes.db{end}" for end in ("", "-wal", "-shm", ".snapshots")} <= {each.name for each in beside}
+            open_to_others = [each.name for each in beside if each.stat().st_mode & 0o077]
+    finally:
+        os.umask(before)
+    assert open_to_others == ["votes.db.lock"]  # it holds the number of a process
+    path.chmod(0o640)
+    open_store(path).close()
+    assert path.stat().st_mode & 0o777 == 0o640, "what the operator has chosen stays"

@@ -55,6 +55,7 @@ ONE_PAGE: Final = (
         END""",
 )
 PAGE: Final = "INSERT INTO page VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+PRIVATE: Final = 0o600  # mode of a new file
 CORRUPT: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 REASONS: Final = {
     sqlite3.SQLITE_FULL: "the disk is full",
@@ -168,6 +169,10 @@ class SqliteStore(SqlStore):
     def _opened_for_writing(self) -> sqlite3.Connection:
         if self.path.exists() and not os.access(self.path, os.W_OK):
             raise StoreUnavailable(f"the store {self.url} cannot be opened: the file is read-only")
+        # Secrets of webhooks and names of workers are in it: others on the machine do not read a new one. What SQLite makes
+        # beside it has the same mode.
+        with suppress(OSError):  # SQLite says what is wrong
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE))
         connection = self._connection("rwc")
         try:
             self._version(connection)
