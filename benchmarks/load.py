@@ -6,7 +6,7 @@ a rate that time runs from when a request was due, so that a server that stalls 
 `vote` (each is a new vote) or `empty`.
 
 `python benchmarks/load.py stream ADDRESS VOTES CONNECTIONS [FIRST]` sends votes as JSON lines over long requests, and prints
-votes per second once every line is answered. FIRST is the number of the first vote: what was sent before is not sent again.
+votes per second once every line is answered. FIRST is the number of the first vote: earlier ones are not sent again.
 """
 
 import asyncio

@@ -98,7 +98,7 @@ def commits(path, per_second, seconds):
         before, now = now, time.perf_counter()
         times.append(now - before)
     os.close(handle)
-    Path(path).unlink()
+    path.unlink()
     return 1000 * sorted(times)[len(times) * 99 // 100]
 
 

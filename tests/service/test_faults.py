@@ -99,11 +99,12 @@ def refuses_and_goes_on(server, fill, free):
 
 
 def test_a_file_that_may_not_grow(server):
-    pid, path = server.process.pid, server.store
+    pid, path = server.process.pid, Path(server.store)
     _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
 
     def fill():
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (max(Path(name).stat().st_size for name in (path, f"{path}-wal")), hard))
+        largest = max(file.stat().st_size for file in (path, path.with_name("votes.db-wal")))
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (largest, hard))
 
     refuses_and_goes_on(server, fill, lambda: resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard)))
 
@@ -122,7 +123,7 @@ def test_a_disk_that_is_full(tmp_path):
         ballast = folder / "ballast"
 
         def fill():
-            with ballast.open("wb", buffering=0) as file, suppress(OSError):  # no space is left
+            with ballast.open("wb", buffering=0) as file, suppress(OSError):  # until there is no space left
                 while True:
                     file.write(bytes(4096))
 

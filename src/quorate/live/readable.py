@@ -39,6 +39,7 @@ class Readable:
     expired: int  # the time since when an archived task must have been touched, to have votes
     breakers: Breakers
     _dues: list[tuple[int, str]]
+    _absent: str | None = None  # the last task that was not in the archive: a new one is looked for twice
 
     def code(self, label: str) -> int | None:
         """Return the code of a label's id, None for an unknown one."""
@@ -58,7 +59,8 @@ class Readable:
         return None if record is None else (record.task, record.answer)
 
     def _archived(self, name: str) -> Archived | None:
-        if not self.archive.seen(name):
+        if name is self._absent or not self.archive.seen(name):
+            self._absent = name
             return None
         data = self.archive.get(name, self.position)
         if data is None:

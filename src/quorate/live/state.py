@@ -428,6 +428,7 @@ class CampaignState(Readable):
 
     def _leave(self, task: Task) -> Record:
         """Take a task out of memory, and return what the archive keeps of it."""
+        self._absent = None
         answer = self._answer(task.name)
         votes = self.stream.evict(task.name)
         self.tasks.leave(task)

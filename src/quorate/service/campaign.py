@@ -178,7 +178,7 @@ class Campaign:
 
     def _event(self, vote: VoteIn, code: int, time: int) -> events.Vote | events.Change | None:
         """Return a vote as the log has it; None where it is there already."""
-        number, was = self.names.number(vote.worker), -1
+        number, was = self.names.numbers.get(vote.worker), -1
         if number is None:
             number = self.names.add(vote.worker)
             self.campaigns.pending().workers.append((self.number, number, vote.worker))

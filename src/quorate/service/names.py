@@ -9,7 +9,7 @@ class Names:
     """Names by number, and numbers by name. Numbers count from 1, and are never given twice."""
 
     def __init__(self, rows: Iterable[tuple[int, str | None]] = ()) -> None:
-        self._numbers: dict[str, int] = {}
+        self.numbers: dict[str, int] = {}  # by name
         self._names: dict[int, str | None] = {}
         self._last = 0
         self.learn(rows)
@@ -19,7 +19,7 @@ class Names:
 
     def number(self, name: str) -> int | None:
         """Return the number of a worker, None for an unknown one."""
-        return self._numbers.get(name)
+        return self.numbers.get(name)
 
     def name(self, number: int) -> str | None:
         """Return the name of a worker, None for an erased one."""
@@ -39,13 +39,13 @@ class Names:
         for number, name in rows:
             self._names[number] = name
             if name is not None:
-                self._numbers[name] = number
+                self.numbers[name] = number
             self._last = max(self._last, number)
 
     def add(self, name: str) -> int:
         """Return the number of a new worker."""
         self._last = number = self._last + 1
-        self._numbers[name] = number
+        self.numbers[name] = number
         self._names[number] = name
         return number
 
@@ -53,5 +53,5 @@ class Names:
         """Forget the name of a worker."""
         name = self._names.get(number)
         if name is not None:
-            del self._numbers[name]
+            del self.numbers[name]
             self._names[number] = None

@@ -7,6 +7,7 @@ that reading, voting and writing overlap. Whoever sends faster than that is read
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -27,8 +28,6 @@ CONTENT: Final = "application/x-ndjson"
 
 _decoder: Final = msgspec.json.Decoder(VoteIn)
 _encode: Final = msgspec.json.Encoder().encode
-
-Numbered: TypeAlias = tuple[int, VoteIn]  # with the number of its line
 
 
 class Group(NamedTuple):
@@ -132,14 +131,16 @@ class VoteStream(Response):
             votes = []
         if len(votes) == text.count(b"\n") + 1 and {vote.label for vote in votes} <= self._labels:
             for start in range(0, len(votes), MOST):
-                await self._vote([*enumerate(votes[start : start + MOST], self._line + 1)])
-                self._line += len(votes[start : start + MOST])
+                group = votes[start : start + MOST]
+                await self._vote(range(self._line + 1, self._line + 1 + len(group)), group)
+                self._line += len(group)
         else:
             await self._one_by_one(text)
 
     async def _one_by_one(self, text: bytes) -> None:
         """Take lines apart of which some are empty, or wrong."""
-        group: list[Numbered] = []
+        lines: list[int] = []
+        group: list[VoteIn] = []
         for line in text.split(b"\n"):
             self._line += 1
             if not line.strip():
@@ -150,35 +151,35 @@ class VoteStream(Response):
                     raise Invalid(f"label {shown(vote.label)} is unknown: the labels are {listed(self._labels, 20)}")
             except Problem as problem:
                 if group:
-                    await self._vote(group)
-                    group = []
+                    await self._vote(lines, group)
+                    lines, group = [], []
                 await self._put(StreamError(problem.code, self._line, str(problem)))
             else:
-                group.append((self._line, vote))
+                lines.append(self._line)
+                group.append(vote)
                 if len(group) == MOST:
-                    await self._vote(group)
-                    group = []
+                    await self._vote(lines, group)
+                    lines, group = [], []
         if group:
-            await self._vote(group)
+            await self._vote(lines, group)
 
-    async def _vote(self, group: list[Numbered]) -> None:
-        """Hand a group to the campaign; one with a conflict is handed over vote by vote."""
-        while seconds := self._bucket.wait(len(group)):
+    async def _vote(self, lines: Sequence[int], votes: list[VoteIn]) -> None:
+        """Hand a group to the campaign, with the numbers of its lines; one with a conflict is handed over vote by vote."""
+        while seconds := self._bucket.wait(len(votes)):
             await asyncio.sleep(seconds)
-        whole = await self._begun(group)
+        whole = await self._begun(lines[0], votes)
         failed = whole.task.exception() if whole.task.done() and not whole.task.cancelled() else None
-        if len(group) > 1 and isinstance(failed, Problem) and not isinstance(failed, Unavailable):
-            for one in group:
-                await self._put(await self._begun([one]))
+        if len(votes) > 1 and isinstance(failed, Problem) and not isinstance(failed, Unavailable):
+            for line, vote in zip(lines, votes, strict=True):
+                await self._put(await self._begun(line, [vote]))
         else:
             await self._put(whole)
 
-    async def _begun(self, group: list[Numbered]) -> Group:
+    async def _begun(self, line: int, votes: list[VoteIn]) -> Group:
         """Return votes under way. They are applied (or refused) in a first step, so that groups stay in order."""
-        votes = [vote for _, vote in group]
         task = asyncio.ensure_future(self._campaign.vote(votes))
         await asyncio.sleep(0)
-        return Group(group[0][0], votes, task)
+        return Group(line, votes, task)
 
     async def _answer(self, send: Send) -> None:
         """Send what became of the lines, in their order; end early where nothing can be taken any more."""
