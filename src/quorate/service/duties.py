@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 SWEPT_AT_ONCE: Final = 512  # tasks per event, so that no single one holds the writer up
 SNAPSHOT_EVENTS: Final = 200_000  # events since the last snapshot at which the next one is saved
+REST: Final = (
+    100  # refits take no more than one part in so many of the time, as they slow requests down, unless nothing else comes
+)
 DAY: Final = 86_400 * 1_000_000  # microseconds
 
 
@@ -41,6 +45,8 @@ class Duties:
         self.refits = 0
         self.intervals: pl.DataFrame | None = None  # of workers' accuracies, by the last refit
         self._fitted_at = 0  # time
+        self._rests_until = 0.0  # by the monotonic clock
+        self._seen = 0  # position at the last look
         self.expiry = Expiry(campaign, self)
 
     def begin(self, snapshot_at: int) -> None:
@@ -59,7 +65,8 @@ class Duties:
         await self.sweep()
         if self.expiry.is_due():
             self._campaign.campaigns.start(self.expiry.run())
-        if self.is_refit_due():
+        is_quiet, self._seen = state.position == self._seen, state.position
+        if self.is_refit_due() and (is_quiet or time.monotonic() >= self._rests_until):
             self._campaign.campaigns.start(self.refit())
         elif state.position - self.snapshot_at >= SNAPSHOT_EVENTS and not self._is_saving and not state.refit_read:
             self._campaign.campaigns.start(self.save_snapshot())
@@ -83,7 +90,7 @@ class Duties:
         campaign = self._campaign
         if self._is_refitting:
             return campaign.state.refit_read
-        self._is_refitting = True
+        self._is_refitting, began = True, time.monotonic()
         try:
             campaign.require_open()
             campaign.submit(events.RefitBegun(time=campaign.now()))
@@ -95,6 +102,8 @@ class Duties:
             campaign.submit(events.RefitDone(time=campaign.now(), read=read))
             self.intervals, self._fitted_at = intervals, campaign.state.time
             self.refits += 1
+            now = time.monotonic()
+            self._rests_until = now + REST * (now - began)
             return read
         finally:
             self._is_refitting = False
