@@ -401,7 +401,8 @@ for turn in range(int(sys.argv[2])):
     store.write(batch_of(number, first, size, decided=True))
     first += size
     print(first - 1, flush=True)
-    store.tidy(idle=turn % 5 == 4 and len(sys.argv) < 4)
+    if len(sys.argv) < 4:
+        store.tidy(idle=turn % 5 == 4)
 import os
 os.kill(os.getpid(), 9)
 """
@@ -465,7 +466,8 @@ def test_a_torn_write_ahead_log(path, tmp_path):
 
 
 def test_the_write_ahead_log_stays_short(path, monkeypatch):
-    monkeypatch.setattr(module, "WAL_BYTES", 1 << 18)
+    monkeypatch.setattr(module, "WAL_BYTES", 1 << 17)
+    monkeypatch.setattr(module, "LONG_WAL", 1 << 18)
     store = open_store(path)
     store.create_campaign("c")
     for turn in range(300):
