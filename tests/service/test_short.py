@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from quorate.service import short as protocol
 from quorate.service.app import Service
 from quorate.store.errors import StoreUnavailable
 from quorate.store.sqlite import SqliteStore
@@ -69,7 +70,7 @@ def test_requests_in_pieces(server, cut):
 
 
 def test_a_body_that_takes_its_time(server, short, monkeypatch):
-    monkeypatch.setattr("quorate.service.short.PATIENCE", 0.05)
+    monkeypatch.setattr(protocol, "PATIENCE", 0.05)
     data = request("slow")
     with socket.create_connection((server.host, server.port), timeout=10) as sock:
         sock.sendall(data[:-9])

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 SWEPT_AT_ONCE: Final = 512  # tasks per event, so that no single one holds the writer up
 SNAPSHOT_EVENTS: Final = 200_000  # events since the last snapshot at which the next one is saved
-REST: Final = (
-    100  # refits take no more than one part in so many of the time, as they slow requests down, unless nothing else comes
-)
+# A refit rests so many times as long as the last one took, unless nothing else comes: answers are slower while one runs.
+REST: Final = 100
 DAY: Final = 86_400 * 1_000_000  # microseconds
 
 
