@@ -2,10 +2,14 @@
 
 import msgspec
 
+from quorate.live import snapshot
+from quorate.live.replay import replay
 from quorate.live.state import CampaignState
 from quorate.store import events
-from quorate.store.archive import MemoryArchive
+from quorate.store.archive import MemoryArchive, StoreArchive
+from quorate.store.bases import parts_of
 from quorate.store.batch import Batch, DecisionRow
+from quorate.store.ids import IdIndex
 from quorate.store.opening import open_store
 
 START = 1_700_000_000_000_000  # microseconds since 1970
@@ -58,3 +62,16 @@ def small(tasks=12, workers=4):
         for worker in range(workers)
         for task in range(tasks)
     ]
+
+
+def cut(store, number, begins):
+    """Let the log begin at a position: with the state as it is, and without the pages before."""
+    state, ids = replay(store, number), IdIndex(store, number)
+    ids.catch_up(state.position)
+    archive = StoreArchive(store, number, lambda _: None)
+    data = snapshot.bundle(snapshot.to_bytes(state), archive.state(), ids.state(state.position))
+    checks = [store.bases.add_part(number, state.position, part, body) for part, body in enumerate(parts_of(data))]
+    store.bases.put(number, state.position, begins=begins, expired=0, labels=state.labels, parts=checks)
+    while store.bases.delete_some(number):
+        pass
+    return snapshot.digest(state)

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from live_store import fill, small, stored
+from live_store import cut, fill, small, stored
 from quorate.cli import checks
 from quorate.store.opening import open_store
 
@@ -147,3 +147,21 @@ def test_names_are_data(quorate):
     code, out, _ = quorate("doctor")
     assert code == 0
     assert "campaign \"a'b" in out
+
+
+def test_a_log_whose_votes_have_expired_says_where_it_begins(quorate):
+    store = open_store("votes.db")
+    number = fill(store, small(), per_page=10)
+    cut(store, number, begins=31)
+    store.close()
+    code, out, _ = quorate("doctor", "votes.db")
+    assert code == 0
+    assert "19 events in 2 pages from position 31 on: what was before has expired" in out
+    assert "base at position 49, 0 events behind" in out
+    connection = sqlite3.connect("votes.db")
+    connection.execute("UPDATE base_part SET body = ?", (b"x",))
+    connection.commit()
+    connection.close()
+    code, out, _ = quorate("doctor", "votes.db")
+    assert code == 1
+    assert "the base of campaign 1 at position 49 is damaged" in out

@@ -2,11 +2,12 @@
 
 import json
 import sqlite3
+from pathlib import Path
 
 import pytest
 
 import quorate as qr
-from live_store import fill, small, stored
+from live_store import cut, fill, small, stored
 from quorate.live import snapshot
 from quorate.live.backtest import backtest
 from quorate.live.replay import replay
@@ -31,6 +32,33 @@ def test_a_good_log_gives_what_was_recorded(quorate):
     assert "empty: no events yet" in out
     [one] = json.loads(quorate("replay", "votes.db", "--campaign", "another", "--json")[1])
     assert (one["digest"], one["events"], one["decisions"], one["difference"]) == (digest, 21, recorded, None)
+
+
+def test_a_log_whose_votes_have_expired_says_where_it_begins(quorate):
+    store = open_store("votes.db")
+    number = fill(store, small(), per_page=10)
+    recorded = len(list(store.decisions(number)))
+    digest = cut(store, number, begins=31)
+    store.close()
+    code, out, err = quorate("replay", "votes.db")
+    assert (code, err) == (0, "")
+    assert "default: the log begins at position 31: what was before has expired; the replay begins with the state at" in out
+    assert f"digest {digest}\n" in out
+    [one] = json.loads(quorate("replay", "votes.db", "--json")[1])
+    assert (one["begins"], one["base"], one["events"], one["digest"], one["difference"]) == (31, 49, 49, digest, None)
+    assert recorded > one["decisions"] == 0
+    code, out, err = quorate("replay", "votes.db", "--until", 30)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "begins with the state at position 49" in err
+    assert quorate("backtest", "votes.db", "--policy", _policy())[0] == 0
+    code, out, _ = quorate("backup", "votes.db", "--votes", "votes.csv", "--quiet")
+    assert code == 0
+    assert Path("votes.csv").read_text().count("\n") == 1 + 19
+
+
+def _policy():
+    Path("policy.json").write_text('{"minimum_votes": 2}')
+    return "policy.json"
 
 
 def test_until_stops_there(quorate):

@@ -273,3 +273,45 @@ def test_what_looks_at_all_tasks_touches_only_what_it_changes():
     told(e.PolicySet(time=told.time + 50, policy={**EASY, "minimum_votes": 9}))
     assert told.state.find("a").touched == told.state.time
     assert told.state.find("a").standing == Standing("open", -1, told.state.time, 0, "minimum_votes")
+
+
+def test_a_new_policy_finds_no_appeal_where_there_was_none():
+    told = Told()
+    told(e.TasksAdded(time=told.time, tasks=["empty"]))
+    told(e.PolicySet(time=told.time, policy={**EASY, "minimum_votes": 3}))
+    assert told.state.tasks.by_name["empty"].standing == Standing()
+    told(e.RefitBegun(time=told.time))
+    told(e.RefitDone(time=told.time, read=told.state.position))
+    assert told.state.tasks.by_name["empty"].standing == Standing()
+
+
+def test_a_task_that_comes_into_memory_is_listed_by_its_own_confidence():
+    told = Told(PROBATION)
+    told.trust(1, 2, 3)
+    told.decide(["sure"])
+    told(e.Sweep(time=told.time, decided=1))
+    told(e.TasksAdded(time=told.time, tasks=["new"]))  # takes the line that the other had
+    listed = {name: key for key, name in told.state.tasks.listed({"open", "decided"}, "uncertainty", limit=9, after=None)}
+    assert listed == {"new": 0.0}
+    told.vote("sure", 9, 1)  # from the archive, for a vote that is kept aside
+    listed = {name: key for key, name in told.state.tasks.listed({"open", "decided"}, "uncertainty", limit=9, after=None)}
+    assert listed["sure"] == pytest.approx(told.state.answer("sure")[4][0])
+    assert listed["sure"] > 0.6
+
+
+def test_why_is_the_same_once_a_task_has_left_memory():
+    told = Told({**EASY, "quorum": {"groups": 2}, "escalate": {"disagreement": 0.4}})
+    for worker in (1, 2, 3, 4):
+        told(e.WorkerSet(time=told.time, worker=worker, group=f"g{worker % 2}"))
+    told.decide(["t"], workers=(1, 2, 3, 4))
+
+    def why():
+        task = told.state.find("t")
+        answer = told.state.answer("t") if "t" in told.state.tasks.by_name else told.state.archived("t")[1]
+        return told.state.rule.why(task.standing, told.state.evidence(task, answer))
+
+    before = why()
+    assert "2 of at least 2 groups with a vote for it" in before
+    told(e.Sweep(time=told.time, decided=1))
+    assert "t" not in told.state.tasks.by_name
+    assert why() == before

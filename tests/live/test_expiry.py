@@ -57,7 +57,7 @@ def expiring(log, random):
     return real, state
 
 
-@settings(max_examples=60)
+@settings(max_examples=150)
 @given(ops(most=100), st.integers(0, 2**32), st.sampled_from(POLICIES))
 def test_the_state_follows_from_every_beginning(told, seed, policy):
     random = Random(seed)
@@ -81,7 +81,7 @@ def test_the_state_follows_from_every_beginning(told, seed, policy):
         assert snapshot.digest(again) == wanted
 
 
-@settings(max_examples=60)
+@settings(max_examples=150)
 @given(ops(most=100), st.integers(0, 2**32), st.sampled_from(POLICIES))
 def test_no_vote_outlives_its_time(told, seed, policy):
     """Whatever is not touched since has no votes left; what is in force was cast since its task was last emptied."""

@@ -206,7 +206,8 @@ def test_a_task_without_its_votes_keeps_its_decision_until_there_are_enough_new_
             assert (await campaign.retract("t0", "w2")).status == "open", "from now on the new votes count alone"
             assert (await campaign.reopen("t1")).status == "open"
             assert (await vote(campaign, "stuck", "spam")).status == "escalated"
-            assert (await vote(campaign, "t7", "ok")).reason == "gold"
+            assert (await vote(campaign, "t7", "spam")).reason == "gold"
+            assert (await campaign.task("t7")).gold == "ok"
             assert (await campaign.gold("t2", "ok")).label == "ok"
             again = await campaign.vote([VoteIn(task="t3", worker="w0", label="spam")])
             assert (again.accepted, again.repeated) == (1, 0), "the earlier vote is not there"
@@ -231,13 +232,22 @@ def test_votes_kept_aside_expire_as_well(tmp_path):
             assert (set(worker.aside), worker.judged) == ({"t0", "t1", "t2", "t3"}, 4)
             clock.now += 8 * DAY
             await vote(campaign, "t3", "ok", first=1)
+            campaign.submit(events.Sweep(time=campaign.now(), decided=2, others=0))
+            assert set(campaign.state.away) == {"t0", "t1"}, "they have left memory before they expire"
+            await campaign.on_disk_now()
+            copy = snapshot.from_bytes(snapshot.to_bytes(campaign.state), campaign.state.archive)
+            assert copy.away == campaign.state.away
             clock.now += 8 * DAY
             await expire(campaign)
             worker = campaign.state.crowd.all[campaign.number_of("w1")]
             assert (set(worker.aside), worker.judged) == ({"t3"}, 4), "how often they were right is known on"
             assert campaign.state.voted("t0", worker.number) == -1
             assert campaign.state.voted("t3", worker.number) == 1
-            await campaign.campaigns.get("default").duties.sweep()
+            assert campaign.state.away == {}
+            campaign.submit(events.Sweep(time=campaign.now(), decided=9))
+            assert set(campaign.state.away) == {"t3"}
+            await campaign.override("t3", "ok")
+            assert campaign.state.away == {}, "it is in memory again"
             for n in range(4, 7):
                 await vote(campaign, f"t{n}", "spam", "spam")
             assert worker.trusted
@@ -368,6 +378,60 @@ def test_a_follower_that_is_behind_loads_again():
         answer = await follower.vote([VoteIn(task="d3-2", worker="w9", label="ok", id="last")])
         assert answer.repeated == 1, "its ids are in the base"
         await other.close()
+
+    asyncio.run(story())
+
+
+def test_a_follower_that_keeps_up_knows_the_ids_of_what_is_deleted():
+    database = postgres.server().fresh()
+
+    async def story():
+        clock = Clock()
+        async with serving(database, clock) as owner:
+            other = await opened(database, clock)
+            follower = other.get("default")
+            state = follower.state
+            await owner.vote([VoteIn(task="t", worker="ann", label="ok", id="one")])
+            clock.now += 20 * DAY
+            in_writer = owner.campaigns.in_writer
+
+            async def followed(work):
+                await other.following.look()
+                return await in_writer(work)
+
+            owner.campaigns.in_writer = followed
+            await expire(owner)
+            await other.following.look()
+            assert follower.state is state, "it need not load again"
+            assert snapshot.digest(state) == snapshot.digest(owner.state)
+        await other.following._look_at_locks()
+        assert (await follower.vote([VoteIn(task="t", worker="ann", label="ok", id="one")])).repeated == 1
+        await other.close()
+
+    asyncio.run(story())
+
+
+def test_a_snapshot_from_before_votes_expired_is_not_used(tmp_path):
+    path = tmp_path / "votes.db"
+
+    async def story():
+        clock = Clock()
+        async with serving(str(path), clock) as campaign:
+            await vote(campaign, "t", "spam", "spam", "spam")
+            campaign.submit(events.Sweep(time=campaign.now(), decided=1))
+            await vote(campaign, "other", "spam")
+            clock.now += 15 * DAY
+            await vote(campaign, "another", "spam")
+            await campaign.duties.save_snapshot()
+            shutil.copytree(f"{path}.snapshots", tmp_path / "kept")
+            await vote(campaign, "t", "ok", first=5)  # comes back with its votes, which the archive loses afterwards
+            digest = await expire(campaign)
+            assert len((await campaign.task("t")).evidence) == 4
+            shutil.copytree(tmp_path / "kept", f"{path}.snapshots", dirs_exist_ok=True)
+            store = campaign.campaigns.store
+            assert store.snapshots(campaign.number).latest() is not None
+            assert digest_of(store, campaign.number) == digest
+            assert check(store, campaign.number).difference is None
 
     asyncio.run(story())
 

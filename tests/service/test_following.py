@@ -52,6 +52,7 @@ def test_readers_follow_and_writers_are_sent_to_the_owner(two):
         ("DELETE", VOTES, {"task": "t/1", "worker": "ann"}),
         ("PUT", "/v1/campaigns/default/tasks/t/gold", {"label": "ok"}),
         ("PUT", "/v1/campaigns/default/policy", {"policy": {}}),
+        ("POST", "/v1/campaigns/default/tasks", {"tasks": ["new"]}),
         ("POST", "/v1/campaigns/default/workers/ann/ban", {}),
         ("POST", "/v1/campaigns/default/refit", None),
         ("POST", "/v1/campaigns/default/webhooks", {"url": "https://example.com/hook"}),

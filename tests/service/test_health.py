@@ -1,9 +1,12 @@
 """Health, readiness, and figures that Prometheus can read."""
 
 import re
+import time
 
 from quorate.service.metrics import Histogram, Page
-from service.serving import BASE, segment
+from quorate.store.errors import StoreUnavailable
+from quorate.store.sqlite import SqliteStore
+from service.serving import BASE, segment, serving
 
 SAMPLE = re.compile(r'(?P<name>[a-z_]+)(?:\{(?P<labels>(?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)*)\})? (?P<value>[0-9.e+-]+|\+Inf)')
 NAME = 'a"b\\c'
@@ -86,3 +89,20 @@ def test_a_server_that_stops_is_not_ready(server, monkeypatch):
     assert (answer.status, answer.json) == (503, {"ready": False, "reasons": ["the disk is full"]})
     assert server("GET", "/healthz").status == 200
     assert server("GET", BASE).status == 200
+
+
+def test_why_the_log_cannot_be_written_is_told_to_the_server_alone(tmp_path, monkeypatch):
+    def write(self, batch):
+        raise StoreUnavailable("/srv/secret/votes.db cannot be written: no space left")
+
+    with serving(tmp_path) as client:
+        with monkeypatch.context() as patched:
+            patched.setattr(SqliteStore, "write", write)
+            answers = [client.vote("t", "w", "ok"), client("GET", "/readyz"), client.vote("t", "w", "ok")]
+        assert [answer.status for answer in answers] == [503] * 3
+        assert all(b"the log cannot be written" in answer.body and b"secret" not in answer.body for answer in answers)
+        for _ in range(100):
+            if (again := client.vote("t", "w", "ok")).status == 200:
+                break
+            time.sleep(0.1)
+        assert again.json["accepted"] == 1, "nothing was taken before"

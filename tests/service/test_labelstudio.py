@@ -3,7 +3,7 @@
 import pytest
 
 from quorate.service.labelstudio import PREFIX, Votes
-from service.serving import serving
+from service.serving import Client, serving
 
 
 @pytest.fixture(scope="module")
@@ -122,3 +122,20 @@ def test_a_question_is_chosen(studio):
 )
 def test_what_cannot_be_taken(studio, body):
     assert studio("POST", "labelstudio", body).status == 422
+
+
+def test_gold_takes_a_token_that_may_moderate(tmp_path):
+    with serving(tmp_path, given=[("voter", "vote", None), ("studio", "vote,moderate", None)]) as client:
+        voter, studio = (Client(client.address, client.tokens[name]) for name in ("voter", "studio"))
+        true = posted("ANNOTATION_CREATED", made(1, choice="ok", ground_truth=True))
+        several = posted("ANNOTATIONS_CREATED", annotations=[made(2, choice="ok"), made(3, by=2, choice="ok", ground_truth=True)])
+        assert [voter("POST", "labelstudio", body).status for body in (true, several)] == [403, 403]
+        assert studio("GET", "tasks/7").status == 404  # nothing was taken
+        assert voter("POST", "labelstudio", posted("ANNOTATION_CREATED", made(2, choice="ok"))).json["accepted"] == 1
+        assert studio("POST", "labelstudio", true).json["decisions"][0]["reason"] == "gold"
+
+
+def test_nothing_is_taken_where_one_annotation_is_wrong(studio):
+    body = posted("ANNOTATIONS_CREATED", annotations=[made(80, task=80, choice="ok", ground_truth=True), made(81, choice="ham")])
+    assert studio("POST", "labelstudio", body).status == 422
+    assert studio("GET", "tasks/80").status == 404

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -401,7 +401,8 @@ for turn in range(int(sys.argv[2])):
     store.write(batch_of(number, first, size, decided=True))
     first += size
     print(first - 1, flush=True)
-    store.tidy(idle=turn % 5 == 4 and len(sys.argv) < 4)
+    if len(sys.argv) < 4:
+        store.tidy(idle=turn % 5 == 4)
 import os
 os.kill(os.getpid(), 9)
 """
@@ -465,7 +466,8 @@ def test_a_torn_write_ahead_log(path, tmp_path):
 
 
 def test_the_write_ahead_log_stays_short(path, monkeypatch):
-    monkeypatch.setattr(module, "WAL_BYTES", 1 << 18)
+    monkeypatch.setattr(module, "WAL_BYTES", 1 << 17)
+    monkeypatch.setattr(module, "LONG_WAL", 1 << 18)
     store = open_store(path)
     store.create_campaign("c")
     for turn in range(300):
@@ -500,3 +502,21 @@ def test_a_generator_that_is_left_holds_nothing(path):
     store.write(batch_of(1, 201, 1))
     assert store.last(1) == 201
     store.close()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")
+def test_others_on_the_machine_do_not_read_a_new_store(path):
+    before = os.umask(0o022)
+    try:
+        with closing(opened_with(path, 3)) as store:
+            store.snapshots(1).save(3, [b"state"])
+            store.backup(path.with_name("backup.db"))
+            beside = [*path.parent.glob("votes.db*"), path.with_name("backup.db")]
+            assert {f"votes.db{end}" for end in ("", "-wal", "-shm", ".snapshots")} <= {each.name for each in beside}
+            open_to_others = [each.name for each in beside if each.stat().st_mode & 0o077]
+    finally:
+        os.umask(before)
+    assert open_to_others == ["votes.db.lock"]  # it holds the number of a process
+    path.chmod(0o640)
+    open_store(path).close()
+    assert path.stat().st_mode & 0o777 == 0o640, "what the operator has chosen stays"

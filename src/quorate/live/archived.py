@@ -33,6 +33,12 @@ class Archived(msgspec.Struct, array_like=True, frozen=True):
         task = msgspec.structs.replace(self.task, moved=None, aside=None, expired=True)
         return msgspec.structs.replace(self, task=task, votes=None)
 
+    @property
+    def confidence(self) -> float:
+        """How likely its label was when it left."""
+        label, likely = self.task.standing.label, self.answer[4]
+        return likely[label if label >= 0 else self.answer[0]] if likely else 0.0
+
     def to_bytes(self) -> bytes:
         """Return the record as bytes."""
         return _ENCODER.encode(self)

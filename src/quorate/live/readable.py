@@ -152,9 +152,11 @@ class Readable:
 
     def _ballots(self, name: str) -> list[tuple[int, str | None, bool]]:
         """Return (label, group, whether from an expert) of every vote on a task that counts."""
-        workers = self.crowd.all
-        votes = ((label, workers[int(text)]) for text, label in self.stream.votes_of(name) or ())
-        return [(label, worker.group, worker.expert) for label, worker in votes]
+        workers, cast = self.crowd.all, self.stream.votes_of(name) or ()
+        if name not in self.tasks.by_name and (record := self._archived(name)) is not None:
+            cast = record.ballots
+        votes = ((label, workers[int(text)]) for text, label in cast)
+        return [(label, worker.group, worker.expert) for label, worker in votes if not worker.banned]
 
     def _look_at_votes(self, found: Evidence, ballots: list[tuple[int, str | None, bool]]) -> None:
         """Fill in what only some policies look at: votes by label, by group, and those of experts."""

@@ -388,7 +388,8 @@ class CampaignState(Readable):
         if found is False:
             self.online.renew_due()
             found = self.stream.predict_many(names, self.lasting)
-        return found, self.tasks.show(tasks, found[0], found[4])
+        label, tie, votes, gold, likely = found
+        return (label, tie, np.maximum(votes, 0), gold, likely), self.tasks.show(tasks, label, likely)  # -1: none ever came
 
     def _note_due(self, due: int, name: str) -> None:
         """Note when the clock changes a task."""
@@ -415,7 +416,7 @@ class CampaignState(Readable):
             self.stream.set_gold(name, record.answer[0])
         if record.version != self.version:
             task.standing = self.rule.adopt(task.standing, self.time)
-        self.tasks.enter(task)
+        self.tasks.enter(task, record.confidence)
         if task.standing.due:
             self._note_due(task.standing.due, name)
         for text, label in record.ballots:

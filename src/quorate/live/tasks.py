@@ -60,8 +60,8 @@ class Tasks:
     def __iter__(self) -> Iterator[Task]:
         return iter(self.by_name.values())
 
-    def enter(self, task: Task) -> None:
-        """Take a task into memory."""
+    def enter(self, task: Task, confidence: float = 0.0) -> None:
+        """Take a task into memory, whose label is this likely."""
         if self._free:
             slot = self._free.pop()
             self._names[slot] = task.name
@@ -75,6 +75,7 @@ class Tasks:
                 )
         task.slot = slot
         self.by_name[task.name] = task
+        self.confidence[slot] = confidence
         self.opened[slot] = task.opened
         self.status[slot] = NOWHERE
         self.place(task)

@@ -66,7 +66,8 @@ class JudgedWorkers:
         if self.result.fit.honest is None:
             return None
         votes = self._by_worker(self.result.votes.votes_per_row())
-        return pl.DataFrame({"worker": column(self.result.votes.workers), **self._honest_columns(votes)})
+        found = accuracy_columns(*self.result.fit.honest.worker_accuracy(self.result.votes, votes, self.result.per_set))
+        return pl.DataFrame({"worker": column(self.result.votes.workers), **found})
 
     @cached_property
     def assessment(self) -> Assessment:

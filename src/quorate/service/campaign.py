@@ -14,7 +14,7 @@ from quorate.live.archived import Answer
 from quorate.live.decision import Decision
 from quorate.live.policy import Policy
 from quorate.live.rule import Rule
-from quorate.live.settings import Refit, Retention
+from quorate.live.settings import Refit, Retention, Stream
 from quorate.live.state import Touched
 from quorate.live.tasks import Task
 from quorate.service import backtesting, lists, views
@@ -226,7 +226,7 @@ class Campaign:
 
     async def add_tasks(self, tasks: Sequence[str]) -> int:
         """Note tasks that wait for their first votes; return the position of the log at which they are."""
-        self.campaigns.require_open()
+        self.require_open()
         fresh = [task for task in dict.fromkeys(tasks) if self.state.find(task) is None]
         if fresh:
             self.submit(events.TasksAdded(time=self.now(), tasks=fresh))
@@ -381,8 +381,10 @@ class Campaign:
         return await self._commit(events.LabelAdded(time=self.now(), id=label, name=name))
 
     async def settings(self, *, refit: dict[str, Any] | None = None, retention: dict[str, Any] | None = None) -> int:
-        """Change when refits run, or how long tasks stay in memory."""
+        """Change when refits run, or how long tasks stay in memory; what is left out of a document stays."""
         self.require_open()
+        refit = None if refit is None else {**self.state.refit.document(), **refit}
+        retention = None if retention is None else {**self.state.retention.document(), **retention}
         try:
             Refit.of(refit or {})
             Retention.of(retention or {})
@@ -397,18 +399,29 @@ class Campaign:
 
     def require_same(self, spec: CampaignSpec) -> None:
         """Raise where a campaign of this name was made otherwise."""
-        created, pairs = self.state.created, spec.pairs()
-        same = [label for label, _ in pairs] == created.labels and spec.model == created.model
-        if not same:
+        created = self.state.created
+        if [label for label, _ in spec.pairs()] != created.labels or spec.model != created.model:
             raise Conflict(
                 f"campaign {shown(self.name)} is there with the labels {listed(created.labels, 20)} and the model {created.model}"
             )
         try:
             policy = Policy.of(spec.policy)
+            given = (
+                ("settings", Stream.of(spec.settings), Stream.of(created.settings)),
+                ("refit", Refit.of(spec.refit), Refit.of(created.refit)),
+                ("retention", Retention.of(spec.retention), Retention.of(created.retention)),
+            )
         except (InputError, OptionError) as error:
             raise Invalid(error) from None
         if spec.policy and policy != Policy.of(created.policy):
             raise Conflict(f"campaign {shown(self.name)} was made with another policy: PUT …/policy makes a new version")
+        for label, name in zip(spec.labels, created.names, strict=True):
+            if isinstance(label, Label) and label.name != name:
+                raise Conflict(f"campaign {shown(self.name)} was made with the name {shown(name)} of a label: PATCH renames it")
+        for field, wanted, was in given:
+            if getattr(spec, field) and wanted != was:
+                remedy = "they stay as they are" if field == "settings" else "PATCH changes it"
+                raise Conflict(f"campaign {shown(self.name)} was made with other {field}: {remedy}")
 
     # --- readers
 

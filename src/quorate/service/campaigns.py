@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 from quorate.errors import InputError, OptionError, QuorateError, shown
 from quorate.live.decision import Decision
 from quorate.live.policy import Policy
+from quorate.live.settings import Stream
 from quorate.live.state import CampaignState
 from quorate.service.campaign import Campaign
 from quorate.service.errors import Invalid, NotFound, Unavailable
@@ -128,6 +129,7 @@ class Campaigns:
             there.require_same(spec)
             return there, False
         try:
+            Stream.of(spec.settings)
             created = events.Created(
                 time=self.clock() // 1000,
                 labels=[label for label, _ in pairs],
@@ -139,7 +141,7 @@ class Campaigns:
                 retention=spec.retention,
             )
             CampaignState(created, MemoryArchive())  # raises where anything is wrong
-        except (InputError, OptionError, TypeError) as error:
+        except (InputError, OptionError) as error:
             raise Invalid(error) from None
         try:
             number = await self.in_writer(partial(_create, name))
@@ -227,7 +229,7 @@ class Campaigns:
     def _fail(self, error: BaseException) -> None:
         """Refuse everything that was not written, and build the states again."""
         log.error("the log cannot be written: %s", error)
-        self._broken = f"the log cannot be written: {error}"
+        self._broken = "the log cannot be written: the server's own log says why"  # paths and hosts are told to nobody else
         for done in (self._in_flight, self._done):
             done.set_exception(Unavailable(self._broken, retry_after=1))
             done.exception()  # seen, whether or not anybody waits
@@ -257,7 +259,8 @@ class Campaigns:
                 await asyncio.sleep(self._pause)
                 await self._load(self.store.campaigns())
             except (QuorateError, OSError) as error:
-                self._broken = f"the log cannot be read: {error}"
+                log.error("the log cannot be read: %s", error)
+                self._broken = "the log cannot be read: the server's own log says why"
                 continue
             self._broken, self._is_recovering, self._recovered = None, False, time.monotonic()
             log.warning("the campaigns were loaded from the log again")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 SWEPT_AT_ONCE: Final = 512  # tasks per event, so that no single one holds the writer up
 SNAPSHOT_EVENTS: Final = 200_000  # events since the last snapshot at which the next one is saved
-# A refit rests so many times as long as the last one took. Answers are slower while it runs: one in a hundred at most.
+# A refit rests so many times as long as the last one took, unless nothing else comes: answers are slower while one runs.
 REST: Final = 100
 DAY: Final = 86_400 * 1_000_000  # microseconds
 
@@ -44,7 +44,8 @@ class Duties:
         self.refits = 0
         self.intervals: pl.DataFrame | None = None  # of workers' accuracies, by the last refit
         self._fitted_at = 0  # time
-        self._rest_until = 0.0  # by the monotonic clock
+        self._rests_until = 0.0  # by the monotonic clock
+        self._seen = 0  # position at the last look
         self.expiry = Expiry(campaign, self)
 
     def begin(self, snapshot_at: int) -> None:
@@ -63,7 +64,8 @@ class Duties:
         await self.sweep()
         if self.expiry.is_due():
             self._campaign.campaigns.start(self.expiry.run())
-        if self.is_refit_due():
+        is_quiet, self._seen = state.position == self._seen, state.position
+        if self.is_refit_due() and (is_quiet or time.monotonic() >= self._rests_until):
             self._campaign.campaigns.start(self.refit())
         elif state.position - self.snapshot_at >= SNAPSHOT_EVENTS and not self._is_saving and not state.refit_read:
             self._campaign.campaigns.start(self.save_snapshot())
@@ -77,8 +79,7 @@ class Duties:
             return True
         if not state.since_refit:
             return False
-        enough = max(state.refit.votes, state.refit.share * state.votes_in_memory())
-        if state.since_refit >= enough and time.monotonic() >= self._rest_until:
+        if state.since_refit >= max(state.refit.votes, state.refit.share * state.votes_in_memory()):
             return True
         seconds = state.refit.seconds
         return seconds is not None and self._campaign.now() - self._fitted_at >= seconds * 1e6
@@ -100,10 +101,11 @@ class Duties:
             campaign.submit(events.RefitDone(time=campaign.now(), read=read))
             self.intervals, self._fitted_at = intervals, campaign.state.time
             self.refits += 1
+            now = time.monotonic()
+            self._rests_until = now + REST * (now - began)
             return read
         finally:
             self._is_refitting = False
-            self._rest_until = time.monotonic() + REST * (time.monotonic() - began)
 
     async def sweep(self) -> None:
         """Let tasks that were untouched for longest leave memory, where there are too many, or too old ones.

@@ -80,6 +80,11 @@ class Votes:
             after = page.next
 
 
+def has_gold(incoming: Incoming) -> bool:
+    """Return whether a webhook says what the true label of a task is."""
+    return incoming.action in MADE and any(one.ground_truth for one in (incoming.annotation, *incoming.annotations) if one)
+
+
 async def take(campaign: Campaign, incoming: Incoming, question: str | None, votes: Votes) -> LabelStudioAnswer:
     """Make of a webhook what it means: votes, changes, gold, retractions.
 
@@ -96,7 +101,7 @@ async def take(campaign: Campaign, incoming: Incoming, question: str | None, vot
     codes = {label.name: label.id for label in campaign.labels} | {label.id: label.id for label in campaign.labels}
     skipped: list[str] = []
     taken: list[VoteIn] = []
-    decisions: list[Decision] = []
+    gold: list[tuple[str, str]] = []
     for annotation in made:
         task, worker = _task(annotation, incoming), _worker(annotation)
         if annotation.was_cancelled:
@@ -106,12 +111,13 @@ async def take(campaign: Campaign, incoming: Incoming, question: str | None, vot
         if label is None:
             continue
         if annotation.ground_truth:
-            decisions.append(await campaign.gold(task, label))
+            gold.append((task, label))
             continue
         name = f"{PREFIX}{annotation.id}:{annotation.updated_at or label}" if annotation.id is not None else ""
         taken.append(VoteIn(task, worker, label, name if 0 < len(name) <= MAX_ID and "\0" not in name else None))
         if annotation.id is not None:
             votes.remember(campaign.name, str(annotation.id), task, worker)
+    decisions = [await campaign.gold(task, label) for task, label in gold]  # once nothing is wrong with any of them
     if not taken:
         return LabelStudioAnswer(skipped=skipped, decisions=decisions)
     answer = await campaign.vote(taken)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from quorate.service.campaign import Campaign
 
 READ_AT_ONCE: Final = 4096  # events
+CELLS: Final = 1_000_000  # of the confusions on one page of workers: with many labels it has fewer lines than asked for
 
 
 def tasks(state: CampaignState, status: str | None, sort: str, limit: int, after: str | None) -> TasksPage:
@@ -42,6 +43,7 @@ def _place(cursor: str) -> tuple[float, str]:
 
 def workers(state: CampaignState, names: Names, limit: int, after: int) -> WorkersPage:
     """Return workers in the order of their first votes, after a number."""
+    limit = min(limit, max(1, CELLS // len(state.labels) ** 2))
     numbers = names.after(after, limit)
     rows = [views.worker(state, names, number) for number in numbers]
     return WorkersPage(rows, numbers[-1] if len(numbers) == limit else None)

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from quorate.service.campaign import Campaign
 
 LOOKED_AT: Final = 2000  # of the least certain tasks
+PAGES: Final = 10  # times as many, where the worker has voted on all of these
+WORK: Final = 20_000_000  # cells [task, true label, given label] that are looked at for one answer
+CELLS: Final = 1_000_000  # of these at once
+REMEMBERED: Final = 100_000  # workers: whoever asks under ever new names takes no more memory than this
 LEASE: Final = 300 * 1_000_000  # microseconds for which a task that was given to a worker is not given to them again
 HOUR: Final = 3600 * 1_000_000
 DAY: Final = 24 * HOUR
@@ -25,29 +29,44 @@ class Queue:
 
     def __init__(self, campaign: Campaign) -> None:
         self._campaign = campaign
-        self._given: dict[str, list[tuple[int, str]]] = {}  # worker -> (time, task) of the last day
+        self._given: dict[str, list[tuple[int, str]]] = {}  # worker -> (time, task) of late; who asked last is last
 
     def next(self, worker: str, n: int) -> NextAnswer:
         """Return up to n tasks that the worker has not voted on, the most valuable first."""
         campaign, now = self._campaign, self._campaign.now()
         state, number = campaign.state, campaign.names.number(worker)
         n = min(n, self._left(worker, now))
-        leased = {task for time, task in self._given.get(worker, ()) if now - time < LEASE}
-        rows = state.tasks.listed({"open"}, "uncertainty", limit=LOOKED_AT, after=None)
-        names = [name for _, name in rows if name not in leased and (number is None or state.voted(name, number) < 0)]
+        names = self._open(worker, number, now)[: max(n, WORK // len(state.labels) ** 2)]
         if not names:
             return NextAnswer([])
         value = self._value(self._likely(names), self._confusion(number))
         best = np.argsort(-value, kind="stable")[:n].tolist()
         self._given.setdefault(worker, []).extend((now, names[at]) for at in best)
+        if len(self._given) > REMEMBERED:
+            del self._given[next(iter(self._given))]
         return NextAnswer(
             [NextTask(task=names[at], value=float(value[at]), decision=views.decision(state, names[at])) for at in best]
         )
 
+    def _open(self, worker: str, number: int | None, now: int) -> list[str]:
+        """Return open tasks that the worker has neither voted on nor was given just now, the least certain first."""
+        state, after = self._campaign.state, None
+        leased = {task for time, task in self._given.get(worker, ()) if now - time < LEASE}
+        for _ in range(PAGES):
+            rows = state.tasks.listed({"open"}, "uncertainty", limit=LOOKED_AT, after=after)
+            names = [name for _, name in rows if name not in leased and (number is None or state.voted(name, number) < 0)]
+            if names or len(rows) < LOOKED_AT:
+                return names
+            after = rows[-1]
+        return []
+
     def _left(self, worker: str, now: int) -> int:
         """Return how many tasks the worker may be given now; raise where there are none left."""
-        given = self._given[worker] = [pair for pair in self._given.get(worker, ()) if now - pair[0] < DAY]
         caps, left = self._campaign.state.policy.next, 1 << 30
+        kept = DAY if caps.per_worker_per_day is not None else HOUR if caps.per_worker_per_hour is not None else LEASE
+        given = [pair for pair in self._given.pop(worker, ()) if now - pair[0] < kept]
+        if given:
+            self._given[worker] = given
         for cap, span, word in ((caps.per_worker_per_hour, HOUR, "hour"), (caps.per_worker_per_day, DAY, "day")):
             if cap is not None:
                 times = [time for time, _ in given if now - time < span]
@@ -79,5 +98,9 @@ class Queue:
     @staticmethod
     def _value(likely: NDArray[np.float64], answers: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return how much a vote adds to the chance of the likeliest label, [n], where probabilities are [n, K]."""
-        joint = likely[:, :, None] * answers[None, :, :]  # [n, true, given]
-        return np.asarray(joint.max(axis=1).sum(axis=1) - likely.max(axis=1), np.float64)
+        value: NDArray[np.float64] = -likely.max(axis=1)
+        step = max(1, CELLS // answers.size)
+        for start in range(0, len(likely), step):
+            joint = likely[start : start + step, :, None] * answers[None, :, :]  # [tasks, true, given]
+            value[start : start + step] += joint.max(axis=1).sum(axis=1)
+        return value

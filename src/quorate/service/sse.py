@@ -8,6 +8,7 @@ everything after it, once.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, MutableMapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
@@ -24,6 +25,7 @@ from quorate.store.protocol import Store
 KEEP_ALIVE: Final = 15.0  # seconds of silence after which a comment shows that the connection stands
 STUCK: Final = 30.0  # seconds after which a client that reads nothing is cut off
 PAGE: Final = 500  # decisions that are read from the store at once
+_ID: Final = re.compile("[0-9]{1,18}([.][0-9]{1,9})?")  # numbers that a store can compare with
 ALL: Final = 10**9  # decisions at one position, all of them
 
 decision: Callable[[bytes], Decision] = msgspec.json.Decoder(Decision).decode
@@ -46,12 +48,10 @@ class Place(NamedTuple):
     @classmethod
     def of_event(cls, text: str) -> Place:
         """Return the place right after the event with this id."""
-        position, dot, seen = text.partition(".")
-        if not (
-            position.isascii() and position.isdigit() and len(text) < 30 and (not dot or (seen.isascii() and seen.isdigit()))
-        ):
+        if not _ID.fullmatch(text):
             raise Malformed("Last-Event-ID has to be the id of an event: a position such as 17, or 17.2")
-        return cls(int(position), int(seen) if dot else 1)
+        position, _, seen = text.partition(".")
+        return cls(int(position), int(seen or 1))
 
     @classmethod
     def of_query(cls, text: str) -> Place:

@@ -45,6 +45,7 @@ def write_store(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
     """
 
     def write(aside: Path) -> None:
+        aside.chmod(0o600)  # it holds what the store holds
         connection = sqlite3.connect(aside, isolation_level=None)
         try:
             # The file is thrown away if anything fails, and synced as a whole at the end.

@@ -106,7 +106,7 @@ class FileSnapshots:
         path = self._folder / f"{self._campaign}-{position}.snapshot"
         aside = path.with_suffix(".part")
         try:
-            self._folder.mkdir(exist_ok=True)
+            self._folder.mkdir(mode=0o700, exist_ok=True)
             with aside.open("wb") as file:
                 whole = blake2b(digest_size=CHECKSUM_BYTES)
                 for chunk in (MAGIC, header, *chunks):

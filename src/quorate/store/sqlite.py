@@ -17,6 +17,7 @@ from typing import Final
 from urllib.parse import quote
 
 from quorate.store.batch import Batch
+from quorate.store.checkpoints import Checkpoints
 from quorate.store.errors import DamagedStore, NotOwner, StoreError, StoreUnavailable
 from quorate.store.link import Row
 from quorate.store.migrations import VERSION, statements
@@ -36,6 +37,7 @@ BUSY_MS: Final = 5000  # how long another program may hold SQLite's lock
 READERS: Final = 8  # connections kept for the next reader
 MOST_VALUES: Final = 999  # in one statement, in every version of SQLite
 WAL_BYTES: Final = 4 << 20  # written since the last checkpoint: time for the next
+LONG_WAL: Final = 64 << 20  # since the last checkpoint without commits beside it: only after one does the log begin anew
 KEPT_WAL: Final = 64 << 20  # bytes of the write-ahead log's file that stay allocated
 # A view of this connection alone: what is inserted into it becomes a page of the log and one of decisions.
 ONE_PAGE: Final = (
@@ -55,6 +57,7 @@ ONE_PAGE: Final = (
         END""",
 )
 PAGE: Final = "INSERT INTO page VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+PRIVATE: Final = 0o600  # mode of a new file
 CORRUPT: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 REASONS: Final = {
     sqlite3.SQLITE_FULL: "the disk is full",
@@ -128,6 +131,8 @@ class SqliteStore(SqlStore):
         self._lock: int | None = None
         self._writer: SqliteLink | None = None
         self._since = WAL_BYTES  # bytes since the last checkpoint, about; one may be due from before
+        self._length = 0  # bytes since the last one that the writer made
+        self._checkpoints = Checkpoints(lambda: self._connection("rw"))
         self._erased = False
         self._check()
         if readonly:
@@ -168,6 +173,10 @@ class SqliteStore(SqlStore):
     def _opened_for_writing(self) -> sqlite3.Connection:
         if self.path.exists() and not os.access(self.path, os.W_OK):
             raise StoreUnavailable(f"the store {self.url} cannot be opened: the file is read-only")
+        # Secrets of webhooks and names of workers are in it: others on the machine do not read a new one. What SQLite makes
+        # beside it has the same mode.
+        with suppress(OSError):  # SQLite says what is wrong
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE))
         connection = self._connection("rwc")
         try:
             self._version(connection)
@@ -326,7 +335,12 @@ class SqliteStore(SqlStore):
         """Copy the write-ahead log into the file, if it is long or there is time."""
         if self._writer is None or self._since < (1 if idle else WAL_BYTES):
             return
+        self._length += self._since
         self._since = 0
+        if not idle and self._length < LONG_WAL:
+            self._checkpoints.ask()
+            return
+        self._length = 0
         connection = self._writer.connection
         with suppress(sqlite3.Error):  # it will be tried again; a commit that fails says why
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
@@ -339,6 +353,7 @@ class SqliteStore(SqlStore):
 
     def close(self) -> None:
         """Let go of the file; the last connection to it copies the write-ahead log into it."""
+        self._checkpoints.close()
         with self._guard:
             self._closed = True
             links, self._pool = self._pool, []

@@ -109,8 +109,11 @@ async def redeliver(call: Call) -> Reply:
 async def label_studio(call: Call) -> t.LabelStudioAnswer:
     """Take what Label Studio posts when annotations are made, changed or deleted.
 
-    Choices are labels by id or by name. Label Studio sends the token in the header that is set there.
+    Choices are labels by id or by name. Label Studio sends the token in the header that is set there. An annotation that is
+    the ground truth is gold, which takes a token that may moderate.
     """
+    if labelstudio.has_gold(call.body):
+        call.grant.check("moderate", call.ids[0])
     return await labelstudio.take(call.campaign, call.body, call.query.question, call.context.annotations)
 
 
