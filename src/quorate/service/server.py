@@ -47,8 +47,12 @@ def serve(settings: Settings, *, started: Callable[[str], None] | None = None) -
         _settle()
         (started or _say)(address)
 
-    with asyncio.Runner(loop_factory=_loop()) as runner:
-        runner.run(run(settings, listens))
+    gc.disable()  # until everything is loaded: nothing of it is garbage
+    try:
+        with asyncio.Runner(loop_factory=_loop()) as runner:
+            runner.run(run(settings, listens))
+    finally:
+        gc.enable()
 
 
 def _settle() -> None:
@@ -57,6 +61,7 @@ def _settle() -> None:
     # New objects are looked through in small portions, and old ones hardly ever, since the server makes no cycles that last.
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(5_000, 20, 1_000)
     # How long a thread that is busy (a refit) may make one wait that answers: 5 milliseconds unless it is set.
     sys.setswitchinterval(0.0005)

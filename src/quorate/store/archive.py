@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -15,6 +17,8 @@ from quorate.store.ids import hash_of
 
 if TYPE_CHECKING:
     from quorate.store.protocol import Store
+
+AT_ONCE: Final = 4096  # tasks that the filter takes together
 
 
 class Record(NamedTuple):
@@ -93,10 +97,12 @@ class StoreArchive:
         self._put = put
         self._stored = store.last(campaign)  # records up to here were written with their events
         self._pending: dict[str, list[tuple[int, bytes]]] = {}  # perhaps not on disk yet
+        self._put_at: deque[tuple[int, list[str]]] = deque()  # the positions of those, and the tasks at each
         self._filter = Bloom()
         if state is None:
-            for task in store.archived_tasks(campaign):
-                self._remember(task)
+            tasks = store.archived_tasks(campaign)
+            while some := list(islice(tasks, AT_ONCE)):
+                self._remember(some)
         else:
             try:
                 self._filter = Bloom.restored(msgspec.msgpack.decode(state, type=list[tuple[int, bytes]]))
@@ -106,9 +112,11 @@ class StoreArchive:
     def put(self, position: int, records: Iterable[Record]) -> None:
         """Keep records."""
         self._forget()
-        for task, record, *touched in records:
-            self._remember(task)
-            if position > self._stored:
+        records = list(records)
+        self._remember(task for task, *_ in records)
+        if position > self._stored:
+            self._put_at.append((position, [task for task, *_ in records]))
+            for task, record, *touched in records:
                 self._pending.setdefault(task, []).append((position, record))
                 self._put(ArchiveRow(self._campaign, position, task, record, *touched))
 
@@ -134,17 +142,19 @@ class StoreArchive:
         """Return what a snapshot keeps: bits that tell which tasks have records."""
         return msgspec.msgpack.encode(self._filter.state())
 
-    def _remember(self, task: str) -> None:
-        key = hash_of(task.encode("utf-8", "surrogatepass"))
-        if key not in self._filter:
-            self._filter.add(key)
+    def _remember(self, tasks: Iterable[str]) -> None:
+        """Note that these tasks have records; many at once take the filter hardly longer than one."""
+        keys = {hash_of(task.encode("utf-8", "surrogatepass")) for task in tasks}
+        self._filter.add(*sorted(key for key in keys if key not in self._filter))
 
     def _forget(self) -> None:
         """Drop from memory what is on disk by now."""
         stored = self._store.committed(self._campaign)
-        if self._pending:
-            waiting = {task: [one for one in records if one[0] > stored] for task, records in self._pending.items()}
-            self._pending = {task: records for task, records in waiting.items() if records}
+        while self._put_at and self._put_at[0][0] <= stored:
+            for task in self._put_at.popleft()[1]:
+                self._pending[task] = [one for one in self._pending.get(task, ()) if one[0] > stored]
+                if not self._pending[task]:
+                    del self._pending[task]
 
 
 class CopiedArchive:
