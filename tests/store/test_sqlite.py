@@ -497,10 +497,12 @@ def test_a_generator_that_is_left_holds_nothing(path):
     store = opened_with(path, 1, pages=200)
     some = store.read(1)
     next(some)
-    threading.Thread(target=list, args=[store.read(1)]).start()
+    reader = threading.Thread(target=list, args=[store.read(1)])
+    reader.start()
     del some
     store.write(batch_of(1, 201, 1))
     assert store.last(1) == 201
+    reader.join()
     store.close()
 
 
