@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 SWEPT_AT_ONCE: Final = 512  # tasks per event, so that no single one holds the writer up
 SNAPSHOT_EVENTS: Final = 200_000  # events since the last snapshot at which the next one is saved
-# A refit rests so many times as long as the last one took, unless nothing else comes: answers are slower while one runs.
-REST: Final = 100
+# A refit rests so many times as long as the last one took, unless nothing else comes. Answers are slower while one runs, as
+# they are while a snapshot is saved: all of that together has to be less than a hundredth of the time.
+REST: Final = 300
 DAY: Final = 86_400 * 1_000_000  # microseconds
 
 
