@@ -224,7 +224,7 @@ def test_options_are_checked():
 
 
 def test_an_engine_without_glad_is_told():
-    with pytest.raises(qr.OptionError, match="this engine cannot run model 'glad'"):
+    with pytest.raises(qr.OptionError, match="engine 'toy' cannot run model 'glad'"):
         qr.GLAD().fit(CROWD.votes, engine=toy_engine.make(1))
 
 

@@ -35,7 +35,8 @@ def command(
         Path | None, for_knowledge(help="Known labels to learn from; without --truth models are judged by them, cross-validated.")
     ] = None,
     models: Annotated[
-        str | None, for_model(help="Names of models, joined by commas; mv always takes part (default: all).")
+        str | None,
+        for_model(help="Names of models, joined by commas, or all; mv is always one (default: auto and the paper's)."),
     ] = None,
     folds: Annotated[int, for_model(help="Parts of the gold, each hidden from the fit that it judges.")] = 5,
     refits: Annotated[
@@ -74,12 +75,14 @@ def command(
     """
     import quorate as qr
     from quorate.cli import console, output
-    from quorate.evaluation.compare.compare import model_names
+    from quorate.evaluation.compare.compare import EVERY, model_names
     from quorate.io.write import write_frame
 
     targets = {"--output": output_models, "--differences": differences, "--disagreements": disagreements}
     output.check(targets, {"the votes": votes, "the truth": truth, "the gold": gold}, to_stdout=True)
-    chosen = None if models is None else model_names(output.label_list(models, "models"))  # before anything is read
+    # Names are checked before anything is read.
+    given = models if models is None or models == EVERY else output.label_list(models, "models")
+    chosen = None if given is None else model_names(given)
     known = qr.read(reading.source(votes), **reading.given(locals()))
     with _progress(quiet or as_json) as progress:
         found = qr.compare(

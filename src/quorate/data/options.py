@@ -12,7 +12,16 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 from quorate.errors import OptionError, shown, unknown
 
 # The choices of options. Type checkers read them here, and `Choice(get_args(…))` checks them at run time.
-ModelName: TypeAlias = Literal["auto", "mv", "ds", "fds", "hybrid", "one-coin", "iwmv", "glad"]
+ModelName: TypeAlias = Literal[
+    "auto",
+    "mv",
+    "ds",
+    "fds",
+    "hybrid",
+    "one-coin",
+    "iwmv",
+    "glad",
+]
 StreamedModel: TypeAlias = Literal["auto", "ds", "fds", "hybrid"]
 EngineName: TypeAlias = Literal["auto", "reference", "cpu", "disk", "spark"]  # `register` adds others: any text is one
 Duplicates: TypeAlias = Literal["all", "last", "first", "error"]
@@ -21,6 +30,7 @@ Ties: TypeAlias = Literal["hash", "prior"]
 Stop: TypeAlias = Literal["priors", "labels"]
 Level: TypeAlias = Literal["nominal", "ordinal", "interval"]  # of measurement
 TraceDetail: TypeAlias = Literal["full", "light"]
+Place: TypeAlias = Literal["anywhere", "process", "memory"]  # where a model runs, or an engine has its counts and votes
 Confidence: TypeAlias = Literal["honest", "posterior"]
 PanelKind: TypeAlias = Literal["auto", "judges", "votes"]  # what a panel is made of
 ClassPriors: TypeAlias = Literal["uniform", "estimated"]

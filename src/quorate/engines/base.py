@@ -19,6 +19,7 @@ from quorate.data.fit import Outcome, Pieces, TraceRow
 from quorate.data.vectors import Vector
 from quorate.data.votes import Panel, Votes
 from quorate.data.weights import RowWeights
+from quorate.engines.whole import WholeVotes
 from quorate.kernels.reference import HonestRule, Sums
 
 Floats = NDArray[np.float64]
@@ -130,6 +131,11 @@ class Recipe(Protocol):
     @property
     def is_bounded(self) -> bool:
         """Whether its few iterations are the most by design: from the second on, without warning, without checkpoints."""
+        ...
+
+    @property
+    def remembers(self) -> bool:
+        """Whether its M-step goes on from the one before: `on` is then called once per fit, which cannot be resumed."""
         ...
 
     def next_is_hard(self, was_hard: bool, change: float) -> bool:
@@ -373,9 +379,8 @@ class GladPasses(Protocol):
         ...
 
 
-@runtime_checkable
 class OffersGlad(Protocol):
-    """A session that can run GLAD; an engine that cannot leaves this out, and the model says so."""
+    """A session that can run GLAD: that of an engine with all counts in this process."""
 
     def glad(self) -> GladPasses:
         """Return the passes of GLAD over these votes."""
@@ -383,6 +388,18 @@ class OffersGlad(Protocol):
 
     def count(self, statistics: Statistics) -> None:
         """Use the statistics of GLAD's last E-step as those of the last pass."""
+        ...
+
+
+class OffersWhole(Session, Protocol):
+    """A session of an engine with all votes in memory: models whose `place` is "memory" are given one."""
+
+    def whole(self) -> WholeVotes:
+        """Return all votes, for a method whose passes are its own."""
+        ...
+
+    def decided(self, scores: Floats, posterior: Floats) -> Outcome:
+        """Return the decisions of a method's own scores and posterior, [tasks, K] each; the counts are those of the winners."""
         ...
 
 

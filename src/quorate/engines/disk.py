@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quorate.data.counts import Others
 from quorate.data.memory import memory_of
+from quorate.data.options import Place
 from quorate.data.votes import Gold, Panel, Votes
 from quorate.engines import checkpoint
 from quorate.engines.base import Checkpoint, Report
@@ -286,6 +287,8 @@ def _warn(what: object) -> None:
 @dataclass(frozen=True)
 class DiskEngine:
     """Runs a kernel module over shards on disk. It writes to `work`, or to a folder that is removed with the result."""
+
+    place: ClassVar[Place] = "process"
 
     name: str = "disk"
     kernels: ModuleType = reference

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quorate.data.counts import Others
+from quorate.data.options import Place
 from quorate.data.votes import Gold, Panel, Votes
 from quorate.engines.base import Checkpoint, GladPasses
 from quorate.engines.memory import require, require_glad
 from quorate.engines.session import LocalSession, rules_for
 from quorate.engines.shard import PassRules, Shard, Tally, cuts, hashes
+from quorate.engines.whole import WholeVotes
 from quorate.io.answers import gold_codes
 from quorate.io.read import as_votes
 from quorate.io.sources import Source
@@ -37,6 +39,7 @@ class LocalEngine:
     kernels: ModuleType = reference
     threads: int = 1
     shard_votes: int = 1 << 18
+    place: ClassVar[Place] = "memory"
     memory: int | None = None  # bytes that a fit may take, where fewer than the machine has are allowed
 
     def __reduce__(self) -> tuple[Any, ...]:  # a module is pickled by its name
@@ -125,6 +128,13 @@ class MemoryStore:
         kernels = glad_reference if engine.kernels is reference else glad_cpu
         of_glad = GladRules(kernels, engine.threads, rules.label_hash, rules.by_prior, self.gold)
         return Glad(self.votes, of_glad, GladMemoryStore(self.votes, self._task_key, self._cuts))
+
+    def whole(self) -> WholeVotes:
+        """Return all votes, for a method whose passes are its own."""
+        engine, rules = self._engine, self.rules
+        return WholeVotes(
+            self.votes, engine.kernels, engine.threads, self._task_key, rules.label_hash, rules.row_weight, self.gold
+        )
 
     def identify(self, settings: Mapping[str, Any]) -> None:
         """Take nothing: memory ends with the process."""

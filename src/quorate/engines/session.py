@@ -19,6 +19,7 @@ from quorate.data.votes import Gold, Panel, Votes, piece
 from quorate.data.weights import RowWeights
 from quorate.engines.base import Checkpoint, Estimate, GladPasses, HonestFunction, PassSums, Recipe, WorkerBlock
 from quorate.engines.shard import PassRules, Shard, Tally, is_hard, units_of
+from quorate.engines.whole import WholeVotes
 from quorate.errors import OptionError, shown
 from quorate.io.answers import read_gold
 from quorate.io.sources import Source
@@ -403,6 +404,18 @@ class LocalSession(WorkerState):
     def glad(self) -> GladPasses:
         """Return the passes of GLAD over these votes."""
         return self._store.glad()
+
+    def whole(self) -> WholeVotes:
+        """Return all votes, for a method whose passes are its own; where they are not in memory, no model asks for them."""
+        whole: WholeVotes = self._store.whole()  # type: ignore[attr-defined]
+        return whole
+
+    def decided(self, scores: Floats, posterior: Floats) -> Outcome:
+        """Return the decisions of a method's own scores and posterior, [tasks, K] each; the counts are those of the winners."""
+        labels, confidence, tie = self.whole().decided(scores, posterior, self._tie_weights())
+        self.recount(labels)
+        right = self._counted[0][np.arange(self.votes.n_rows), self.votes.row_label].astype(np.float64)
+        return Outcome(labels, confidence, tie, right, float("nan"))
 
     def count(self, statistics: Statistics) -> None:
         """Use the statistics of GLAD's last E-step as those of the last pass."""

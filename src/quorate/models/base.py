@@ -16,14 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 from quorate.data import options
 from quorate.data.counts import ClassPrior, Parameters
 from quorate.data.fit import Fit
-from quorate.data.options import DEFAULTS, Choice, Confidence, EngineName, Number, Rules, Ties, TraceDetail
+from quorate.data.options import DEFAULTS, Choice, Confidence, EngineName, Number, Place, Rules, Ties, TraceDetail
 from quorate.data.votes import Panel, Votes
 from quorate.data.weights import REMEDY, refused
 from quorate.engines.base import Engine, Session
 from quorate.engines.memory import NOTHING, Room, require_fit
 from quorate.engines.registry import resolve
 from quorate.engines.session import digest
-from quorate.errors import NotConverged, OptionError, listed, shown, unknown
+from quorate.errors import InputError, NotConverged, OptionError, listed, shown, unknown
 from quorate.io.encode import over_labels
 from quorate.io.formats.found import gold_frame
 from quorate.io.ids import matched
@@ -46,6 +46,9 @@ HOMES: Final[dict[str, str]] = {
     "iwmv": "iwmv:IWMV",
     "glad": "glad:GLAD",
 }  # adding a model adds a line here, and its name to `ModelName`
+# The paper's models and the default: those that are compared, and shown in the demo, unless others are asked for.
+USUAL: Final = ("auto", "mv", "ds", "fds", "hybrid", "one-coin", "iwmv", "glad")
+PLACES: Final = get_args(Place)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +101,10 @@ class Model:
 
     is_careful: ClassVar[bool] = False  # whether it asks how far workers err together
     takes_weights: ClassVar[bool] = True  # whether votes may count more or less than once
+    needs_gold: ClassVar[bool] = False  # whether it can do nothing without gold
+    most_labels: ClassVar[int | None] = None  # for which its method is defined, where there is a limit
+    # Where it runs: on every engine; where the counts of all workers are in this process; where all votes are in its memory.
+    place: ClassVar[Place] = "anywhere"
 
     lacks: ClassVar[Mapping[str, str]] = {}  # options that only other models have, and why it has none
 
@@ -122,9 +129,16 @@ class Model:
 
     def require_engine(self, engine: Engine) -> None:
         """Raise if an engine cannot run this model: before votes are read, and before a cluster is asked for."""
-        if self.name in getattr(engine, "cannot_run", ()):
-            raise OptionError(
-                f"engine {engine.name!r} cannot run model {self.name!r}: choose engine='cpu', 'disk' or 'reference'"
+        if PLACES.index(self.place) > PLACES.index(getattr(engine, "place", "anywhere")):
+            others = "'cpu', 'disk' or 'reference'" if self.place == "process" else "'cpu' or 'reference'"
+            raise OptionError(f"engine {engine.name!r} cannot run model {self.name!r}: choose engine={others}")
+
+    def require_votes(self, votes: Votes) -> None:
+        """Raise unless the method is defined for these votes: one that is not for any labels says for which."""
+        if self.most_labels is not None and votes.n_labels > self.most_labels:
+            raise InputError(
+                f"model {self.name!r} is made for {self.most_labels} labels, and these votes have {votes.n_labels} "
+                f"({listed(votes.labels.ids())}): choose another model"
             )
 
     def fit(
@@ -166,8 +180,11 @@ class Model:
         read = chosen.read(votes)
         if gold is None and getattr(read, "found_gold", None) is not None:  # votes on Spark have no such thing
             gold = gold_frame(read)
+        if self.needs_gold and gold is None:
+            raise OptionError(f"model {self.name!r} learns from gold alone: give gold=… (--gold FILE)")
         if read.row_weight is not None:
             self.require_weights()
+        self.require_votes(read)
         past = None if history is None else as_knowledge(history)
         before = None if warm_start is None else as_learned(warm_start, "warm_start")
         if past is not None:

@@ -82,6 +82,11 @@ class EMRecipe:
         """Whether its few iterations are the most by design."""
         return False
 
+    @property
+    def remembers(self) -> bool:
+        """Whether its M-step goes on from the one before."""
+        return False
+
     def next_is_hard(self, was_hard: bool, change: float) -> bool:
         """Return whether the next E-step is hard."""
         return self.model.next_is_hard(was_hard, change)

@@ -76,7 +76,8 @@ def iterate(steps: Steps, recipe: Recipe, first: Callable[[], PassSums], options
     `first` makes the state that feeds the first M-step. A fit that continues another continues its iteration count. If the
     session stores checkpoints, it stores one per iteration, and an interrupted fit continues after the last of them.
     """
-    point, warm = None if recipe.is_bounded else steps.restore(), options.warm
+    resumes = not (recipe.is_bounded or recipe.remembers)
+    point, warm = steps.restore() if resumes else None, options.warm
     if point is None:
         sums = first()
         # A fit that continues one that ended continues one that has settled.
@@ -117,7 +118,7 @@ def iterate(steps: Steps, recipe: Recipe, first: Callable[[], PassSums], options
             continue
         if not recipe.is_likelihood:  # nothing rises from pass to pass, so labels may come back
             cycle.see(steps.fingerprint())
-        if not converged and not cycle.closed and len(trace) < recipe.max_iter:
+        if resumes and not converged and not cycle.closed and len(trace) < recipe.max_iter:
             steps.checkpoint(Checkpoint(sums.class_counts, previous, tuple(trace), hard, cycle.seen))
     assert classes is not None  # max_iter is at least 1
     if not converged and not recipe.is_bounded:

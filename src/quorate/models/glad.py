@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quorate.data.counts import ClassPrior
 from quorate.data.fit import Fit
-from quorate.data.options import DEFAULTS, Choice, ClassPriors, Number, Rules
+from quorate.data.options import DEFAULTS, Choice, ClassPriors, Number, Place, Rules
 from quorate.data.vectors import Vector, alike, pieces, summed
 from quorate.engines import memory
 from quorate.engines.base import (
@@ -29,7 +29,6 @@ from quorate.engines.base import (
     Session,
     WorkerBlock,
 )
-from quorate.errors import OptionError
 from quorate.models import em
 from quorate.models.base import COMMON, Knowns, Model
 from quorate.models.confusion import ConfusionRecipe
@@ -63,6 +62,7 @@ class GLAD(Model):
 
     name: ClassVar[str] = "glad"
     takes_weights: ClassVar[bool] = False
+    place: ClassVar[Place] = "process"
     title: ClassVar[str] = "GLAD"
     scoring: ClassVar[str] = "coin"
     room: ClassVar[memory.Room] = memory.GLAD
@@ -83,16 +83,14 @@ class GLAD(Model):
     class_priors: ClassPriors = "uniform"
 
     def _fit(self, session: Session, known: Knowns) -> Fit:
-        if not isinstance(session, OffersGlad):
-            raise OptionError(f"this engine cannot run model {self.name!r}: choose engine='cpu', 'disk' or 'reference'")
-        votes, possible = known.votes, known.possible(session)
-        steps = GladSteps(self, session.glad(), possible, known.classes)
+        votes, possible, here = known.votes, known.possible(session), cast(OffersGlad, session)  # as its place says
+        steps = GladSteps(self, here.glad(), possible, known.classes)
         ended = em.iterate(steps, steps, partial(steps.start, hard=False), replace(known.options, start=None, warm=None))
         model, passes = steps.model, steps.passes
         ability, difficulty = np.array(model.x[slice(0, votes.n_workers)]), session.keep(_difficulty(model.x, votes.n_workers))
         del steps  # and with it the vectors of the last M-step
         outcome, statistics = passes.finish(model)
-        session.count(statistics)
+        here.count(statistics)
         params = session.estimate(ConfusionRecipe(self)).params  # to be looked at; labels come from the abilities
         return Fit(
             outcome,
@@ -118,6 +116,7 @@ class GladSteps:
     anchor = 0.0
     phase = None
     is_bounded = False
+    remembers = False
 
     def __init__(
         self,

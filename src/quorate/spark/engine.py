@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -63,8 +63,6 @@ class SparkEngine:
     Votes at paths and URIs, and votes in memory, have no session of their own: the running one is used, or one is started,
     after all that can be checked without it.
     """
-
-    cannot_run: ClassVar[tuple[str, ...]] = ("glad",)  # models
 
     name: str = "spark"
     threads: int = 1  # of the driver, for M-steps

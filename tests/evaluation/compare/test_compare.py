@@ -11,7 +11,7 @@ import quorate as qr
 from quorate.data.votes import Gold
 from quorate.evaluation.compare import fits
 from quorate.io.sets import read_sets
-from quorate.models.base import MODELS
+from quorate.models.base import USUAL
 
 
 @pytest.fixture(scope="module")
@@ -21,16 +21,16 @@ def crowd():
 
 def test_all_models_take_part_by_default(crowd):
     found = qr.compare(crowd.votes, refits=0)
-    assert found.models["model"].to_list() == list(MODELS)
-    assert found.labels.columns == ["task", *MODELS]
+    assert found.models["model"].to_list() == list(USUAL)
+    assert found.labels.columns == ["task", *USUAL]
     assert len(found.differences) == 28
-    assert found.models["accuracy"].null_count() == len(MODELS)
+    assert found.models["accuracy"].null_count() == len(USUAL)
     assert found.models["agrees_with_mv"].min() > 0.8
 
 
 def test_labels_are_those_of_aggregate(crowd):
     found = qr.compare(crowd.votes, seed=5, refits=0)
-    for model in MODELS:
+    for model in USUAL:
         assert found.labels[model].to_list() == qr.aggregate(crowd.votes, model, seed=5).labels["label"].to_list()
 
 
@@ -112,7 +112,7 @@ def test_a_model_that_refuses_is_listed_with_its_reason(crowd):
     assert list(rows) == [*(name for name in rows if name != "glad"), "glad"], "last"
     assert "glad" in rows["glad"]["refused"]
     assert rows["glad"]["accuracy"] is None
-    assert all(rows[name]["refused"] is None and rows[name]["accuracy"] > 0.5 for name in MODELS if name != "glad")
+    assert all(rows[name]["refused"] is None and rows[name]["accuracy"] > 0.5 for name in USUAL if name != "glad")
     assert any(sentence.startswith("glad could not run: ") for sentence in found.advice)
     assert len(found.differences) == 21
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, Unpack
+from typing import Any, Final, Literal, Unpack
 
 import numpy as np
 import polars as pl
@@ -28,9 +28,10 @@ from quorate.io.read import Shaping, as_votes
 from quorate.io.sets import SetVotes
 from quorate.io.sources import Source, is_spark_frame
 from quorate.io.suspicious import SOME, unmatched, warn_suspicious
-from quorate.models.base import MODELS
+from quorate.models.base import MODELS, USUAL
 from quorate.results.result import Result
 
+EVERY: Final = "all"  # models
 RULES: Final[Rules] = {
     "resamples": Number(least=0, most=1_000_000, whole=True),
     "folds": Number(least=2, most=1000, whole=True),
@@ -46,7 +47,7 @@ def compare(
     *,
     truth: Result | Source | None = None,
     gold: Source | None = None,
-    models: Iterable[ModelName] | None = None,
+    models: Iterable[ModelName] | Literal["all"] | None = None,
     resamples: int = 1000,
     folds: int = 5,
     refits: int | None = None,
@@ -70,7 +71,8 @@ def compare(
       `truth_label` where their usual names do not tell.
     - `gold`: known labels to learn from, as for `qr.aggregate`. Without truth models are judged by them, too: cross-validated,
       so that no label is judged by a fit that was given it. With truth they are judged by the truth of other tasks.
-    - `models`: names of the models; by default all. Majority vote always takes part: it is what others have to beat.
+    - `models`: names of the models, or "all"; by default auto and those of the paper. Majority vote always takes part: it is
+      what others have to beat.
     - `resamples`: bootstraps over tasks, of which intervals hold the middle `confidence`; 0 draws none.
     - `folds`: parts of the gold, each hidden from the fit that it judges.
     - `refits`: how often each model is fitted without a fifth of the workers, and as often without a fifth of the tasks, to
@@ -108,16 +110,18 @@ def compare(
     return _compared(plan, done, resamples, confidence)
 
 
-def model_names(models: Iterable[str] | None) -> list[str]:
+def model_names(models: Iterable[str] | str | None) -> list[str]:
     """Return the names of the models to compare, each once, majority vote among them.
 
     >>> model_names(["Dawid-Skene", "fds", "ds"])
     ['ds', 'fds', 'mv']
     """
     if models is None:
-        return list(MODELS)
+        return list(USUAL)
     if isinstance(models, str):
-        raise OptionError(f"models is {shown(models)}: give a list of names, as ['auto', 'ds']")
+        if models == EVERY:
+            return list(MODELS)
+        raise OptionError(f"models is {shown(models)}: give a list of names, as ['auto', 'ds'], or 'all'")
     out = []
     for name in models:
         found = options.model_name(name)
@@ -125,7 +129,7 @@ def model_names(models: Iterable[str] | None) -> list[str]:
             raise unknown("model", name, MODELS)
         out.append(found)
     if not out:
-        raise OptionError("models is empty: name some, or leave it out for all")
+        raise OptionError("models is empty: name some, or leave it out for the usual ones")
     return list(dict.fromkeys([*out, "mv"]))
 
 
