@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,10 @@ from quorate.data.fit import Outcome, Pieces, TraceRow
 from quorate.data.vectors import Vector
 from quorate.data.votes import Panel, Votes
 from quorate.data.weights import RowWeights
-from quorate.engines.whole import WholeVotes
 from quorate.kernels.reference import HonestRule, Sums
+
+if TYPE_CHECKING:
+    from quorate.engines.whole import WholeVotes
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,14 @@ from quorate.engines.base import Checkpoint, GladPasses
 from quorate.engines.memory import require, require_glad
 from quorate.engines.session import LocalSession, rules_for
 from quorate.engines.shard import PassRules, Shard, Tally, cuts, hashes
-from quorate.engines.whole import WholeVotes
 from quorate.io.answers import gold_codes
 from quorate.io.read import as_votes
 from quorate.io.sources import Source
 from quorate.kernels import cpu, reference
 from quorate.kernels.cpu import kernels_named
+
+if TYPE_CHECKING:
+    from quorate.engines.whole import WholeVotes
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -131,6 +133,8 @@ class MemoryStore:
 
     def whole(self) -> WholeVotes:
         """Return all votes, for a method whose passes are its own."""
+        from quorate.engines.whole import WholeVotes
+
         engine, rules = self._engine, self.rules
         return WholeVotes(
             self.votes, engine.kernels, engine.threads, self._task_key, rules.label_hash, rules.row_weight, self.gold

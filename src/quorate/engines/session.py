@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from types import ModuleType
-from typing import Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,13 @@ from quorate.data.votes import Gold, Panel, Votes, piece
 from quorate.data.weights import RowWeights
 from quorate.engines.base import Checkpoint, Estimate, GladPasses, HonestFunction, PassSums, Recipe, WorkerBlock
 from quorate.engines.shard import PassRules, Shard, Tally, is_hard, units_of
-from quorate.engines.whole import WholeVotes
 from quorate.errors import OptionError, shown
 from quorate.io.answers import read_gold
 from quorate.io.sources import Source
 from quorate.kernels.reference import ANSWER_UNIT, HonestRule, Sums
+
+if TYPE_CHECKING:
+    from quorate.engines.whole import WholeVotes
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
