@@ -113,7 +113,7 @@ def gold_needed(found: Beliefs, estimate: Estimate, gold: int, half_width: Float
     With n known labels of N tasks a corrected share has the variance e / n + v / N: e is that of the errors of predictions, and v
     that of predictions, whose part only more tasks make smaller. For the share among these very tasks it is (1 - n / N) e / n.
     """
-    label = int(np.argmax(half_width))
+    label = int(np.argmax(half_width.round(9)))  # of two labels that mirror each other the first
     now, whole = float(half_width[label]), len(found)
     posterior = most_likely(found)[1][:, label]
     honest = found.honest[:, label]
@@ -131,8 +131,8 @@ def gold_needed(found: Beliefs, estimate: Estimate, gold: int, half_width: Float
         return Needed(label, now, 0, "every label is known")
     low, high = max(gold + 1, MIN_GOLD), whole
     if low > high or reach(high) > wanted:
-        return Needed(label, now, None, f"not with {whole} tasks: take more tasks into the group, not more labels of these")
+        return Needed(label, now, None, f"all {whole} tasks known leave ±{100 * reach(max(whole, 2)):.1f} points")
     while low < high:  # the smallest number that is enough: the width falls with every label
         middle = (low + high) // 2
         low, high = (low, middle) if reach(middle) <= wanted else (middle + 1, high)
-    return Needed(label, now, high - gold, f"{high} known labels of {whole} tasks, chosen at random")
+    return Needed(label, now, high - gold, f"{high} of {whole} tasks known, drawn at random")

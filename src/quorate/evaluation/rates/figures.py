@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
+from quorate.data.understood import Understood
 from quorate.data.vocabulary import Vocabulary
 from quorate.data.votes import FrameKind
 from quorate.errors import listed
@@ -58,6 +59,7 @@ class Rates:
     compared: Sequence[Difference]
     confidence: float
     facts: Mapping[str, Any]
+    understood: Understood | None = None  # what reading made of the votes' source
     frame_kind: FrameKind = "polars"
 
     def __repr__(self) -> str:
@@ -86,9 +88,9 @@ class Rates:
         """A line per group and label: group, label, share, low, high, tasks, gold, naive, method.
 
         `share` is the estimated true share, and the truth is to lie between `low` and `high` as often as `confidence` says
-        (docs/rates.md has how often it did). `tasks` have votes, and `gold` of them a known label. `naive` is the share of the labels as the fit
-        gives them, which judges' errors distort. `method` is "votes" (by votes alone), "ppi" (corrected by the group's own gold),
-        "rogan-gladen" (by the gold of all groups) or "gold" (every label is known).
+        (docs/rates.md has how often it did). `tasks` have votes, and `gold` of them a known label. `naive` is the share of the
+        labels as the fit gives them, which judges' errors distort. `method` is "votes" (by votes alone), "ppi" (corrected by the
+        group's own gold), "rogan-gladen" (by the gold of all groups) or "gold" (every label is known).
         """
         return self._native(self.rates_frame())
 
@@ -168,9 +170,7 @@ class Rates:
         whose = "the tasks that these are a sample of" if facts["sample"] else "these very tasks"
         out = [f"{self.confidence:.0%} intervals of the shares among {whose}; labels by {facts['model']}"]
         if "votes" in methods:
-            out.append(
-                "by votes alone, intervals allow for errors that judges share as far as votes show them: known labels show more"
-            )
+            out.append("by votes alone, intervals allow for some errors that all judges share; only known labels show them")
         if "rogan-gladen" in methods:
             out.append("rogan-gladen takes the known labels of all groups, and judges to err alike in all of them")
         if facts["gold_unused"]:

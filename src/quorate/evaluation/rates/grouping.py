@@ -50,21 +50,21 @@ class VotesSource:
 
     def column(self, name: str, what: str) -> pl.DataFrame:
         """Return task and value, by a column of the table that votes were read from; `what` is the option that names it."""
-        source = self.source
+        source, thing = self.source, "group" if what == "by" else what
         if isinstance(source, Votes):
             raise OptionError(
                 f"{what} is {shown(name)}, which is no file and so a column, but these votes have already been read: give what "
-                f"they were read from, or a dict task -> {'group' if what == 'by' else what}"
+                f"they were read from, or a dict task -> {thing}"
             )
-        if source == "-" or isinstance(source, Iterator) or hasattr(source, "read"):
+        if isinstance(source, Iterator) or hasattr(source, "read") or (isinstance(source, str) and source == "-"):
             raise OptionError(
                 f"{what} is {shown(name)}, a column, and this source can be read only once: give a file or a frame, or a table "
-                f"of task and {'group' if what == 'by' else what}"
+                f"of task and {thing}"
             )
         known = {} if self.votes.understood is None else self.votes.understood.columns
-        table = open_table(source, {"task": known.get("task"), what: name}, self._layout())
-        frame = pl.concat([batch.select("task", what) for batch in table.batches], how="vertical_relaxed")
-        return frame.rename({what: "value"}).unique(maintain_order=True)
+        table = open_table(source, {"task": known.get("task"), thing: name}, self._layout())
+        frame = pl.concat([batch.select("task", thing) for batch in table.batches], how="vertical_relaxed")
+        return frame.rename({thing: "value"}).unique(maintain_order=True)
 
     def _layout(self) -> Layout:
         """Return how the table is laid out, as far as it matters to single columns."""

@@ -127,6 +127,7 @@ def rates(
             "not_compared": not_compared,
             **{name: result.facts[name] for name in FACTS if name in result.facts},
         },
+        understood=given.understood,
         frame_kind=given.frame_kind,
     )
 
@@ -169,7 +170,7 @@ def _beliefs(result: Result) -> Beliefs:
         posterior = np.concatenate([piece for _, piece in posterior_pieces(result.fit, result.session)])
         priors = result.fit.params.priors
     likelihood = np.divide(posterior, priors, out=np.zeros_like(posterior), where=priors > 0)
-    return Beliefs(likelihood, honest, result.fit.outcome.labels.astype(np.int64), exists)
+    return Beliefs(likelihood, honest, result.fit.outcome.labels.astype(np.int64), exists, honest.mean(axis=0))
 
 
 def _estimate(beliefs: Beliefs, tasks: Integers, known: Gold | None, table: Table | None, *, sample: bool) -> Estimate:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quorate.evaluation.rates.intervals import share_intervals
+from quorate.results.honest import SHARED_DOUBT
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -24,8 +25,7 @@ KNOWN: Final = "gold"  # by known labels of all tasks
 ADDED: Final = 0.25  # tasks added to every label: a share of none is not proved by a hundred tasks
 MAX_STEPS: Final = 500
 TOLERANCE: Final = 1e-7
-DOUBT: Final = 0.25  # of the honest doubt about labels that may be an error of all tasks alike
-APART: Final = 0.75  # of the distance between the share and the mean of honest probabilities that may be one
+APART: Final = 0.75  # of the distance between the share and what honest probabilities make of it that may be such an error
 LEAST_KNOWN: Final = 0.01  # of what truth would tell of a share that votes tell at least: keeps variances finite
 MAX_VARIANCE: Final = 0.25  # of any share
 
@@ -38,10 +38,11 @@ class Beliefs:
     honest: Floats  # [tasks, K] probabilities
     label: Integers  # [tasks] codes
     exists: NDArray[np.bool_]  # [K] labels that votes name
+    usual: Floats  # [K] the mean of honest probabilities over the tasks of all groups
 
     def of(self, tasks: Integers) -> Beliefs:
         """Return what is said of some tasks, codes."""
-        return Beliefs(self.likelihood[tasks], self.honest[tasks], self.label[tasks], self.exists)
+        return Beliefs(self.likelihood[tasks], self.honest[tasks], self.label[tasks], self.exists, self.usual)
 
     def __len__(self) -> int:
         return len(self.label)
@@ -79,7 +80,7 @@ def most_likely(found: Beliefs) -> tuple[Floats, Floats]:
     over K numbers: what votes say of a task is settled before. A quarter of a task is added to every label.
 
     >>> sure = np.array([[0.9, 0.1]] * 6 + [[0.1, 0.9]] * 4)
-    >>> share, _ = most_likely(Beliefs(sure, sure, sure.argmax(axis=1), np.array([True, True])))
+    >>> share, _ = most_likely(Beliefs(sure, sure, sure.argmax(axis=1), np.array([True, True]), sure.mean(axis=0)))
     >>> share.round(2).tolist()
     [0.62, 0.38]
     """
@@ -99,11 +100,14 @@ def most_likely(found: Beliefs) -> tuple[Floats, Floats]:
 def shared_variance(found: Beliefs, share: Floats) -> Floats:
     """Return the variance of shares by errors that the tasks of a group may have in common, [K].
 
-    One part is a quarter of the mean honest doubt, p (1 - p). The other follows from what honest probabilities say of the
-    share itself: where they disagree with the most likely one, one of the two is wrong.
+    One part is the same share of the honest doubt, p (1 - p), as in the intervals of workers. The other follows from honest
+    probabilities themselves, which know of shared errors. They are moved from the share among all tasks to that of the group,
+    by Bayes' rule; where their mean is still another share, one of the two is wrong.
     """
     doubt = (found.honest * (1.0 - found.honest)).mean(axis=0)
-    out: Floats = (DOUBT * doubt) ** 2 + (APART * (found.honest.mean(axis=0) - share)) ** 2
+    moved = found.honest * np.divide(share, found.usual, out=np.zeros_like(share), where=found.usual > 0)
+    moved /= np.maximum(moved.sum(axis=1, keepdims=True), 1e-300)
+    out: Floats = (SHARED_DOUBT * doubt) ** 2 + (APART * (moved.mean(axis=0) - share)) ** 2
     return out
 
 
