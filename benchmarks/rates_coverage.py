@@ -77,12 +77,13 @@ def line(kind, name, gold, sample, parts):
 def simulated(seeds):
     """Lines of crowds without shared errors, groups of 100 tasks."""
     found = {(gold, sample): [] for gold in (0, GOLD) for sample in (True, False)}
+    rng = np.random.default_rng([FIRST, seeds])
     for seed in range(seeds):
         for labels, mixes in MIXES.items():
             for mix in mixes:
                 for votes in (3, 5, 10):
                     for skill in (0.7, 0.85):
-                        number = FIRST + 100 * seed + labels
+                        number = FIRST + int(rng.integers(1 << 30))
                         asked = {"tasks": 500, "workers": 40, "labels": labels, "votes_per_task": votes}
                         crowd = qr.simulate(**asked, label_weights=mix, skill=skill, seed=number)
                         for (gold, sample), parts in found.items():
@@ -117,8 +118,8 @@ def two_systems(seeds):
 
 def _two(one, other, votes, skill, gold, item, seed):
     """What is found of two systems with these shares of the first label; of the same items where `item`."""
-    rng = np.random.default_rng([seed, 2])
-    judges = qr.simulate(tasks=1, workers=12, labels=2, skill=skill, seed=seed).confusions
+    rng = np.random.default_rng([seed, 2, votes, int(100 * skill), int(100 * one), gold, int(item)])  # all draws are apart
+    judges = qr.simulate(tasks=1, workers=12, labels=2, skill=skill, seed=int(rng.integers(1 << 30))).confusions
     luck = rng.random(2 * SIZE)
     rows, truth, items = [], {}, {}
     for system, share in (("A", one), ("B", other)):

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from quorate.evaluation.rates.gold import MIN_GOLD, PPI
+from quorate.evaluation.rates.gold import INVERTED, MIN_GOLD, PPI
 from quorate.evaluation.rates.intervals import quantile, two_sided
 from quorate.evaluation.rates.shares import KNOWN, Beliefs, Estimate, Floats, Integers, most_likely
 
@@ -38,12 +38,14 @@ def differences(
     tasks are paired, that with hard and easy items. Errors that tasks may have in common do not: nobody knows that judges err
     alike in both groups, and LLM judges are known to favour their own kind.
     """
+    by_item = [] if items is None else [_by_item(one, items) for one in found]
     for one, other in pairs:
         a, b = found[one], found[other]
-        common = _same_tasks(a, b)
-        number = 0
+        common, number = np.zeros(len(a.share)), 0
+        if INVERTED in (a.method, b.method):  # else no task is in both
+            common = _same_tasks(a, b)
         if items is not None:
-            paired, number = _same_items(a, b, items)
+            paired, number = _same_items(by_item[one], by_item[other])
             common = common + paired
         variance = np.maximum(a.variance + b.variance - 2.0 * common, 0.0) + a.shared + b.shared
         df = _freedom(a, b)
@@ -82,18 +84,18 @@ def _summed(found: Estimate, tasks: Integers) -> Floats:
     return out
 
 
-def _same_items(a: Estimate, b: Estimate, items: Integers) -> tuple[Floats, int]:
-    """Return the covariance of two shares by items that both have, [K], and how many there are."""
-    of_a, of_b = (_by_item(one, items) for one in (a, b))
-    both, at_a, at_b = np.intersect1d(of_a[0], of_b[0], return_indices=True)
-    return (of_a[1][at_a] * of_b[1][at_b]).sum(axis=0), len(both)
+def _same_items(a: tuple[Integers, Floats], b: tuple[Integers, Floats]) -> tuple[Floats, int]:
+    """Return the covariance of two shares by items that both have, [K], and how many there are; see `_by_item`."""
+    both, at_a, at_b = np.intersect1d(a[0], b[0], assume_unique=True, return_indices=True)
+    return (a[1][at_a] * b[1][at_b]).sum(axis=0), len(both)
 
 
 def _by_item(found: Estimate, items: Integers) -> tuple[Integers, Floats]:
-    item = items[found.tasks]
+    """Return the items of a group, rising codes, and the influence of each on its shares, [items, K]."""
+    item = items[found.tasks[: found.own]]
     distinct, place = np.unique(item[item >= 0], return_inverse=True)
     out = np.zeros((len(distinct), found.influence.shape[1]))
-    np.add.at(out, place, found.influence[item >= 0])
+    np.add.at(out, place, found.influence[: found.own][item >= 0])
     return distinct, out
 
 

@@ -75,7 +75,7 @@ def prediction_powered(found: Beliefs, tasks: Integers, at: Integers, labels: In
         total = (1.0 - n / whole) * variance / n
     share = np.clip(share, 0.0, 1.0)
     method = PPI if rest else KNOWN
-    return Estimate(share, np.minimum(total, MAX_VARIANCE), np.zeros(k), method, n - 1, tasks, influence)
+    return Estimate(share, np.minimum(total, MAX_VARIANCE), np.zeros(k), method, n - 1, tasks, influence, whole)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +133,7 @@ def inverted(found: Beliefs, tasks: Integers, table: Table, *, sample: bool) -> 
         df,
         np.concatenate([tasks, table.gold.tasks]),
         np.concatenate([of_tasks, of_gold]),
+        n,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Final
 
@@ -40,6 +41,7 @@ def two_sided(t: float, df: float) -> float:
     return min(max(1.0 - inside, 0.0), 1.0)
 
 
+@lru_cache(maxsize=4096)
 def quantile(confidence: float, df: float) -> float:
     """Return how many standard errors an interval reaches to either side.
 

@@ -57,8 +57,9 @@ class Estimate:
     shared: Floats  # [K] variance by errors that all tasks may have in common
     method: str
     df: float  # degrees of freedom that the variance is known with
-    tasks: Integers  # [influences] codes of tasks, of this group or with gold
+    tasks: Integers  # [influences] codes: the tasks of the group, and then gold of any group where it has a part
     influence: Floats  # [influences, K] by which luck with each of these moves the share
+    own: int  # how many of them are the tasks of the group
 
     @property
     def error(self) -> Floats:
@@ -126,4 +127,4 @@ def by_votes(found: Beliefs, tasks: Integers, *, sample: bool) -> Estimate:
     influence = (posterior - posterior.mean(axis=0)) * np.minimum(scale, 1.0 / LEAST_KNOWN) / n
     if not sample:
         variance, influence = np.maximum(variance - whole / n, 0.0), np.zeros_like(influence)
-    return Estimate(share, variance, shared_variance(found, share), VOTES, math.inf, tasks, influence)
+    return Estimate(share, variance, shared_variance(found, share), VOTES, math.inf, tasks, influence, n)

@@ -82,7 +82,7 @@ def _shares(frame: pl.DataFrame, label: str, mode: Mode) -> Any:
             y,
             alt.X("at:Q", **place),
             color=alt.Color("kind:N", legend=legend).scale(domain=kinds, range=[accent, muted]),
-            shape=alt.Shape("kind:N", legend=legend).scale(domain=kinds, range=["circle", "stroke"]),
+            shape=alt.Shape("kind:N", legend=legend).scale(domain=kinds, range=["circle", "diamond"]),
             tooltip=tooltip,
         )
     )
