@@ -23,7 +23,7 @@ LENT_TASKS: Final = 8.0  # that say that predictions are calibrated, beside the 
 LENT_ERRORS: Final = 2.0  # tasks with the doubt that is expected, in the variance of errors seen on gold
 LENT_ROWS: Final = 1.0  # tasks as honest probabilities expect them, in every column of the table
 CLEARLY: Final = 0.8  # of the standard error expected of the first: below it the second is taken
-CONTRADICTED: Final = 2.0  # standard errors between the two, beyond which judges do not err alike in all groups
+CONTRADICTED: Final = 2.0  # standard errors from what the table says, beyond which judges do not err alike in all groups
 MAX_CONDITION: Final = 20.0  # of a table that is inverted
 
 
@@ -165,8 +165,16 @@ def corrected(every: Beliefs, tasks: Integers, gold: Gold, table: Table | None, 
         return other
     if not _is_clearly_tighter(every, found, len(at), len(gold.tasks), sample=sample):
         return own
+    return own if _is_contradicted(found, at, labels, table, own, other) else other
+
+
+def _is_contradicted(found: Beliefs, at: Integers, labels: Integers, table: Table, own: Estimate, other: Estimate) -> bool:
+    """Return whether a group's gold speaks against the table of all: by its shares, or by how many of its labels are right."""
     apart = np.abs(own.share - other.share) / np.sqrt(own.variance + other.variance + 1e-12)
-    return own if (apart > CONTRADICTED).any() else other
+    chance = table.given[labels, labels]
+    right = float((found.label[at] == labels).sum())
+    spread = float((chance * (1.0 - chance)).sum()) + 0.25  # of a whole number
+    return bool((apart > CONTRADICTED).any() or abs(right - float(chance.sum())) > CONTRADICTED * spread**0.5)
 
 
 def _is_clearly_tighter(every: Beliefs, found: Beliefs, own: int, pooled: int, *, sample: bool) -> bool:

@@ -25,7 +25,7 @@ KNOWN: Final = "gold"  # by known labels of all tasks
 ADDED: Final = 0.25  # tasks added to every label: a share of none is not proved by a hundred tasks
 MAX_STEPS: Final = 500
 TOLERANCE: Final = 1e-7
-APART: Final = 0.75  # of the distance between the share and what honest probabilities make of it that may be such an error
+APART: Final = 0.5  # of the distance between the share and what honest probabilities make of it that may be such an error
 LEAST_KNOWN: Final = 0.01  # of what truth would tell of a share that votes tell at least: keeps variances finite
 MAX_VARIANCE: Final = 0.25  # of any share
 
