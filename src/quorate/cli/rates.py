@@ -19,7 +19,7 @@ EXAMPLES = (
     ("Corrected by known labels of random tasks:", "quorate rates votes.csv --by systems.csv --gold gold.csv"),
     (
         "Every system against one, on the same prompts:",
-        "quorate rates votes.csv --by systems.csv --item prompt --baseline v1 -o rates.csv",
+        "quorate rates votes.csv --by systems.csv --item prompt --baseline v1",
     ),
 )
 MAX_LINES = 40  # of a table on the screen

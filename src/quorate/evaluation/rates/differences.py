@@ -117,7 +117,7 @@ def gold_needed(found: Beliefs, estimate: Estimate, gold: int, half_width: Float
     """
     label = int(np.argmax(half_width.round(9)))  # of two labels that mirror each other the first
     now, whole = float(half_width[label]), len(found)
-    posterior = most_likely(found)[1][:, label]
+    share, posterior = float(estimate.share[label]), most_likely(found)[1][:, label]
     honest = found.honest[:, label]
     spread, errors = float(posterior.var()), float((honest * (1.0 - honest)).mean())
     if estimate.method in (PPI, KNOWN) and gold > 1:  # what gold has shown of errors
@@ -127,7 +127,8 @@ def gold_needed(found: Beliefs, estimate: Estimate, gold: int, half_width: Float
 
     def reach(n: int) -> float:
         variance = errors / n + spread / whole if sample else (1.0 - n / whole) * errors / n
-        return quantile(confidence, n - 1) * math.sqrt(max(variance, 0.0))
+        alone = share * (1.0 - share) / n * (1.0 if sample else 1.0 - n / whole)  # of known labels without any prediction
+        return quantile(confidence, n - 1) * math.sqrt(max(min(variance, alone), 0.0))
 
     if now == 0.0:
         return Needed(label, now, 0, "every label is known")
