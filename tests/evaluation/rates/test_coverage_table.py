@@ -39,6 +39,16 @@ def test_what_was_promised_is_kept():
     assert real.filter(gold=20)["population"].min() >= 0.85, "on every set"
 
 
+def test_the_prose_is_true():
+    these = MEASURED.filter(~pl.col("sample"))
+    held = {(kind, gold): these.filter(kind=kind, gold=gold)["own"].mean() for kind in ("simulated", "real") for gold in (0, 20)}
+    page = " ".join((ROOT / "docs" / "rates.md").read_text().split())
+    assert f"{held['simulated', 0]:.0%} of simulated intervals" in page
+    assert f"only {held['real', 0]:.0%} on the public sets" in page
+    assert f"it is {held['simulated', 20]:.0%} and {held['real', 20]:.0%}" in page
+    assert MEASURED.filter(set="bm", gold=0)["population"].max() == 0, "no interval held"
+
+
 def test_a_group_is_counted_by_hand():
     bench = script()
     votes = [(f"t{n}", f"w{w}", "x" if n < 6 else "y") for n in range(10) for w in range(3)]

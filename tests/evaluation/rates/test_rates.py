@@ -139,6 +139,7 @@ def test_what_is_left_out_is_counted():
         (PLAIN, {"by": "sistem"}, "there is no column 'sistem' for the group; the columns are: task, worker, label"),
         (qr.read(PLAIN), {"by": "system"}, "by is 'system', which is no file and so a column, but these votes have already"),
         (iter(PLAIN.rows()), {"by": "system"}, "can be read only once"),
+        (PLAIN.rows(), {"by": "system"}, "by is 'system', a column, and these votes have none: give a dict task -> group"),
         (PLAIN, {"by": "missing.csv"}, "missing.csv"),
         (PLAIN, {"by": {"a": "x"}}, "none of the 1 tasks of the groups has votes: they have tasks like 'a'"),
         (PLAIN, {"by": {"new t0": None}}, "the groups name no task"),

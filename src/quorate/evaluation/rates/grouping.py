@@ -21,7 +21,7 @@ from quorate.io.columns import REST
 from quorate.io.ids import column, matched, narrowed, series_of, sort_order, vocabulary
 from quorate.io.read import Shaping
 from quorate.io.shapes import Layout, layout_of
-from quorate.io.sources import Source, open_table, read_frame
+from quorate.io.sources import Source, encoded_folder, open_table, read_frame
 
 ALL: Final = "all"  # the group of all tasks, where nothing is said of groups
 MAX_NAMED: Final = 5
@@ -51,7 +51,7 @@ class VotesSource:
     def column(self, name: str, what: str) -> pl.DataFrame:
         """Return task and value, by a column of the table that votes were read from; `what` is the option that names it."""
         source, thing = self.source, "group" if what == "by" else what
-        if isinstance(source, Votes):
+        if isinstance(source, Votes) or encoded_folder(source) is not None:
             raise OptionError(
                 f"{what} is {shown(name)}, which is no file and so a column, but these votes have already been read: give what "
                 f"they were read from, or a dict task -> {thing}"
@@ -61,6 +61,8 @@ class VotesSource:
                 f"{what} is {shown(name)}, a column, and this source can be read only once: give a file or a frame, or a table "
                 f"of task and {thing}"
             )
+        if isinstance(source, np.ndarray) or (isinstance(source, list) and source and isinstance(source[0], tuple | list)):
+            raise OptionError(f"{what} is {shown(name)}, a column, and these votes have none: give a dict task -> {thing}")
         known = {} if self.votes.understood is None else self.votes.understood.columns
         table = open_table(source, {"task": known.get("task"), thing: name}, self._layout())
         frame = pl.concat([batch.select("task", thing) for batch in table.batches], how="vertical_relaxed")
