@@ -77,7 +77,7 @@ def rates(
     >>> systems = {f"t{n}": "old" if n < 200 else "new" for n in range(400)}
     >>> found = qr.rates(crowd.votes, by=systems)
     >>> found.rates.filter(label="good").select("group", "share", "low", "high").rows()
-    [('new', 0.566..., 0.484..., 0.645...), ('old', 0.475..., 0.401..., 0.549...)]
+    [('new', 0.566..., 0.482..., 0.646...), ('old', 0.475..., 0.393..., 0.558...)]
     >>> found.differences.columns
     ['group', 'other', 'label', 'difference', 'low', 'high', 'p_value', 'pairs']
     """
