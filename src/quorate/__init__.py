@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from quorate.evaluation.compare.comparison import Comparison
     from quorate.evaluation.panel.panel import panel
     from quorate.evaluation.panel.study import BestPanel, PanelStudy
+    from quorate.evaluation.rates.figures import Rates
+    from quorate.evaluation.rates.rates import rates
     from quorate.evaluation.sets import SetEvaluation
     from quorate.evaluation.simulate import Simulation, simulate
     from quorate.evaluation.truth import Evaluation, evaluate
@@ -97,6 +99,8 @@ _HOMES = {
     "PanelStudy": "evaluation.panel.study",
     "panel": "evaluation.panel.panel",
     "Policy": "live.policy",
+    "Rates": "evaluation.rates.figures",
+    "rates": "evaluation.rates.rates",
     "SetEvaluation": "evaluation.sets",
     "Online": "online",
     "Prediction": "online",
@@ -146,6 +150,7 @@ __all__ = [
     "PosteriorConfidence",
     "Prediction",
     "QuorateError",
+    "Rates",
     "Refit",
     "RepairedStream",
     "Result",
@@ -166,6 +171,7 @@ __all__ = [
     "load",
     "merge",
     "panel",
+    "rates",
     "read",
     "simulate",
 ]

@@ -19,7 +19,19 @@ from quorate.data.options import ModelName
 from spark_there import missing
 
 ELSEWHERE = ("stream", "serve", "vote", "watch")  # commands that run until they are stopped, or need one: tested by themselves
-READS_VOTES = ("aggregate", "predict", "encode", "agreement", "compare", "panel", "explain", "relabel", "report", "stream")
+READS_VOTES = (
+    "aggregate",
+    "predict",
+    "encode",
+    "agreement",
+    "compare",
+    "panel",
+    "rates",
+    "explain",
+    "relabel",
+    "report",
+    "stream",
+)
 EXAMPLES = {name: getattr(import_module(f"quorate.cli.{name}"), "EXAMPLES", ()) for name in COMMANDS}
 
 
@@ -73,6 +85,8 @@ def folder(tmp_path, monkeypatch):
     crowd.votes.write_csv("new.csv")
     crowd.truth.write_csv("truth.csv")
     crowd.truth.head(20).write_csv("gold.csv")
+    systems = crowd.truth.select("task", group=pl.int_range(pl.len()) % 2, prompt=pl.int_range(pl.len()) // 2)
+    systems.with_columns(group=pl.format("v{}", pl.col("group") + 1)).write_csv("systems.csv")
     odd = pl.when(pl.int_range(pl.len()) % 9 == 0).then(pl.lit("NA")).otherwise("label")
     crowd.votes.select(item="task", judge="worker", score=odd).write_csv("rows.csv")
     crowd.votes.pivot("worker", index="task", values="label", aggregate_function="first").write_csv("judges.csv")

@@ -119,3 +119,14 @@ def test_votes_are_immutable_and_say_what_they_are():
     assert repr(RESULT.votes) == "Votes(600 votes, 150 tasks, 12 workers, 3 labels, 36 rows)"
     assert repr(RESULT).startswith("Result(ds: 150 tasks, 12 workers, 3 labels from 600 votes, ")
     assert RESULT.votes.row_worker().tolist() == sorted(RESULT.votes.row_worker().tolist())
+
+
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+def test_how_often_workers_repeat_their_own_answer(engine):
+    votes = [("t1", "ann", "x"), ("t1", "ann", "x"), ("t1", "ann", "y"), ("t2", "ann", "y"), ("t2", "ann", "y"), ("t1", "bob", "x"),
+             ("t2", "bob", "y"), ("t3", "bob", "y"), ("t3", "eve", "y"), ("t3", "eve", "x")]  # fmt: skip
+    again = qr.aggregate(votes, engine=engine).workers
+    assert dict(again.select("worker", "self_consistency").iter_rows()) == {"ann": 0.5, "bob": None, "eve": 0.0}
+    assert again.columns.index("self_consistency") == again.columns.index("abstained") + 1
+    assert "self_consistency" not in qr.aggregate(votes, engine=engine, duplicates="last").workers.columns
+    assert "self_consistency" not in qr.aggregate(CROWD.votes, engine=engine).workers.columns

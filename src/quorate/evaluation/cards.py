@@ -1,4 +1,4 @@
-"""Cards of what is measured, for notebooks: evaluations, agreement, comparisons, panels."""
+"""Cards of what is measured, for notebooks: evaluations, agreement, comparisons, panels, rates."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from quorate.evaluation.agreement.figures import Agreement
     from quorate.evaluation.compare.comparison import Comparison
     from quorate.evaluation.panel.study import PanelStudy
+    from quorate.evaluation.rates.figures import Rates
     from quorate.evaluation.sets import SetEvaluation
     from quorate.evaluation.truth import Evaluation
 
@@ -102,6 +103,21 @@ def of_panel(study: PanelStudy) -> str:
     tables.append(Table("who adds most", ("worker", "", "adds", "why"), judges, _more(len(known), "study.judges")))
     return Card(
         repr(study), figures, study.sentences(), tables, next_steps=["study.judges", "study.panels", "study.best(budget=…)"]
+    ).html()
+
+
+def of_rates(found: Rates) -> str:
+    """Return the card of shares in groups."""
+    frame = found.rates_frame()
+    figures = [
+        ("groups", len(found.found)),
+        ("tasks", sum(one.tasks for one in found.found)),
+        ("known labels", found.facts["gold"]),
+    ]
+    names = ("group", "label", "share", "low", "high", "tasks", "method")
+    table = Table("shares", names, frame.select(names).head(FEW).rows(), _more(len(frame), "rates.rates"))
+    return Card(
+        repr(found), figures, found.sentences(), [table], next_steps=["rates.differences", "rates.gold_needed", "rates.plot()"]
     ).html()
 
 

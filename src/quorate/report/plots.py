@@ -15,6 +15,7 @@ from quorate.results.result import Result
 if TYPE_CHECKING:
     from quorate.report.charts.comparison import Compared
     from quorate.report.charts.panel import Studied
+    from quorate.report.charts.rates import Rated
     from quorate.results import plotting
     from quorate.results.explanation import Explanation
 
@@ -156,6 +157,18 @@ def panel(study: Studied, *, theme: Theme = "light") -> Chart:
     from quorate.report.charts.panel import panel as draw
 
     return _drawn(theme, lambda mode: draw(study, mode))
+
+
+def rates(found: Rated, *, label: object = None, theme: Theme = "light") -> Chart:
+    """Return the shares of labels in groups, with intervals.
+
+    - `found`: what `qr.rates` returns.
+    - `label`: the label whose share is shown; by default every label, or the last of two.
+    - `theme`: "light", "dark" or "none".
+    """
+    from quorate.report.charts.rates import rates as draw
+
+    return _drawn(theme, lambda mode: draw(found, label, mode))
 
 
 if TYPE_CHECKING:  # what results promise is what is here

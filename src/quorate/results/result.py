@@ -137,8 +137,9 @@ class Result:
         """Worker, votes, accuracy (expected share of right votes), agreement (share of votes equal to the label), abstained.
 
         Where votes have weights, shares are of these; verdicts look at the answers, each of which counts once. `abstained` is the
-        share of what the worker was shown that got no label; null where reading did not count it. A worker who only abstained
-        has no votes, and no line.
+        share of what the worker was shown that got no label (refusals among them); null where reading did not count it. A worker
+        who only abstained has no votes, and no line. Where workers voted more than once on a task, `self_consistency` is the
+        share of pairs of such votes that agree.
 
         Then what the votes tell whatever the model: accuracy_low and accuracy_high (90% interval), information (bits a
         vote), evidence (bits in all), below_chance (standard errors), verdict, answers_like and why (see docs/workers.md);

@@ -47,6 +47,7 @@ class JudgedWorkers:
                 "accuracy": self._weighed(self.result.fit.outcome.right) / counted,
                 "agreement": self._weighed(agreeing) / counted,
                 "abstained": abstained_column(self.result.votes, votes),
+                **(self._repeat_columns() if trust and self.result.is_here else {}),
                 **(self._trust_columns(votes, self._by_worker(agreeing) / votes) if trust and self.result.is_here else {}),
                 **(self._honest_columns(votes) if trust and self.result.fit.honest is not None else {}),
                 **self.result.fit.worker_columns,
@@ -144,6 +145,17 @@ class JudgedWorkers:
             "why": reasons(unweighted(self.result.votes), found, votes, agreement, below, what),
         }
 
+    def _repeat_columns(self) -> dict[str, pl.Series]:
+        """Return how often every worker repeats its own answer; nothing where nobody voted twice on a task."""
+        votes = self.result.votes
+        if votes.duplicates != "all" or self.result.per_set > 1:
+            return {}
+        same, pairs = repeated_answers(votes)
+        if not pairs.any():
+            return {}
+        shares = pl.Series(np.divide(same, pairs, out=np.full(len(pairs), np.nan), where=pairs > 0))
+        return {"self_consistency": shares.fill_nan(None)}
+
     def _by_worker(self, by_row: NDArray[Any]) -> NDArray[Any]:
         starts = self.result.votes.worker_ptr[:-1]
         return np.add.reduceat(by_row, starts) if len(starts) else by_row
@@ -165,6 +177,32 @@ def agreeing_votes(result: Result) -> NDArray[np.int64]:
             chosen = np.repeat(labels[start : start + CHUNK], np.diff(ptr))
             out += np.bincount(row[v.row_label[row] == chosen], minlength=v.n_rows)
     return out
+
+
+def repeated_answers(votes: Votes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return, of the pairs of votes that a worker gave one task, those that agree and all of them, [workers] each.
+
+    >>> import quorate as qr
+    >>> votes = qr.read([(1, "ann", "x"), (1, "ann", "x"), (1, "ann", "y"), (1, "bob", "x"), (2, "bob", "y")])
+    >>> same, pairs = repeated_answers(votes)
+    >>> same.tolist(), pairs.tolist()
+    ([1, 0], [3, 0])
+    """
+    same, pairs = np.zeros(votes.n_workers, np.int64), np.zeros(votes.n_workers, np.int64)
+    row_worker, row_label = votes.row_worker(), votes.row_label
+    for _, whole_ptr, whole_row in votes.parts():
+        for start in range(0, len(whole_ptr) - 1, CHUNK):
+            ptr = whole_ptr[start : start + CHUNK + 1]
+            row = whole_row[ptr[0] : ptr[-1]]
+            worker, label = row_worker[row], row_label[row]
+            begins = np.ones(len(row), np.bool_)  # of a worker's votes on a task: they stand together
+            begins[1:] = worker[1:] != worker[:-1]
+            begins[ptr[:-1] - ptr[0]] = True
+            for new, out in ((begins, pairs), (begins | np.append(True, label[1:] != label[:-1])[: len(row)], same)):
+                first = np.flatnonzero(new)
+                size = np.diff(first, append=len(row))
+                np.add.at(out, worker[first[size > 1]], (size * (size - 1) // 2)[size > 1])
+    return same, pairs
 
 
 def abstained_column(votes: Votes, given: NDArray[np.int64]) -> pl.Series:

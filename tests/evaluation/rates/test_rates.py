@@ -1,0 +1,198 @@
+"""`qr.rates` as people call it: groups from any source, gold, differences, and what is said of bad input."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+import quorate as qr
+
+NAMES = ["bad", "good"]
+NEW = qr.simulate(tasks=200, workers=9, labels=2, label_names=NAMES, label_weights=[2, 8], skill=0.85, seed=1)
+OLD = qr.simulate(tasks=200, workers=9, labels=2, label_names=NAMES, label_weights=[5, 5], confusions=NEW.confusions, seed=2)
+VOTES = pl.concat(
+    one.votes.select(pl.format(f"{name} {{}}", "task").alias("task"), "worker", "label", system=pl.lit(name), prompt="task")
+    for name, one in (("new", NEW), ("old", OLD))
+)
+TRUTH = {f"{name} {task}": label for name, one in (("new", NEW), ("old", OLD)) for task, label in one.truth.rows()}
+SYSTEM = {task: task[:3] for task in TRUTH}
+PLAIN = VOTES.select("task", "worker", "label")
+
+
+def some_gold(number, *, seed=0, systems=("new", "old")):
+    rng = np.random.default_rng(seed)
+    chosen = [t for name in systems for t in rng.permutation([t for t in TRUTH if t[:3] == name])[:number]]
+    return {str(task): TRUTH[task] for task in chosen}
+
+
+@pytest.fixture(scope="module")
+def found():
+    return qr.rates(PLAIN, by=SYSTEM)
+
+
+def test_the_frames(found):
+    assert found.rates.columns == ["group", "label", "share", "low", "high", "tasks", "gold", "naive", "method"]
+    assert found.rates.select("group", "label", "tasks", "gold", "method").rows() == [
+        (group, label, 200, 0, "votes") for group in ("new", "old") for label in NAMES
+    ]
+    good = dict(found.rates.filter(label="good").select("group", pl.struct("share", "low", "high")).iter_rows())
+    assert good["new"]["low"] < 0.8 < good["new"]["high"]
+    assert good["old"]["low"] < 0.5 < good["old"]["high"]
+    sums = found.rates.group_by("group").agg(pl.col("share", "naive").sum())
+    assert sums.drop("group").to_numpy() == pytest.approx(np.ones((2, 2)))
+    labels = qr.aggregate(PLAIN).labels.filter(pl.col("task").str.starts_with("new"))
+    naive = found.rates.filter(group="new", label="good")["naive"].item()
+    assert naive == pytest.approx((labels["label"] == "good").mean())
+    assert found.gold_needed.select("group", "gold").rows() == [("new", 0), ("old", 0)]
+    assert repr(found) == "Rates(2 groups, 2 labels, 400 tasks, by votes)"
+    assert "by votes alone" in str(found)
+    assert json.loads(json.dumps(found.to_dict()))["rates"][0]["group"] == "new"
+    assert "Rates(2 groups" in found._repr_html_()
+
+
+def test_groups_are_found_wherever_they_stand(found, tmp_path):
+    VOTES.write_csv(tmp_path / "votes.csv")
+    table = pl.DataFrame({"task": list(SYSTEM), "system": list(SYSTEM.values())})
+    table.write_csv(tmp_path / "systems.csv")
+    ways = [
+        qr.rates(VOTES, by="system"),
+        qr.rates(tmp_path / "votes.csv", by="system"),
+        qr.rates(PLAIN, by=table),
+        qr.rates(qr.read(PLAIN), by=tmp_path / "systems.csv"),
+        qr.rates(PLAIN, by=str(tmp_path / "systems.csv")),
+    ]
+    for one in ways:
+        assert one.rates.equals(found.rates)
+        assert one.differences.equals(found.differences)
+    pandas = qr.rates(VOTES.to_pandas(), by="system")
+    assert type(pandas.rates).__module__.startswith("pandas")
+    assert type(pandas.differences).__module__.startswith("pandas")
+    assert qr.rates(PLAIN).rates["group"].unique().to_list() == ["all"]
+    weeks = qr.rates(PLAIN, by={task: 10 if group == "new" else 9 for task, group in SYSTEM.items()})
+    assert weeks.rates["group"].to_list() == [9, 9, 10, 10]
+
+
+def test_differences_and_pairs(found):
+    [one] = found.differences.filter(label="good").rows(named=True)
+    shares = dict(found.rates.filter(label="good").select("group", "share").iter_rows())
+    assert (one["group"], one["other"], one["pairs"]) == ("new", "old", 0)
+    assert one["difference"] == pytest.approx(shares["new"] - shares["old"])
+    assert one["low"] < 0.3 < one["high"]
+    assert one["low"] > 0
+    assert one["p_value"] < 0.01
+    for paired in (
+        qr.rates(VOTES, by="system", item="prompt"),
+        qr.rates(VOTES, by=VOTES.unique("task").select("task", group="system", prompt="prompt"), item="prompt"),
+    ):
+        assert set(paired.differences["pairs"]) == {200}
+    three = {task: "abc"[n % 3] for n, task in enumerate(TRUTH)}
+    every, against = qr.rates(PLAIN, by=three), qr.rates(PLAIN, by=three, baseline="b")
+    assert every.differences.filter(label="bad").select("group", "other").rows() == [("a", "b"), ("a", "c"), ("b", "c")]
+    assert against.differences.filter(label="bad").select("group", "other").rows() == [("a", "b"), ("c", "b")]
+    assert not len(qr.rates(PLAIN).differences)
+    many = qr.rates(PLAIN, by={task: n % 100 for n, task in enumerate(TRUTH)})
+    assert not len(many.differences)
+    assert "100 groups are too many" in str(many)
+
+
+def test_gold_corrects_and_is_not_learned(found):
+    gold = some_gold(40)
+    corrected = qr.rates(PLAIN, by=SYSTEM, gold=gold)
+    assert set(corrected.rates["method"]) == {"ppi"}
+    assert corrected.rates["naive"].equals(found.rates["naive"]), "the fit has not seen the gold"
+    assert set(corrected.rates["gold"]) == {40}
+    wrong = {task: "good" if label == "bad" else "bad" for task, label in gold.items()}
+    turned = qr.rates(PLAIN, by=SYSTEM, gold=wrong)
+    assert turned.rates.filter(label="good", group="new")["share"].item() < 0.4
+    every = qr.rates(PLAIN, by=SYSTEM, gold=TRUTH, sample=False).rates.filter(group="old", label="good").row(0, named=True)
+    real = np.mean([label == "good" for task, label in TRUTH.items() if task[:3] == "old"])
+    assert (every["share"], every["low"], every["high"], every["method"]) == (pytest.approx(real),) * 3 + ("gold",)
+    one_only = qr.rates(PLAIN, by=SYSTEM, gold=some_gold(60, systems=("new",)))
+    assert one_only.rates["method"].to_list() == ["ppi"] * 2 + ["rogan-gladen"] * 2
+    assert "err alike in all of them" in str(one_only)
+
+
+def test_too_little_gold_is_said_and_not_used(found):
+    few = qr.rates(PLAIN, by=SYSTEM, gold=some_gold(4, systems=("old",)))
+    assert few.rates.drop("gold").equals(found.rates.drop("gold"))
+    assert few.facts["few_gold"] == ["old"]
+    assert "fewer than 10 known labels, which are too few to correct by: old" in str(few)
+
+
+def test_what_is_left_out_is_counted():
+    by = {task: group for task, group in SYSTEM.items() if not task.endswith("7")} | {"unseen": "next"}
+    with pytest.warns(qr.SuspiciousVotes, match="of the gold have no votes"):
+        some = qr.rates(PLAIN, by=by, gold={"x": "good", "y": "bad", "new t0": "good"})
+    assert some.facts["without_group"] == 40
+    assert some.facts["empty_groups"] == ["next"]
+    assert some.facts["gold_unused"] == 2
+    said = str(some)
+    assert "40 of 400 tasks are in no group, and left out" in said
+    assert "1 group without votes left out: next" in said
+    assert "2 known labels are of tasks without votes" in said
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        (PLAIN, {"by": "sistem"}, "there is no column 'sistem' for the group; the columns are: task, worker, label"),
+        (qr.read(PLAIN), {"by": "system"}, "by is 'system', which is no file and so a column, but these votes have already"),
+        (iter(PLAIN.rows()), {"by": "system"}, "can be read only once"),
+        (PLAIN.rows(), {"by": "system"}, "by is 'system', a column, and these votes have none: give a dict task -> group"),
+        (PLAIN, {"by": "missing.csv"}, "missing.csv"),
+        (PLAIN, {"by": {"a": "x"}}, "none of the 1 tasks of the groups has votes: they have tasks like 'a'"),
+        (PLAIN, {"by": {"new t0": None}}, "the groups name no task"),
+        (
+            pl.concat([VOTES, VOTES.head(1).with_columns(system=pl.lit("old"), worker=pl.lit("w99"))]),
+            {"by": "system"},
+            "give task 'new t0' more than one group",
+        ),
+        (PLAIN, {"by": pl.DataFrame({"task": ["new t0"], "a": [1], "b": [2]})}, "call one of them 'group'"),
+        (PLAIN, {"by": pl.DataFrame({"task": ["new t0"]})}, "by has no column beside the task"),
+        (PLAIN, {"by": SYSTEM, "baseline": "v9"}, "baseline is 'v9', which is no group with votes: choose one of new, old"),
+        (PLAIN, {"gold": {"new t0": "ugly"}}, "label 'ugly', which is not among the labels: bad, good"),
+        (PLAIN, {"gold": {"zzz": "bad"}}, "none of the 1 tasks of the gold has votes"),
+        (PLAIN, {"confidence": 1.0}, "confidence is 1.0: give a number of at least 0.5 and at most 0.999"),
+        (PLAIN, {"sample": "yes"}, "sample is 'yes': give True or False"),
+        (PLAIN, {"seed": -1}, "seed is -1"),
+        (PLAIN, {"item": {"q": 1}}, "none of the 1 tasks of the items has votes"),
+        (PLAIN.clear(), {}, "there are no votes"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::quorate.SuspiciousVotes")
+def test_bad_input_is_one_line(source, options, message):
+    with pytest.raises(qr.QuorateError) as caught:
+        qr.rates(source, **options)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("model", ["mv", "iwmv", "ds", qr.FastDawidSkene(smoothing=1.0)])
+def test_any_model(model):
+    share = qr.rates(PLAIN, by=SYSTEM, model=model).rates.filter(label="good")
+    assert [low < true < high for low, high, true in zip(share["low"], share["high"], (0.8, 0.5), strict=True)] == [True] * 2
+
+
+def test_small_and_odd_groups():
+    one = qr.rates([("a", "w", "x"), ("a", "v", "x"), ("b", "w", "y"), ("b", "v", "x")], by={"a": "g", "b": "h"})
+    assert one.rates["share"].is_between(0, 1).all()
+    assert (one.rates["low"] <= one.rates["share"]).all()
+    assert (one.rates["share"] <= one.rates["high"]).all()
+    assert (one.rates["high"] - one.rates["low"]).min() > 0.3, "one task tells little"
+    declared = qr.rates(PLAIN, labels=["bad", "good", "ugly"]).rates.filter(label="ugly").row(0, named=True)
+    assert declared["share"] == declared["low"] == 0.0
+    assert 0 < declared["high"] < 0.05
+    alone = qr.rates([(n, "w", "x") for n in range(9)])
+    assert alone.rates.select("label", "share").rows() == [("x", 1.0)]
+    assert alone.rates["low"].item() < 0.95
+
+
+def test_the_picture_shows_every_group(found):
+    chart = json.dumps(found.plot().to_dict())
+    assert "True share of good per group" in chart
+    assert '"new"' in chart
+    assert '"old"' in chart
+    assert "share of bad" in json.dumps(found.plot(label="bad", theme="dark").to_dict())
+    with pytest.raises(qr.OptionError, match="label is 'ugly': choose one of bad, good"):
+        found.plot(label="ugly")
