@@ -34,7 +34,7 @@ def light_pass(
         times = np.ones(len(rows)) if row_weight is None else row_weight[rows]
         winner = -1 if gold is None else int(gold[task])
         if winner < 0:
-            scores = np.bincount(given, weights=right[workers] / total[workers] * times, minlength=k)
+            scores: Floats = np.bincount(given, weights=right[workers] / total[workers] * times, minlength=k).astype(np.float64)
             winner = int(pick(scores[None], task_key[task : task + 1], label_hash, tie_weights)[0][0])
         labels[task] = winner
         np.add.at(total, workers, times)

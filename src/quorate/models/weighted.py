@@ -39,7 +39,8 @@ class Agreement:
 
     def right(self, counts: Any) -> Floats:
         """Return how many votes of each worker agree, [workers], from the counts of a pass, [rows, K]."""
-        return self._by_worker(counts[self._cells]) + self._past
+        out: Floats = self._by_worker(counts[self._cells]) + self._past
+        return out
 
     def lines(self, weights: Floats, moved: float = float("nan")) -> Lines:
         """Return the table in which a vote has its worker's weight, [workers], for its own label."""
