@@ -311,7 +311,7 @@ def _merged_groups(first: Learned, second: Learned) -> dict[str, str]:
 def _merged_priors(first: Learned, second: Learned, every: Knowledge) -> Floats:
     """Return the priors of two together, [K]: what both say where they are fixed, else the shares of the labels."""
     total = float(every.class_counts.sum())
-    if first.settings.get("class_priors") != "uniform":
+    if first.settings.get("class_priors") != "uniform" and first.model != "zc":  # whose priors are always equal
         return every.class_counts / total if total else first.priors
     other = second.priors[matched(first.knowledge.labels, second.knowledge.labels)]
     if np.array_equal(first.priors, other):
