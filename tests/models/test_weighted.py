@@ -151,3 +151,8 @@ def test_engines_that_cannot(model, engine, others):
 def test_ties_by_prior(model):
     votes = [("t", "a", "x"), ("t", "b", "y"), ("u", "c", "y"), ("v", "c", "y")]
     assert all(pairs(fit(votes, model, ties="prior", seed=s).labels, "task", "label")["t"] == "y" for s in range(4))
+
+
+def test_aggregate_leaves_a_model_its_own_defaults():
+    assert qr.aggregate(CROWD.votes, "zbs").settings["tol"] == 1e-5
+    assert qr.aggregate(CROWD.votes, "zbs", tol=0.01).settings["tol"] == 0.01
