@@ -19,7 +19,7 @@ from pathlib import Path
 import polars as pl
 
 import quorate as qr
-from quorate.models.base import MODELS
+from quorate.models.base import USUAL
 
 CROWDS = {
     "plain": {"tasks": 120, "workers": 15, "labels": 3, "votes_per_task": 3, "seed": 1},
@@ -46,7 +46,7 @@ def of_frame(frame):
 
 
 def fits(name, crowd, folder):
-    for model in MODELS:
+    for model in USUAL:
         for engine in ("cpu", "reference", "disk"):
             for gold in (None, crowd.truth.head(10)):
                 result = qr.aggregate(crowd.votes, model=model, engine=engine, threads=1, gold=gold)

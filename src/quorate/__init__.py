@@ -44,11 +44,17 @@ if TYPE_CHECKING:
     from quorate.live.policy import Policy
     from quorate.models.aggregation import aggregate
     from quorate.models.auto import AutoModel
+    from quorate.models.catd import CATD
     from quorate.models.dawid_skene import DawidSkene, FastDawidSkene, Hybrid
     from quorate.models.glad import GLAD
+    from quorate.models.gold_majority import GoldMajorityVote
     from quorate.models.iwmv import IWMV
+    from quorate.models.light_aggregation import LightAggregation
     from quorate.models.majority import MajorityVote
     from quorate.models.one_coin import OneCoin
+    from quorate.models.wawa import Wawa
+    from quorate.models.zencrowd import ZenCrowd
+    from quorate.models.zero_based_skill import ZeroBasedSkill
     from quorate.online import EvictedTask, Online, Prediction, Refit
     from quorate.results.explanation import Explanation, SetExplanation
     from quorate.results.result import Result
@@ -94,6 +100,12 @@ _HOMES = {
     "IWMV": "models.iwmv",
     "MajorityVote": "models.majority",
     "OneCoin": "models.one_coin",
+    "CATD": "models.catd",
+    "GoldMajorityVote": "models.gold_majority",
+    "LightAggregation": "models.light_aggregation",
+    "Wawa": "models.wawa",
+    "ZenCrowd": "models.zencrowd",
+    "ZeroBasedSkill": "models.zero_based_skill",
     "MultiResult": "results.sets",
     "BestPanel": "evaluation.panel.study",
     "PanelStudy": "evaluation.panel.study",
@@ -118,6 +130,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "CATD",
     "GLAD",
     "IWMV",
     "Agreement",
@@ -135,8 +148,10 @@ __all__ = [
     "FastDawidSkene",
     "FittedModel",
     "FittedSets",
+    "GoldMajorityVote",
     "Hybrid",
     "InputError",
+    "LightAggregation",
     "MajorityVote",
     "MissingLabels",
     "MultiResult",
@@ -163,6 +178,9 @@ __all__ = [
     "UnknownWorkers",
     "Vocabulary",
     "Votes",
+    "Wawa",
+    "ZenCrowd",
+    "ZeroBasedSkill",
     "aggregate",
     "agreement",
     "compare",

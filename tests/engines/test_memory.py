@@ -68,11 +68,12 @@ def test_a_fit_that_does_not_fit_is_refused_before_it_begins(model, confidence, 
     shard, honest = 0 if engine == "cpu" else 1 << 18, confidence == "honest"
     need = memory.estimate(votes, shard, 2, MODELS[model].room, honest=honest)
     monkeypatch.setattr(memory, "available", lambda: need - 1)
+    gold = {} if MODELS[model].needs_gold else None
     with pytest.raises(qr.QuorateError, match=r"needs about .* MiB .* are free: .* a machine with more memory"):
-        qr.aggregate(votes, model=model, engine=engine, threads=2, confidence=confidence)
+        qr.aggregate(votes, model=model, engine=engine, threads=2, confidence=confidence, gold=gold)
     monkeypatch.setattr(memory, "available", lambda: need)
     options = {"max_iter": 2} if "max_iter" in MODELS[model].options() else {}
-    assert len(MODELS[model](**options).fit(votes, engine=engine, threads=2, confidence=confidence).labels)
+    assert len(MODELS[model](**options).fit(votes, engine=engine, threads=2, confidence=confidence, gold=gold).labels)
 
 
 LARGE = 20_000, 300  # workers, labels

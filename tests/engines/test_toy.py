@@ -60,7 +60,7 @@ def test_a_recipe_with_rounds(toy, engine):
     assert here.log_likelihood != pytest.approx(qr.aggregate(votes, model="ds").log_likelihood)
 
 
-@pytest.mark.parametrize("model", ["auto", "fds", "iwmv", "mv"])
+@pytest.mark.parametrize("model", ["auto", "fds", "iwmv", "mv", "catd", "wawa", "zc"])
 @pytest.mark.parametrize("known", [0, 12])
 def test_honest_confidence(toy, model, known):
     crowd = qr.simulate(tasks=80, workers=10, labels=3, skill=0.4, seed=4)

@@ -8,6 +8,7 @@ import quorate as qr
 from quorate.models.base import MODELS
 
 EXACT = ("mv", "fds", "iwmv")  # integer counts: equal to the last task
+ANY = sorted(name for name, model in MODELS.items() if not model.needs_gold and model.most_labels is None)
 NEAR = 1e-6  # soft models: labels may differ only where two probabilities lie this close
 
 
@@ -50,14 +51,14 @@ def run(seed):
     """Fit one crowd in all the ways that must not matter."""
     rng = random.Random(seed)
     votes = crowd(rng)
-    model = rng.choice(sorted(MODELS))
+    model = rng.choice(ANY)
     given = {"seed": rng.randrange(5)}
     if rng.random() < 0.3 and "smoothing" in MODELS[model].options():
         given["smoothing"] = rng.choice([0.1, 1.0])
     first = fit(votes, model, engine="reference", **given)
     told = answer(first)
     what = f"seed {seed}, {model}, {given}, {votes}"
-    for engine, threads in (("cpu", 1), ("cpu", 3), ("disk", 2)):
+    for engine, threads in (("cpu", 1), ("cpu", 3), *([("disk", 2)] if MODELS[model].place != "memory" else [])):
         assert_same(model, told, answer(fit(votes, model, engine=engine, threads=threads, **given)), f"{engine}: {what}")
     shuffled = rng.sample(votes, len(votes))
     assert_same(model, told, answer(fit(shuffled, model, **given)), f"reordered: {what}")

@@ -28,7 +28,7 @@ def test_gold_labels_are_kept_and_marked(model):
     assert qr.evaluate(result, CROWD.truth).gold == 120
 
 
-@pytest.mark.parametrize("model", [name for name, m in MODELS.items() if m.learns and name not in ("iwmv", "glad")])
+@pytest.mark.parametrize("model", [name for name, m in MODELS.items() if m.learns and m.scoring != "weight" and name != "glad"])
 def test_the_other_labels_get_better(model):
     options = {"max_iter": 300} if "max_iter" in MODELS[model].options() else {}
     plain, taught = (qr.evaluate(qr.aggregate(CROWD.votes, model, gold=g, **options), REST).accuracy for g in (None, GOLD))

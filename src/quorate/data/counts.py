@@ -155,6 +155,7 @@ class Lines(NamedTuple):
     penalty: float = 0.0  # what beliefs about these workers add to the likelihood, less constants
     uses_prior: bool = True  # whether scores start at the log prior, or at 0
     columns: Mapping[str, NDArray[Any]] = {}  # [workers] each: what else the recipe knows of a worker
+    moved: float = float("nan")  # the largest step of a parameter, of a recipe that goes on from the M-step before
 
 
 @dataclass(frozen=True, eq=False)

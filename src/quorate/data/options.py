@@ -21,6 +21,12 @@ ModelName: TypeAlias = Literal[
     "one-coin",
     "iwmv",
     "glad",
+    "wawa",
+    "zbs",
+    "goldmv",
+    "catd",
+    "la",
+    "zc",
 ]
 StreamedModel: TypeAlias = Literal["auto", "ds", "fds", "hybrid"]
 EngineName: TypeAlias = Literal["auto", "reference", "cpu", "disk", "spark"]  # `register` adds others: any text is one
@@ -86,6 +92,14 @@ ALIASES: Final[Mapping[str, str]] = {
     "weightedmajority": "iwmv",
     "weightedmajorityvote": "iwmv",
     "iterativeweightedmajorityvoting": "iwmv",
+    "workeragreementwithaggregate": "wawa",
+    "zerobasedskill": "zbs",
+    "goldmajority": "goldmv",
+    "goldmajorityvote": "goldmv",
+    "confidenceawaretruthdiscovery": "catd",
+    "lightaggregation": "la",
+    "lightweightaggregation": "la",
+    "zencrowd": "zc",
 } | {re.sub("[^a-z]", "", name): name for name in get_args(ModelName)}
 
 

@@ -38,6 +38,7 @@ class PassSums:
     changed: int = 0  # tasks whose label is another than before the pass
     impossible: int = 0  # tasks whose votes have probability 0 under every label
     penalty: float = 0.0  # what beliefs about workers add to the likelihood under the table of this pass
+    moved: float = float("nan")  # the largest step of a parameter in the M-step before, where a recipe tells it
 
 
 class ClassEstimate(NamedTuple):
@@ -107,7 +108,10 @@ class Recipe(Protocol):
 
     @property
     def stop(self) -> str:
-        """The rule: "priors" (they, or label shares, move less than tol), "objective" (gains less), "labels" (none changed)."""
+        """The rule: "priors" (they, or label shares, move less than tol), "objective" (gains less), "labels" (none changed).
+
+        "moved": no parameter of a recipe that remembers moved by tol or more.
+        """
         ...
 
     @property

@@ -196,8 +196,8 @@ class WorkerState:
         """Store the tally of a complete E-step, and return its sums."""
         self._counted_now(tally, hard=hard)
         classification = self._rules.classification(tally, self._scored_by) if hard else float("nan")
-        penalty = 0.0 if self._lines is None else self._lines.penalty
-        return PassSums(self._counted[1], sums.log_likelihood, classification, sums.changed, sums.impossible, penalty)
+        penalty, moved = (0.0, float("nan")) if self._lines is None else (self._lines.penalty, self._lines.moved)
+        return PassSums(self._counted[1], sums.log_likelihood, classification, sums.changed, sums.impossible, penalty, moved)
 
 
 class Store(Protocol):

@@ -45,6 +45,12 @@ HOMES: Final[dict[str, str]] = {
     "one-coin": "one_coin:OneCoin",
     "iwmv": "iwmv:IWMV",
     "glad": "glad:GLAD",
+    "wawa": "wawa:Wawa",
+    "zbs": "zero_based_skill:ZeroBasedSkill",
+    "goldmv": "gold_majority:GoldMajorityVote",
+    "catd": "catd:CATD",
+    "la": "light_aggregation:LightAggregation",
+    "zc": "zencrowd:ZenCrowd",
 }  # adding a model adds a line here, and its name to `ModelName`
 # The paper's models and the default: those that are compared, and shown in the demo, unless others are asked for.
 USUAL: Final = ("auto", "mv", "ds", "fds", "hybrid", "one-coin", "iwmv", "glad")
@@ -302,7 +308,8 @@ def make(model: str | Model, defaults: Mapping[str, object], given: Mapping[str,
                 here = listed(option for option in takes if option in defaults)  # its class may have more
                 raise OptionError(f"{name} is {shown(value)}, but model {model!r} takes only: {here}")
             raise OptionError(f"{name} is {shown(value)}, but {model} has no {name}: {why}; {_who_has(name, chosen_by)}")
-    return MODELS[model](**{name: value for name, value in given.items() if name in takes})
+    # What is as for all models is left to the model, whose own default may be another.
+    return MODELS[model](**{n: value for n, value in given.items() if n in takes and not _is_default(value, defaults[n])})
 
 
 def _who_has(option: str, chosen_by: str) -> str:

@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from quorate.errors import NotConverged, QuorateError, warn
 log = logging.getLogger(__name__)
 Floats = NDArray[np.float64]
 Progress = Callable[[TraceRow], None]
+CHANGED: Final = {"objective": "objective", "moved": "weights"}  # by stopping rule; the priors of others
 
 
 class WarmStart(NamedTuple):
@@ -98,7 +99,9 @@ def iterate(steps: Steps, recipe: Recipe, first: Callable[[], PassSums], options
         if sums.impossible:  # a task's own label is in the counts, so some label has a positive probability
             raise QuorateError(f"{recipe.name}: {sums.impossible} tasks became impossible in a fit; please report this")
         objective = (sums.classification if hard else sums.log_likelihood) + sums.penalty + classes.penalty
-        if previous is None:
+        if recipe.stop == "moved":
+            change = sums.moved
+        elif previous is None:
             change = float("nan")
         elif recipe.stop == "objective":
             change = objective - trace[-1].objective if trace else float("nan")
@@ -116,7 +119,7 @@ def iterate(steps: Steps, recipe: Recipe, first: Callable[[], PassSums], options
         hard = recipe.next_is_hard(hard, change)
         if recipe.is_bounded:
             continue
-        if not recipe.is_likelihood:  # nothing rises from pass to pass, so labels may come back
+        if not (recipe.is_likelihood or recipe.remembers):  # nothing rises from pass to pass, so labels may come back
             cycle.see(steps.fingerprint())
         if resumes and not converged and not cycle.closed and len(trace) < recipe.max_iter:
             steps.checkpoint(Checkpoint(sums.class_counts, previous, tuple(trace), hard, cycle.seen))
@@ -125,7 +128,7 @@ def iterate(steps: Steps, recipe: Recipe, first: Callable[[], PassSums], options
         why = "its labels repeat in a cycle" if cycle.closed else "raise max_iter or tol"
         warn(
             f"{recipe.name} did not converge in {len(trace)} iterations "
-            f"(last change of the {'objective' if recipe.stop == 'objective' else 'priors'} {trace[-1].change:.2g}); {why}",
+            f"(last change of the {CHANGED.get(recipe.stop, 'priors')} {trace[-1].change:.2g}); {why}",
             NotConverged,
         )
     return Run(tuple(trace), converged, classes)

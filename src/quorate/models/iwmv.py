@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from quorate.data.counts import Lines
 from quorate.data.fit import Fit
 from quorate.data.options import DEFAULTS, Number, Rules
 from quorate.engines import memory
-from quorate.engines.base import Session, WorkerBlock
+from quorate.engines.base import Session
 from quorate.models import em
 from quorate.models.base import COMMON, Knowns, Model
-from quorate.models.confusion import ConfusionRecipe, EMRecipe
+from quorate.models.weighted import WeightRecipe, weighted_fit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,46 +43,4 @@ class IWMV(Model):
 
     def _fit(self, session: Session, known: Knowns) -> Fit:
         ended = em.run(session, WeightRecipe(self), replace(known.options, likelihood=False))
-        outcome = session.weighted_majority()
-        params, statistics, columns = session.estimate(ConfusionRecipe(self))
-        return Fit(
-            outcome,
-            params,
-            statistics,
-            ended.trace,
-            ended.converged,
-            worker_columns=columns,
-            skill=columns.get("weight"),
-        )
-
-
-class WeightRecipe(EMRecipe):
-    """Weights from agreement, until no label changes."""
-
-    def on(self, block: WorkerBlock) -> WeightStep:
-        """Return the M-step of these workers."""
-        return WeightStep(block)
-
-
-class WeightStep:
-    """The M-step of some workers: a vote has the weight K * accuracy - 1 for its own label."""
-
-    def __init__(self, block: WorkerBlock) -> None:
-        panel = self._panel = block.panel
-        self._cells = np.arange(panel.n_rows), panel.row_label
-        self._agreed, self._per_worker = np.zeros(panel.n_workers), self._by_worker(block.row_votes())
-        if block.history is not None:  # votes that agreed, and all of them, before these
-            past = block.history
-            np.add.at(self._agreed, past.worker, past.counts[np.arange(len(past.label)), past.label])
-            np.add.at(self._per_worker, past.worker, past.counts.sum(axis=1))
-
-    def __call__(self, counts: Any, shared: Any = None) -> Lines:
-        """Return the table of weights, [rows, K]."""
-        panel, k = self._panel, self._panel.n_labels
-        weights = k * (self._by_worker(counts[self._cells]) + self._agreed) / self._per_worker - 1.0
-        table = np.zeros((panel.n_rows, k))
-        table[self._cells] = np.repeat(weights, np.diff(panel.worker_ptr))
-        return Lines(table, np.zeros((0, k)), uses_prior=False, columns={"weight": weights})
-
-    def _by_worker(self, by_row: Any) -> NDArray[np.float64]:
-        return self._panel.by_worker(by_row).astype(np.float64)
+        return weighted_fit(self, session, ended.trace, converged=ended.converged)

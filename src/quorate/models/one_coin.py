@@ -56,25 +56,36 @@ class OneCoin(Model):
         beliefs, strength = beliefs_of(self, session, replace(known, classes=self._classes(given, possible)))
         recipe = CoinRecipe(self, beliefs, other_labels(possible))
         ended = em.run(session, recipe, known.options)
-        outcome = session.finish()
-        params, statistics, columns = session.estimate(ConfusionRecipe(self, beliefs))  # labels come from the coins
-        return Fit(
-            outcome,
-            replace(params, priors=ended.classes.shares if given is None else ended.classes.priors),
-            statistics,
-            ended.trace,
-            ended.converged,
-            worker_columns=columns,
-            skill=columns.get("skill"),
-            scored_by=ended.classes.priors,
-            strength=strength,
-        )
+        return coin_fit(session, recipe, ended, given, strength)
 
     def _classes(self, given: ClassPrior | None, possible: NDArray[np.bool_]) -> ClassPrior | None:
         """Return the class priors in force, [K]: the caller's, or equal ones for existing labels; None if estimated."""
         if given is not None or self.class_priors == "estimated":
             return given
-        return ClassPrior(possible / max(int(possible.sum()), 1))
+        return equal_priors(possible)
+
+
+def equal_priors(possible: NDArray[np.bool_]) -> ClassPrior:
+    """Return equal priors for existing labels, [K]."""
+    return ClassPrior(possible / max(int(possible.sum()), 1))
+
+
+def coin_fit(session: Session, recipe: CoinRecipe, ended: em.Run, given: ClassPrior | None, strength: float = 0.0) -> Fit:
+    """Return what the votes say under the coins of a finished loop; `given` are the class priors of the caller."""
+    outcome = session.finish()
+    shown = ConfusionRecipe(recipe.model, recipe.beliefs)  # to be looked at: labels come from the coins
+    params, statistics, columns = session.estimate(shown)
+    return Fit(
+        outcome,
+        replace(params, priors=ended.classes.shares if given is None else ended.classes.priors),
+        statistics,
+        ended.trace,
+        ended.converged,
+        worker_columns=columns,
+        skill=columns.get("skill"),
+        scored_by=ended.classes.priors,
+        strength=strength,
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -248,8 +248,12 @@ def _with_history(mine: Learned, history: Knowledge) -> Learned:
 
 def merged(first: Learned, second: Learned) -> Learned:
     """Return the knowledge of both, and the parameters that follow from it."""
-    if first.scoring != second.scoring:
+    if first.scoring != second.scoring or (first.scoring == "weight" and first.model != second.model):
         raise InputError(f"a model of {first.model!r} and one of {second.model!r} have nothing to add: merge the same kind")
+    if first.model == "goldmv":
+        raise InputError(
+            "models of 'goldmv' do not keep their votes on gold apart: fit all votes with all gold instead of a merge"
+        )
     if set(first.knowledge.labels.texts()) != set(second.knowledge.labels.texts()):
         raise InputError(
             f"the models are over other labels ({listed(first.knowledge.labels.ids())}, and "
@@ -307,7 +311,7 @@ def _merged_groups(first: Learned, second: Learned) -> dict[str, str]:
 def _merged_priors(first: Learned, second: Learned, every: Knowledge) -> Floats:
     """Return the priors of two together, [K]: what both say where they are fixed, else the shares of the labels."""
     total = float(every.class_counts.sum())
-    if first.settings.get("class_priors") != "uniform":
+    if first.settings.get("class_priors") != "uniform" and first.model != "zc":  # whose priors are always equal
         return every.class_counts / total if total else first.priors
     other = second.priors[matched(first.knowledge.labels, second.knowledge.labels)]
     if np.array_equal(first.priors, other):
@@ -321,8 +325,13 @@ def _counted_skill(known: Knowledge, learned: Learned) -> Floats:
     there = possible_labels(known, learned.priors)
     right = known.by_worker(known.counts[np.arange(known.n_rows), known.row_label]) + np.diag(learned.shared)[there].sum()
     total = known.by_worker(known.counts.sum(axis=1)) + learned.shared[np.ix_(there, there)].sum()
+    if learned.scoring == "weight":
+        from quorate.results.worker_weights import weighing
+
+        labels = int(there.sum()) if learned.model == "la" else known.n_labels  # as their fits count them
+        return weighing(learned.model, learned.settings, total, labels)(right)
     accuracy: Floats = right / np.where(total > 0, total, 1.0)
-    return known.n_labels * accuracy - 1.0 if learned.scoring == "weight" else accuracy
+    return accuracy
 
 
 def added(first: Knowledge, second: Knowledge) -> Knowledge:
