@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from quorate.models.majority import MajorityVote
     from quorate.models.one_coin import OneCoin
     from quorate.online import EvictedTask, Online, Prediction, Refit
+    from quorate.ranking.rank import rank
+    from quorate.ranking.ranking import Ranking
     from quorate.results.explanation import Explanation, SetExplanation
     from quorate.results.result import Result
     from quorate.results.saved import FittedModel, load, merge
@@ -83,6 +85,8 @@ _HOMES = {
     "load": "results.saved",
     "merge": "results.saved",
     "encode": "io.folder.build",
+    "rank": "ranking.rank",
+    "Ranking": "ranking.ranking",
     "read": "io.read",
     "DawidSkene": "models.dawid_skene",
     "FastDawidSkene": "models.dawid_skene",
@@ -146,6 +150,7 @@ __all__ = [
     "PosteriorConfidence",
     "Prediction",
     "QuorateError",
+    "Ranking",
     "Refit",
     "RepairedStream",
     "Result",
@@ -166,6 +171,7 @@ __all__ = [
     "load",
     "merge",
     "panel",
+    "rank",
     "read",
     "simulate",
 ]

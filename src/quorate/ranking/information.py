@@ -1,0 +1,203 @@
+"""The information matrix of a fit: assembled sparse, solved by Newton steps, inverted for the errors of estimates.
+
+Parameters are known up to a few directions that no comparison tells: a constant added to all strengths of a component, and
+the scale that strengths and judges share. A `Gauge` takes them out, and all inverses are those within its subspace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from quorate.ranking.tournament import Floats, Integers
+
+MAX_EXACT: Final = 2000  # parameters whose matrix is inverted as a whole: a second, and 100 MB
+SOLVE: Final = 1e-9  # residual of a Newton step by conjugate gradients, relative
+SAMPLE: Final = 1e-4  # the same of a draw, whose own error is far larger
+MAX_STEPS: Final = 5000  # of conjugate gradients
+THREADS: Final = 2  # that draw and solve at once: each takes some arrays as large as the matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Gauge:
+    """The directions that estimates do not move in."""
+
+    component: Integers  # [items] strengths of a component have the mean 0
+    scale: slice | None = None  # where the scales of judges are among the parameters
+    weight: Floats | None = None  # [judges] scales have the mean 1, weighted so
+
+    def within(self, x: Floats) -> Floats:
+        """Return a vector of parameters without its part in these directions, [parameters]."""
+        out = x.copy()
+        items = len(self.component)
+        size = np.bincount(self.component)
+        out[:items] -= (np.bincount(self.component, x[:items]) / size)[self.component]
+        if self.scale is not None and self.weight is not None:
+            out[self.scale] -= self.weight * (self.weight @ x[self.scale] / (self.weight @ self.weight))
+        return out
+
+
+class Pattern:
+    """Where a symmetric sparse matrix has entries beside its diagonal; entries at one place are added up."""
+
+    def __init__(self, size: int, row: Integers, column: Integers) -> None:
+        """Take the place of each entry, [entries]: one of the two triangles is enough."""
+        self.size = size
+        key, self._entry = np.unique(np.minimum(row, column) * size + np.maximum(row, column), return_inverse=True)
+        low, high = key // size, key % size
+        self._places = len(key)
+        order = np.argsort(np.concatenate([low, high]), kind="stable")
+        self._order = order % max(len(key), 1)
+        self.column = np.concatenate([high, low])[order]
+        self.ptr = np.searchsorted(np.concatenate([low, high])[order], np.arange(size + 1))
+
+    def matrix(self, diagonal: Floats, values: Floats) -> Information:
+        """Return the matrix with this diagonal, [parameters], and these entries, [entries]."""
+        return Information(self, diagonal, np.bincount(self._entry, values, self._places)[self._order])
+
+
+@dataclass(frozen=True, eq=False)
+class Information:
+    """A symmetric matrix, [parameters, parameters]."""
+
+    pattern: Pattern
+    diagonal: Floats  # [parameters]
+    value: Floats  # [both triangles] in the order of `pattern.column`
+
+    def product(self, x: Floats) -> Floats:
+        """Return the matrix times a vector, [parameters]."""
+        p = self.pattern
+        out = self.diagonal * x
+        filled = np.flatnonzero(np.diff(p.ptr))
+        if len(filled):
+            out[filled] += np.add.reduceat(self.value * x[p.column], p.ptr[filled])
+        return out
+
+    def dense(self) -> Floats:
+        """Return the whole matrix."""
+        p = self.pattern
+        out = np.diag(self.diagonal)
+        out[np.repeat(np.arange(p.size), np.diff(p.ptr)), p.column] += self.value
+        return out
+
+    def inverse(self, gauge: Gauge) -> Floats:
+        """Return the inverse within the gauge, [parameters, parameters]: for small matrices."""
+        scale = float(self.diagonal.mean())
+        out = np.linalg.inv(self._pinned(gauge, scale))
+        for direction in _fixed(gauge, self.pattern.size):
+            out -= np.outer(direction, direction) / scale
+        return (out + out.T) / 2
+
+    def solution(self, right: Floats, gauge: Gauge) -> Floats:
+        """Return the solution within the gauge for one right side, [parameters]: exact for small matrices."""
+        if self.pattern.size > MAX_EXACT:
+            return self.solve(right, gauge)
+        pinned = self._pinned(gauge, float(self.diagonal.mean()))
+        return gauge.within(np.linalg.solve(pinned, gauge.within(right)))
+
+    def _pinned(self, gauge: Gauge, scale: float) -> Floats:
+        """Return P H P + s (I - P), where P takes the gauge out: its inverse is that within the gauge, and 1/s outside."""
+        out = self.dense()
+        for direction in _fixed(gauge, self.pattern.size):
+            across = out @ direction
+            out += np.outer(direction, direction) * (direction @ across + scale)
+            out -= np.outer(direction, across) + np.outer(across, direction)
+        return out
+
+    def solve(self, right: Floats, gauge: Gauge, tol: float = SOLVE) -> Floats:
+        """Return the solution within the gauge for one right side, [parameters], by conjugate gradients."""
+        x = np.zeros_like(right)
+        rest = gauge.within(right)
+        enough = tol * np.sqrt(_dot(rest, rest))
+        direction = near = gauge.within(rest / self.diagonal)
+        gain = _dot(rest, near)
+        for _ in range(MAX_STEPS):
+            if np.sqrt(_dot(rest, rest)) <= enough or gain <= 0:
+                break
+            along = gauge.within(self.product(direction))
+            step = gain / _dot(direction, along)
+            x += step * direction
+            rest = rest - step * along
+            near = gauge.within(rest / self.diagonal)
+            gain, before = _dot(rest, near), gain
+            direction = near + gain / before * direction
+        return x
+
+
+def _dot(one: Floats, other: Floats) -> float:
+    """Return the inner product, in this thread: for vectors as short as these, threads of BLAS wait for each other."""
+    return float(np.einsum("i,i", one, other))
+
+
+def _fixed(gauge: Gauge, size: int) -> list[Floats]:
+    """Return unit vectors, at right angles, of what a gauge takes out."""
+    out = []
+    items = len(gauge.component)
+    for number in range(int(gauge.component.max()) + 1):
+        direction = np.zeros(size)
+        direction[:items] = gauge.component == number
+        out.append(direction / np.sqrt(direction.sum()))
+    if gauge.scale is not None and gauge.weight is not None:
+        direction = np.zeros(size)
+        direction[gauge.scale] = gauge.weight
+        out.append(direction / np.sqrt(direction @ direction))
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """What is known of the errors of estimates: the whole covariance, or that of many draws where it is too large.
+
+    Draws are from the normal law with this covariance. A mean of k squares is wrong by sqrt(2/k) of itself, in any graph. It is
+    taken of the difference to draws of independent parameters, whose variance is known; where items have met many others the
+    two are nearly the same, and so little is left to err.
+    """
+
+    variance: Floats  # [parameters]
+    covariance: Floats | None = None  # [parameters, parameters]
+    draws: Floats | None = None  # [parameters, draws] divided by the root of their number
+    alone: Floats | None = None  # [parameters, draws] the same of independent parameters
+    apart: Floats | None = None  # [parameters] the variance of these
+
+    def of_differences(self, one: Integers, other: Integers) -> Floats:
+        """Return the variance of the difference of every two parameters, [pairs]."""
+        if self.covariance is not None:
+            return np.maximum(self.variance[one] + self.variance[other] - 2 * self.covariance[one, other], 0.0)
+        assert self.draws is not None and self.alone is not None and self.apart is not None
+        both = np.square(self.draws[one] - self.draws[other]).sum(axis=1)
+        known = self.apart[one] + self.apart[other]
+        return np.maximum(both - np.square(self.alone[one] - self.alone[other]).sum(axis=1) + known, known / 4)
+
+    def block(self, one: Integers, other: Integers) -> Floats:
+        """Return the variance of the difference of each of some parameters and each of others, [one, other]."""
+        if self.covariance is not None:
+            across = self.covariance[np.ix_(one, other)]
+            return np.maximum(self.variance[one][:, None] + self.variance[other][None, :] - 2 * across, 0.0)
+        assert self.draws is not None and self.alone is not None and self.apart is not None
+        across = self.draws[one] @ self.draws[other].T - self.alone[one] @ self.alone[other].T
+        return np.maximum(self.variance[one][:, None] + self.variance[other][None, :] - 2 * across, self.apart[one][:, None] / 2)
+
+
+def errors(matrix: Information, gauge: Gauge, score: Callable[[np.random.Generator], Floats], draws: int, seed: int) -> Errors:
+    """Return the errors of estimates with this information.
+
+    `score` draws a vector whose covariance is the information matrix; its solutions then have the inverse as covariance.
+    """
+    if matrix.pattern.size <= MAX_EXACT:
+        covariance = matrix.inverse(gauge)
+        return Errors(np.maximum(np.diag(covariance), 0.0), covariance)
+
+    def drawn(number: int) -> tuple[Floats, Floats]:
+        one = gauge.within(score(np.random.default_rng((seed, number))))
+        return matrix.solve(one, gauge, SAMPLE), one
+
+    with ThreadPoolExecutor(THREADS) as pool:  # NumPy lets other threads run
+        solved, scores = zip(*pool.map(drawn, range(draws)), strict=True)
+    apart = 1 / matrix.diagonal
+    found, alone = (np.stack(some, axis=1) / np.sqrt(draws) for some in (solved, [one * apart for one in scores]))
+    variance = np.square(found).sum(axis=1) - np.square(alone).sum(axis=1) + apart
+    return Errors(np.maximum(variance, apart * (1 - 1 / len(apart)) ** 2), None, found, alone, apart)
