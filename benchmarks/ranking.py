@@ -1,9 +1,9 @@
 """How honest the intervals of rankings are, and how long a large one takes: simulated tournaments, whose truth is known.
 
-    python benchmarks/ranking.py coverage [TOURNAMENTS]    # the share of 90% intervals that hold the truth
-    python benchmarks/ranking.py judges [TOURNAMENTS]      # what estimating judges is worth, where they differ and where not
-    python benchmarks/ranking.py large [ITEMS COMPARISONS JUDGES]   # time and memory
-    python benchmarks/ranking.py sampled                   # errors by draws beside the exact ones
+python benchmarks/ranking.py coverage [TOURNAMENTS]    # the share of 90% intervals that hold the truth
+python benchmarks/ranking.py judges [TOURNAMENTS]      # what estimating judges is worth, where they differ and where not
+python benchmarks/ranking.py large [ITEMS COMPARISONS JUDGES]   # time and memory
+python benchmarks/ranking.py sampled                   # errors by draws beside the exact ones
 """
 
 import resource
@@ -73,28 +73,31 @@ def coverage(tournaments=300):
 
 def judges(tournaments=100):
     for spread in (0.0, 0.2, 0.4, 0.8):
-        wrong = {True: [], False: []}
+        wrong = ([], [])
         for seed in range(FIRST, FIRST + tournaments):
             drawn = simulate_comparisons(items=20, comparisons=1000, judges=10, reliability_spread=spread, seed=seed)
-            for estimated in wrong:
+            for estimated, some in zip((False, True), wrong, strict=True):
                 board = qr.rank(drawn.comparisons, judges=estimated, position=False).leaderboard
                 both = board.join(drawn.items, on="item", suffix="_true")
-                wrong[estimated].append(1 - both.select(pl.corr("strength", "strength_true", method="spearman")).item())
-        print(f"spread {spread}: 1 - rank correlation, judges equal {np.mean(wrong[False]):.4f}, estimated {np.mean(wrong[True]):.4f}")
+                some.append(1 - both.select(pl.corr("strength", "strength_true", method="spearman")).item())
+        equal, estimated = map(np.mean, wrong)
+        print(f"spread {spread}: 1 - rank correlation, judges equal {equal:.4f}, estimated {estimated:.4f}", flush=True)
 
 
 def large(items=10_000, comparisons=1_000_000, judges=1):
-    drawn = simulate_comparisons(items=items, comparisons=comparisons, judges=judges, reliability_spread=0.3 * (judges > 1), seed=1)
+    spread = 0.3 if judges > 1 else 0.0
+    drawn = simulate_comparisons(items=items, comparisons=comparisons, judges=judges, reliability_spread=spread, seed=1)
     table = drawn.comparisons if judges > 1 else drawn.comparisons.drop("worker")
-    start = time.perf_counter()
+    start, used = time.perf_counter(), time.process_time()
     found = qr.rank(table)
     fitted = time.perf_counter() - start
     board = found.leaderboard
-    whole = time.perf_counter() - start
+    whole, used = time.perf_counter() - start, time.process_time() - used
     hit, n = inside(board, drawn.items, "item", "strength", "low", "high")
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    steps = found.facts["iterations"]
     print(f"{comparisons} comparisons of {items} items by {judges}: strengths and intervals {fitted:.1f} s, ", end="")
-    print(f"with ranks {whole:.1f} s, {memory:.1f} GB, {hit / n:.1%} inside, {found.facts['iterations']} iterations")
+    print(f"with ranks {whole:.1f} s (CPU {used:.1f} s), {memory:.1f} GB, {hit / n:.1%} inside, {steps} iterations")
 
 
 def sampled():
@@ -105,7 +108,7 @@ def sampled():
         information.MAX_EXACT = before
         ratio = found.standard_error / exact.standard_error
         ranks = [b.leaderboard["rank_high"].to_numpy() - b.leaderboard["rank_low"].to_numpy() for b in (exact, found)]
-        print(f"{name}: standard errors by draws / exact: {ratio.mean():.3f}, from {ratio.min():.3f} to {ratio.max():.3f};", end=" ")
+        print(f"{name}: errors by draws / exact: {ratio.mean():.3f}, from {ratio.min():.3f} to {ratio.max():.3f};", end=" ")
         print(f"strengths differ by {np.abs(found.strength - exact.strength).max():.1e};", end=" ")
         print(f"mean width of ranks {ranks[0].mean():.2f} and {ranks[1].mean():.2f}")
 

@@ -31,6 +31,7 @@ COMMANDS: Final = (
     "explain",
     "relabel",
     "panel",
+    "rank",
     "stream",
     "serve",
     "vote",

@@ -15,22 +15,18 @@ from quorate.data.understood import Understood
 from quorate.data.vocabulary import Vocabulary
 from quorate.data.votes import FrameKind
 from quorate.errors import InputError, MissingLabels, shown, warn
-from quorate.io.columns import plain
+from quorate.io.columns import SIDES, plain
 from quorate.io.ids import narrowed, prepared, require_present, vocabulary
 from quorate.io.shapes import ANYBODY, Layout, layout_of
 from quorate.io.sources import Source, Table, concat, is_spark_frame, open_table
 from quorate.ranking.tournament import Floats, Integers, Tournament
 
 # Words for the winner beside ids of items, compared in lower case without spaces and punctuation.
-LEFT: Final = frozenset(
-    "left a first modela itema optiona responsea assistanta systema playera candidatea answera outputa lefta leftitem".split()
-)
-RIGHT: Final = frozenset(
-    "right b second modelb itemb optionb responseb assistantb systemb playerb candidateb answerb outputb rightb rightitem".split()
-)
-TIE: Final = frozenset(
-    "tie ties tied draw drawn both equal same even neither nopreference equallygood bothgood bothbad tiebothbad tiebothgood".split()
-)
+THINGS: Final = ("", *SIDES.split())
+LEFT: Final = frozenset({"left", "first", "leftitem", *(f"{thing}a" for thing in THINGS)})
+RIGHT: Final = frozenset({"right", "second", "rightitem", *(f"{thing}b" for thing in THINGS)})
+NO_WINNER: Final = "tie ties tied draw drawn both equal same even neither nopreference bothgood bothbad tiebothbad tiebothgood"
+TIE: Final = frozenset(NO_WINNER.split())
 ACCEPTED: Final = "the id of one of the two, 'left', 'right', 'a', 'b', 'tie', 'draw' or 'both'"
 NOBODY: Final = "everybody"  # the one judge of comparisons that do not say who gave them
 TUPLES: Final = "give tuples (left, right, winner), or (left, right, winner, worker)"
@@ -75,9 +71,9 @@ def read_comparisons(
     whole = concat(table.batches)
     ids = {role: prepared(whole[role], role) for role in whole.columns}
     has_judges = "judge" in ids
-    for role in ids:
+    for role, series in ids.items():
         if role != "winner":
-            require_present(ids[role], "worker" if role == "judge" else role, why=": every comparison needs one")
+            require_present(series, "worker" if role == "judge" else role, why=": every comparison needs one")
     if not has_judges:
         ids["judge"] = pl.Series([NOBODY]).new_from_index(0, len(whole))
     outcome = _outcomes(ids["winner"], ids["left"], ids["right"], table.reading.columns)

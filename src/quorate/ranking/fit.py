@@ -250,7 +250,8 @@ def fit(problem: Problem, *, tol: float = 1e-8, max_iter: int = 500) -> Fitted:
     for phase in range(rounds):
         x = _climb(problem, x, trace, phase, 1e-4, max_iter)
         spreads = _spreads(problem, x)
-        moved = max(abs(new / old - 1) for new, old in zip(spreads, (problem.reliability_spread, problem.position_spread), strict=True))
+        before = (problem.reliability_spread, problem.position_spread)
+        moved = max(abs(new / old - 1) for new, old in zip(spreads, before, strict=True))
         problem = replace(problem, reliability_spread=spreads[0], position_spread=spreads[1])
         if moved < NEAR:
             break

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from quorate.ranking.tournament import Floats, Integers
+from quorate.ranking.tournament import Floats, Integers, sums
 
 MAX_EXACT: Final = 2000  # parameters whose matrix is inverted as a whole: a second, and 100 MB
 SOLVE: Final = 1e-9  # residual of a Newton step by conjugate gradients, relative
@@ -57,7 +57,7 @@ class Pattern:
 
     def matrix(self, diagonal: Floats, values: Floats) -> Information:
         """Return the matrix with this diagonal, [parameters], and these entries, [entries]."""
-        return Information(self, diagonal, np.bincount(self._entry, values, self._places)[self._order])
+        return Information(self, diagonal, sums(self._entry, values, self._places)[self._order])
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +97,7 @@ class Information:
         if self.pattern.size > MAX_EXACT:
             return self.solve(right, gauge)
         pinned = self._pinned(gauge, float(self.diagonal.mean()))
-        return gauge.within(np.linalg.solve(pinned, gauge.within(right)))
+        return gauge.within(np.asarray(np.linalg.solve(pinned, gauge.within(right)), np.float64))
 
     def _pinned(self, gauge: Gauge, scale: float) -> Floats:
         """Return P H P + s (I - P), where P takes the gauge out: its inverse is that within the gauge, and 1/s outside."""
@@ -150,36 +150,67 @@ def _fixed(gauge: Gauge, size: int) -> list[Floats]:
 
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """What is known of the errors of estimates: the whole covariance, or that of many draws where it is too large.
-
-    Draws are from the normal law with this covariance. A mean of k squares is wrong by sqrt(2/k) of itself, in any graph. It is
-    taken of the difference to draws of independent parameters, whose variance is known; where items have met many others the
-    two are nearly the same, and so little is left to err.
-    """
+    """What is known of the errors of estimates: the whole covariance, or that of many draws where it is too large."""
 
     variance: Floats  # [parameters]
     covariance: Floats | None = None  # [parameters, parameters]
-    draws: Floats | None = None  # [parameters, draws] divided by the root of their number
-    alone: Floats | None = None  # [parameters, draws] the same of independent parameters
-    apart: Floats | None = None  # [parameters] the variance of these
+    draws: Draws | None = None
 
     def of_differences(self, one: Integers, other: Integers) -> Floats:
         """Return the variance of the difference of every two parameters, [pairs]."""
-        if self.covariance is not None:
-            return np.maximum(self.variance[one] + self.variance[other] - 2 * self.covariance[one, other], 0.0)
-        assert self.draws is not None and self.alone is not None and self.apart is not None
-        both = np.square(self.draws[one] - self.draws[other]).sum(axis=1)
-        known = self.apart[one] + self.apart[other]
-        return np.maximum(both - np.square(self.alone[one] - self.alone[other]).sum(axis=1) + known, known / 4)
+        if self.draws is not None:
+            return np.array([self.block(one[n : n + 1], other[n : n + 1])[0, 0] for n in range(len(one))])
+        assert self.covariance is not None
+        return np.maximum(self.variance[one] + self.variance[other] - 2 * self.covariance[one, other], 0.0)
 
     def block(self, one: Integers, other: Integers) -> Floats:
         """Return the variance of the difference of each of some parameters and each of others, [one, other]."""
-        if self.covariance is not None:
-            across = self.covariance[np.ix_(one, other)]
-            return np.maximum(self.variance[one][:, None] + self.variance[other][None, :] - 2 * across, 0.0)
-        assert self.draws is not None and self.alone is not None and self.apart is not None
-        across = self.draws[one] @ self.draws[other].T - self.alone[one] @ self.alone[other].T
-        return np.maximum(self.variance[one][:, None] + self.variance[other][None, :] - 2 * across, self.apart[one][:, None] / 2)
+        both = self.variance[one][:, None] + self.variance[other][None, :]
+        if self.draws is not None:
+            # A difference varies by no less than half of what it would if all others were known to be equal.
+            apart = 0.5 / self.draws.matrix.diagonal
+            return np.maximum(both - 2 * self.draws.covariances(one, other), apart[one][:, None] + apart[other][None, :])
+        assert self.covariance is not None
+        return np.maximum(both - 2 * self.covariance[np.ix_(one, other)], 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Draws from the normal law of the errors, and beside each what it were if its parameters were independent.
+
+    A mean of k squares is wrong by sqrt(2/k) of itself, in any graph. It is taken of the difference to the independent ones,
+    whose covariance is known; where items have met many others the two are nearly the same, and so little is left to err.
+    """
+
+    matrix: Information
+    found: Floats  # [parameters, draws] divided by the root of their number
+    alone: Floats  # [parameters, draws] likewise: scores over the diagonal of the information
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return int(self.found.shape[1])
+
+    def variances(self) -> Floats:
+        """Return the variance of every parameter, [parameters]."""
+        apart = 1 / self.matrix.diagonal
+        drawn = np.square(self.found).sum(axis=1) - np.square(self.alone).sum(axis=1) + apart
+        return np.asarray(np.maximum(drawn, apart * (1 - 1 / len(apart)) ** 2))  # an inverse has no less on its diagonal
+
+    def covariances(self, one: Integers, other: Integers) -> Floats:
+        """Return the covariance of each of some parameters and each of others that are not among them, [one, other]."""
+        out = self.found[one] @ self.found[other].T - self.alone[one] @ self.alone[other].T
+        p = self.matrix.pattern
+        place = np.full(p.size, -1)
+        place[other] = np.arange(len(other))
+        length = p.ptr[one + 1] - p.ptr[one]
+        entry = np.repeat(p.ptr[one] - np.cumsum(length) + length, length) + np.arange(int(length.sum()))
+        row, column = np.repeat(np.arange(len(one)), length), place[p.column[entry]]
+        there = column >= 0
+        row, column, entry = row[there], column[there], entry[there]
+        diagonal = self.matrix.diagonal
+        out[row, column] += self.matrix.value[entry] / (diagonal[one[row]] * diagonal[p.column[entry]])
+        return np.asarray(out)
 
 
 def errors(matrix: Information, gauge: Gauge, score: Callable[[np.random.Generator], Floats], draws: int, seed: int) -> Errors:
@@ -197,7 +228,6 @@ def errors(matrix: Information, gauge: Gauge, score: Callable[[np.random.Generat
 
     with ThreadPoolExecutor(THREADS) as pool:  # NumPy lets other threads run
         solved, scores = zip(*pool.map(drawn, range(draws)), strict=True)
-    apart = 1 / matrix.diagonal
-    found, alone = (np.stack(some, axis=1) / np.sqrt(draws) for some in (solved, [one * apart for one in scores]))
-    variance = np.square(found).sum(axis=1) - np.square(alone).sum(axis=1) + apart
-    return Errors(np.maximum(variance, apart * (1 - 1 / len(apart)) ** 2), None, found, alone, apart)
+    found, alone = (np.stack(some, axis=1) / np.sqrt(draws) for some in (solved, [one / matrix.diagonal for one in scores]))
+    sample = Draws(matrix, found, alone)
+    return Errors(sample.variances(), None, sample)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from quorate.ranking.separation import EQUAL
-from quorate.ranking.tournament import Floats, Tournament
+from quorate.ranking.tournament import Floats, Tournament, sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ def with_spread(variance: Floats, deviation: Floats, spread: float) -> Floats:
     over the square of the spread. A spread of K judges is known to about 2/(K - 2) of its square.
     """
     shrunk = np.minimum(variance / spread**2, 0.95)
-    return variance + 2 / max(len(variance) - 2, 1) * np.square(shrunk * deviation / (1 - shrunk))
+    return np.asarray(variance + 2 / max(len(variance) - 2, 1) * np.square(shrunk * deviation / (1 - shrunk)))
 
 
 def share(part: Floats, whole: Floats) -> Floats:
@@ -59,7 +59,7 @@ def share(part: Floats, whole: Floats) -> Floats:
     >>> share(np.array([1.0, 0.0]), np.array([4.0, 0.0])).tolist()
     [0.25, nan]
     """
-    return np.divide(part, whole, out=np.full(len(part), np.nan), where=whole > 0)
+    return np.asarray(np.divide(part, whole, out=np.full(len(part), np.nan), where=whole > 0))
 
 
 def _same_order(t: Tournament) -> tuple[Floats, Floats]:
@@ -76,4 +76,4 @@ def _other_order(t: Tournament) -> tuple[Floats, Floats]:
     here = np.flatnonzero((key[at] == other) & (t.left < t.right)) if len(key) else at
     there, judge = at[here], t.judge[here]
     alike = t.left_wins[here] * t.right_wins[there] + t.right_wins[here] * t.left_wins[there] + t.ties[here] * t.ties[there]
-    return np.bincount(judge, t.count[here] * t.count[there], t.judges), np.bincount(judge, alike, t.judges)
+    return sums(judge, t.count[here] * t.count[there], t.judges), sums(judge, alike, t.judges)

@@ -175,7 +175,7 @@ def _prior(
     bad = ~exists[component]
     if asked != "auto":
         if asked == 0 and bad.any():
-            raise InputError(f"the strengths have no finite maximum: {_extremes(known, t, bad)}; leave prior out, or give prior=1")
+            raise InputError(f"strengths have no finite maximum: {_extremes(known, t, bad)}; leave prior out, or give prior=1")
         return np.full(t.items, float(asked)), ""
     if with_judges:
         return np.full(t.items, PRIOR), _said(known, t, bad)

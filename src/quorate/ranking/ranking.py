@@ -34,7 +34,8 @@ class Ranking:
     """Items by strength, with intervals; what is known of judges; and which neighbours are still to be separated.
 
     >>> import quorate as qr
-    >>> ranking = qr.rank([("x", "y", "x"), ("y", "x", "x"), ("x", "y", "y"), ("y", "z", "y"), ("z", "y", "z"), ("z", "x", "tie")])
+    >>> games = [("x", "y", "x"), ("y", "x", "x"), ("x", "y", "y"), ("y", "z", "y"), ("z", "y", "z"), ("z", "x", "tie")]
+    >>> ranking = qr.rank(games)
     >>> ranking
     Ranking(3 items, 6 comparisons: x leads)
     >>> ranking.leaderboard.select("rank", "item", "rank_low", "rank_high", "wins", "losses", "ties").rows()
@@ -116,7 +117,7 @@ class Ranking:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What was decided and found, as plain values: model, prior, position, judges with the reasons, log_likelihood, …"""
+        """What was decided and found, as plain values: model, prior, position and judges with the reasons, and more."""
         t, f = self.tournament, self.fitted
         out = {
             "model": "bradley-terry",
@@ -138,7 +139,7 @@ class Ranking:
             "reliability_spread": f.reliability_spread if spread else None,
             "position_spread": f.position_spread if spread and f.problem.has_position else None,
             "confidence": self.confidence,
-            "intervals": "exact" if self.errors.draws is None else f"{self.errors.draws.shape[1]} draws",
+            "intervals": "exact" if self.errors.draws is None else f"{self.errors.draws.count} draws",
             "log_likelihood": f.log_likelihood,
             "iterations": len(f.trace),
             "converged": f.converged,
@@ -178,7 +179,8 @@ class Ranking:
         """Return what there is to know before one reads the leaderboard."""
         facts = self.facts
         judges = f" by {len(self.workers)} judges" if len(self.workers) > 1 else ""
-        out = [f"{facts['comparisons']} comparisons of {facts['items']} items{judges}, {facts['ties']} ties"]
+        ties = f"{facts['ties']} {'tie' if facts['ties'] == 1 else 'ties'}"
+        out = [f"{facts['comparisons']} comparisons of {facts['items']} items{judges}, {ties}"]
         if len(self.has_maximum) > 1:
             sizes = np.bincount(self.component)
             out.append(
@@ -193,7 +195,7 @@ class Ranking:
             share = 1 / (1 + np.exp(-facts["position_bias"]))
             word = "an advantage" if low > 0 else "a disadvantage" if high < 0 else "no clear advantage"
             out.append(
-                f"the left side has {word}: it wins {share:.1%} of comparisons between equals "
+                f"the left side has {word} with the mean judge: it wins {share:.1%} of comparisons between equals "
                 f"({facts['position_bias']:+.2f} nats, {low:+.2f} to {high:+.2f}), which strengths are free of"
             )
         return out

@@ -74,8 +74,9 @@ def simulate_comparisons(
     names = pl.Series([f"i{n}" for n in range(items)])
     people = pl.Series([f"w{n}" for n in range(judges)])
     side_of = pl.Series(["left", "right", "tie"]).gather(np.where(score == 1, 0, np.where(score == 0, 1, 2)))
+    sides = {"left": names.gather(left), "right": names.gather(right)}
     return SimulatedTournament(
-        pl.DataFrame({"left": names.gather(left), "right": names.gather(right), "winner": side_of, "worker": people.gather(judge)}),
+        pl.DataFrame({**sides, "winner": side_of, "worker": people.gather(judge)}),
         pl.DataFrame({"item": names, "strength": (strength - strength.mean()) * mean}),
         pl.DataFrame({"worker": people, "reliability": scale / mean, "position_bias": side}),
     )

@@ -62,7 +62,7 @@ class Tournament:
             key // n % n,
             key % n,
             key // (n * n),
-            *(np.bincount(row, result == value, len(key)) for value in (1.0, 0.0, 0.5)),
+            *(sums(row, (result == value).astype(np.float64), len(key)) for value in (1.0, 0.0, 0.5)),
         )
 
     def __len__(self) -> int:
@@ -81,11 +81,20 @@ class Tournament:
     def per_item(self, of_left: Floats, of_right: Floats | None = None) -> Floats:
         """Return sums over the rows of every item, [items]: one array for its rows on the left, one for those on the right."""
         other = of_left if of_right is None else of_right
-        return np.bincount(self.left, of_left, self.items) + np.bincount(self.right, other, self.items)
+        return sums(self.left, of_left, self.items) + sums(self.right, other, self.items)
 
     def per_judge(self, values: Floats) -> Floats:
         """Return sums over the rows of every judge, [judges]."""
-        return np.bincount(self.judge, values, self.judges)
+        return sums(self.judge, values, self.judges)
+
+
+def sums(group: Integers, values: Floats, count: int) -> Floats:
+    """Return the sum of the values of every group, [count]; `group` is that of each value, [n].
+
+    >>> sums(np.array([0, 2, 0]), np.array([1.0, 2.0, 3.0]), 3).tolist()
+    [4.0, 0.0, 2.0]
+    """
+    return np.bincount(group, values, count).astype(np.float64, copy=False)
 
 
 def components(items: int, one: Integers, other: Integers) -> Integers:

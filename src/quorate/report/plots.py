@@ -15,6 +15,7 @@ from quorate.results.result import Result
 if TYPE_CHECKING:
     from quorate.report.charts.comparison import Compared
     from quorate.report.charts.panel import Studied
+    from quorate.report.charts.ranking import Ranked
     from quorate.results import plotting
     from quorate.results.explanation import Explanation
 
@@ -156,6 +157,17 @@ def panel(study: Studied, *, theme: Theme = "light") -> Chart:
     from quorate.report.charts.panel import panel as draw
 
     return _drawn(theme, lambda mode: draw(study, mode))
+
+
+def ranking(found: Ranked, *, theme: Theme = "light") -> Chart:
+    """Return the strengths of items with their intervals, the strongest first.
+
+    - `found`: what `qr.rank` returns.
+    - `theme`: "light", "dark" or "none".
+    """
+    from quorate.report.charts.ranking import ranking as draw
+
+    return _drawn(theme, lambda mode: draw(found, mode))
 
 
 if TYPE_CHECKING:  # what results promise is what is here
