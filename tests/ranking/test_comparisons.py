@@ -75,6 +75,7 @@ def test_tuples_of_three_and_four_and_numbers():
     with pytest.raises(InputError, match=r"item 2 is .* all of one length"):
         read_comparisons([("a", "b", "a"), ("a", "b", "a", "j")])
     assert scores([{"left": "a", "right": "b", "winner": "b"}]) == [0]
+    assert scores(np.array([[1, 2, 1], [2, 3, 3]])) == [1, 0]
 
 
 def test_missing_winners_are_abstentions():

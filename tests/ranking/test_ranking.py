@@ -219,3 +219,11 @@ def test_pictures_show_the_leader(panel):
     assert chart.title.text[0].startswith(ranking.leaderboard["item"][0])
     assert "90%" in chart.title.subtitle[0]
     ranking.plot(theme="dark").to_dict()
+
+
+def test_hundreds_of_components_are_ranked_one_by_one():
+    rows = [(f"a{n}", f"b{n}", winner) for n in range(100) for winner in ("left", "left", "right")]
+    with pytest.warns(SuspiciousVotes, match="100 components"):
+        ranking = qr.rank(rows)
+    np.testing.assert_allclose(np.abs(ranking.strength), np.log(2) / 2, atol=1e-8)
+    np.testing.assert_allclose(ranking.standard_error, np.sqrt(1 / (3 * 2 / 9)) / 2, atol=1e-8)

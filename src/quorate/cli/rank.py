@@ -54,9 +54,10 @@ def command(
     as_json: Annotated[bool, for_output("--json", help="Print one JSON document instead of tables.")] = False,
     quiet: Annotated[bool, for_output("--quiet", help="Print nothing but warnings.")] = False,
 ) -> None:
-    """Rank items by pairwise comparisons (Bradley-Terry), with intervals.
+    """Rank items by pairwise comparisons, with intervals.
 
-    Judges who guess count for less, and an advantage of the left side is taken out, where comparisons show them.
+    The model is that of Bradley and Terry. Judges who guess count for less, and an advantage of the left side is taken out, where
+    comparisons show them.
     """
     import quorate as qr
     from quorate.cli import console, output

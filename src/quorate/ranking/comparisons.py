@@ -92,6 +92,8 @@ def read_comparisons(
 
 def _opened(source: Any, wanted: dict[str, str | None], layout: Layout) -> Table:
     """Return the source opened; tuples have three items, or four with the worker."""
+    if isinstance(source, np.ndarray) and source.dtype.names is None and source.ndim == 2:  # lines, as tuples are
+        source = source.tolist()
     is_text = isinstance(source, str) or (isinstance(source, list | tuple) and source and isinstance(source[0], str))
     plain_items = isinstance(source, list | tuple | Iterator) and not is_text and not hasattr(source, "read")
     if not plain_items:

@@ -87,26 +87,23 @@ class Information:
     def inverse(self, gauge: Gauge) -> Floats:
         """Return the inverse within the gauge, [parameters, parameters]: for small matrices."""
         scale = float(self.diagonal.mean())
-        out = np.linalg.inv(self._pinned(gauge, scale))
-        for direction in _fixed(gauge, self.pattern.size):
-            out -= np.outer(direction, direction) / scale
-        return (out + out.T) / 2
+        fixed = _fixed(gauge, self.pattern.size)
+        out = np.linalg.inv(self._pinned(fixed, scale)) - fixed @ fixed.T / scale
+        return np.asarray((out + out.T) / 2, np.float64)
 
     def solution(self, right: Floats, gauge: Gauge) -> Floats:
         """Return the solution within the gauge for one right side, [parameters]: exact for small matrices."""
         if self.pattern.size > MAX_EXACT:
             return self.solve(right, gauge)
-        pinned = self._pinned(gauge, float(self.diagonal.mean()))
+        pinned = self._pinned(_fixed(gauge, self.pattern.size), float(self.diagonal.mean()))
         return gauge.within(np.asarray(np.linalg.solve(pinned, gauge.within(right)), np.float64))
 
-    def _pinned(self, gauge: Gauge, scale: float) -> Floats:
-        """Return P H P + s (I - P), where P takes the gauge out: its inverse is that within the gauge, and 1/s outside."""
+    def _pinned(self, fixed: Floats, scale: float) -> Floats:
+        """Return P H P + s (I - P), where P = I - F F' takes the gauge out: the inverse is that within it, and 1/s outside."""
         out = self.dense()
-        for direction in _fixed(gauge, self.pattern.size):
-            across = out @ direction
-            out += np.outer(direction, direction) * (direction @ across + scale)
-            out -= np.outer(direction, across) + np.outer(across, direction)
-        return out
+        across = out @ fixed
+        inner = fixed @ (fixed.T @ across + scale * np.eye(fixed.shape[1]))
+        return np.asarray(out + (inner - across) @ fixed.T - fixed @ across.T, np.float64)
 
     def solve(self, right: Floats, gauge: Gauge, tol: float = SOLVE) -> Floats:
         """Return the solution within the gauge for one right side, [parameters], by conjugate gradients."""
@@ -133,19 +130,14 @@ def _dot(one: Floats, other: Floats) -> float:
     return float(np.einsum("i,i", one, other))
 
 
-def _fixed(gauge: Gauge, size: int) -> list[Floats]:
-    """Return unit vectors, at right angles, of what a gauge takes out."""
-    out = []
-    items = len(gauge.component)
-    for number in range(int(gauge.component.max()) + 1):
-        direction = np.zeros(size)
-        direction[:items] = gauge.component == number
-        out.append(direction / np.sqrt(direction.sum()))
+def _fixed(gauge: Gauge, size: int) -> Floats:
+    """Return unit vectors, at right angles, of what a gauge takes out, [parameters, directions]."""
+    items, count = len(gauge.component), int(gauge.component.max()) + 1
+    out = np.zeros((size, count + (gauge.scale is not None)))
+    out[np.arange(items), gauge.component] = 1.0
     if gauge.scale is not None and gauge.weight is not None:
-        direction = np.zeros(size)
-        direction[gauge.scale] = gauge.weight
-        out.append(direction / np.sqrt(direction @ direction))
-    return out
+        out[gauge.scale, count] = gauge.weight
+    return np.asarray(out / np.sqrt(np.square(out).sum(axis=0)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,7 +41,7 @@ class Ranking:
     >>> ranking.leaderboard.select("rank", "item", "rank_low", "rank_high", "wins", "losses", "ties").rows()
     [(1, 'x', 1, 3, 2, 1, 1), (2, 'z', 1, 3, 1, 1, 1), (3, 'y', 1, 3, 2, 3, 0)]
     >>> round(ranking.probability("x", "y"), 3)
-    0.651
+    0.636
     """
 
     items: Vocabulary
