@@ -227,3 +227,15 @@ def test_hundreds_of_components_are_ranked_one_by_one():
         ranking = qr.rank(rows)
     np.testing.assert_allclose(np.abs(ranking.strength), np.log(2) / 2, atol=1e-8)
     np.testing.assert_allclose(ranking.standard_error, np.sqrt(1 / (3 * 2 / 9)) / 2, atol=1e-8)
+
+
+def test_ids_are_text_on_a_card_and_in_a_picture():
+    pytest.importorskip("altair")
+    ranking = qr.rank([("<script>x</script>", "b\x1b[31m", "left"), ("b\x1b[31m", "<script>x</script>", "left")])
+    card = ranking._repr_html_()
+    assert "<script" not in card
+    assert "&lt;script&gt;" in card
+    assert "\x1b" not in card + repr(ranking)
+    assert "ranking.neighbours" in card
+    assert "</script>x" not in str(ranking.plot().to_dict())
+    assert "</script>" not in ranking.plot().to_json()

@@ -26,6 +26,7 @@ from quorate.results.higher import load
 from quorate.results.plotting import Chart, Theme
 
 MEAN_POINTS: Final = 1000.0  # of an item of mean strength, as chess players know them
+FEW: Final = 10  # lines of the leaderboard on a card
 POINTS_PER_NAT: Final = 400 / np.log(10)  # 400 points are odds of ten to one
 
 
@@ -64,6 +65,17 @@ class Ranking:
 
     def __str__(self) -> str:
         return "\n".join(self.sentences())
+
+    def _repr_html_(self) -> str:
+        from quorate.results.card import Card, Table
+
+        facts, board = self.facts, self.leaderboard_frame()
+        columns = ["rank", "item", "strength", "low", "high", "rank_low", "rank_high", "comparisons"]
+        more = f"… and {len(board) - FEW} more: ranking.leaderboard" if len(board) > FEW else ""
+        table = Table("leaderboard", columns, board.select(columns).head(FEW).rows(), more)
+        figures = [(name, facts[name]) for name in ("items", "comparisons", "ties")]
+        steps = ["ranking.leaderboard", "ranking.neighbours", "ranking.judges", "ranking.plot()"]
+        return Card(repr(self), figures, self.sentences()[1:], [table], next_steps=steps).html()
 
     def plot(self, *, theme: Theme = "light") -> Chart:
         """Return the strengths with their intervals, the strongest first; needs the extra `report`.
