@@ -20,6 +20,9 @@ from quorate.ranking.simulate import simulate_comparisons
 
 FIRST = 40_000  # the first seed
 SETTINGS = {
+    "one judge, 6 items, 60 comparisons": {"items": 6, "comparisons": 60, "judges": 1},
+    "one judge, 20 items, 1000 comparisons": {"items": 20, "comparisons": 1000, "judges": 1},
+    "one judge, 20 items, 80 comparisons (8 each; many never lose)": {"items": 20, "comparisons": 80, "judges": 1},
     "6 items, 150 comparisons": {"items": 6, "comparisons": 150},
     "20 items, 1000 comparisons": {"items": 20, "comparisons": 1000},
     "20 items, 200 comparisons (10 wins or losses each)": {"items": 20, "comparisons": 200},

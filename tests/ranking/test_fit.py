@@ -116,6 +116,7 @@ def test_errors_are_the_pseudo_inverse_and_draws_come_near(monkeypatch):
     one, other = np.arange(20), np.arange(20, 40)
     np.testing.assert_allclose(sampled.of_differences(one, other), exact.of_differences(one, other), rtol=0.2)
     np.testing.assert_allclose(sampled.block(one, other), exact.block(one, other), rtol=0.25)
+    np.testing.assert_allclose(np.diag(sampled.block(one, other)), sampled.of_differences(one, other), rtol=1e-6)
 
 
 def test_draws_hold_in_a_chain_too(monkeypatch):

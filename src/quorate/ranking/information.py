@@ -47,17 +47,25 @@ class Pattern:
     def __init__(self, size: int, row: Integers, column: Integers) -> None:
         """Take the place of each entry, [entries]: one of the two triangles is enough."""
         self.size = size
-        key, self._entry = np.unique(np.minimum(row, column) * size + np.maximum(row, column), return_inverse=True)
-        low, high = key // size, key % size
-        self._places = len(key)
+        self._key, self._entry = np.unique(np.minimum(row, column) * size + np.maximum(row, column), return_inverse=True)
+        low, high = self._key // size, self._key % size
         order = np.argsort(np.concatenate([low, high]), kind="stable")
-        self._order = order % max(len(key), 1)
+        self._order = order % max(len(self._key), 1)
         self.column = np.concatenate([high, low])[order]
         self.ptr = np.searchsorted(np.concatenate([low, high])[order], np.arange(size + 1))
 
     def matrix(self, diagonal: Floats, values: Floats) -> Information:
         """Return the matrix with this diagonal, [parameters], and these entries, [entries]."""
-        return Information(self, diagonal, sums(self._entry, values, self._places)[self._order])
+        return Information(self, diagonal, sums(self._entry, values, len(self._key))[self._order])
+
+    def entries(self, values: Floats, row: Integers, column: Integers) -> Floats:
+        """Return what a matrix has at some places beside its diagonal, [places]; `values` are those of both triangles."""
+        of_key = np.zeros(len(self._key) + 1)  # the last one is of no key
+        of_key[self._order] = values
+        wanted = np.minimum(row, column) * self.size + np.maximum(row, column)
+        at = np.searchsorted(self._key, wanted)
+        there = np.append(self._key, -1)[at] == wanted
+        return np.asarray(of_key[np.where(there, at, len(self._key))])
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,20 +158,24 @@ class Errors:
 
     def of_differences(self, one: Integers, other: Integers) -> Floats:
         """Return the variance of the difference of every two parameters, [pairs]."""
+        both = self.variance[one] + self.variance[other]
         if self.draws is not None:
-            return np.array([self.block(one[n : n + 1], other[n : n + 1])[0, 0] for n in range(len(one))])
+            return np.maximum(both - 2 * self.draws.pairs(one, other), self.draws.least[one] + self.draws.least[other])
         assert self.covariance is not None
-        return np.maximum(self.variance[one] + self.variance[other] - 2 * self.covariance[one, other], 0.0)
+        return np.maximum(both - 2 * self.covariance[one, other], 0.0)
 
     def block(self, one: Integers, other: Integers) -> Floats:
         """Return the variance of the difference of each of some parameters and each of others, [one, other]."""
-        both = self.variance[one][:, None] + self.variance[other][None, :]
-        if self.draws is not None:
-            # A difference varies by no less than half of what it would if all others were known to be equal.
-            apart = 0.5 / self.draws.matrix.diagonal
-            return np.maximum(both - 2 * self.draws.covariances(one, other), apart[one][:, None] + apart[other][None, :])
+        across = self.draws.covariances(one, other) if self.draws is not None else self._covariances(one, other)
+        across *= -2  # in place: these are the largest arrays of all
+        across += self.variance[one][:, None]
+        across += self.variance[other][None, :]
+        least = self.draws.least[one].min(initial=np.inf) if self.draws is not None else 0.0
+        return np.maximum(across, least, out=across)
+
+    def _covariances(self, one: Integers, other: Integers) -> Floats:
         assert self.covariance is not None
-        return np.maximum(both - 2 * self.covariance[np.ix_(one, other)], 0.0)
+        return self.covariance[np.ix_(one, other)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,6 +195,17 @@ class Draws:
         """How many there are."""
         return int(self.found.shape[1])
 
+    @property
+    def least(self) -> Floats:
+        """Half of the variance of every parameter if all others were known, [parameters]: a difference has no less of both."""
+        return np.asarray(0.5 / self.matrix.diagonal)
+
+    def pairs(self, one: Integers, other: Integers) -> Floats:
+        """Return the covariance of every two parameters, [pairs]."""
+        drawn = [np.einsum("pd,pd->p", some[one], some[other]) for some in (self.found, self.alone)]
+        met = self.matrix.pattern.entries(self.matrix.value, one, other)
+        return np.asarray(drawn[0] - drawn[1] + met / (self.matrix.diagonal[one] * self.matrix.diagonal[other]))
+
     def variances(self) -> Floats:
         """Return the variance of every parameter, [parameters]."""
         apart = 1 / self.matrix.diagonal
@@ -191,7 +214,7 @@ class Draws:
 
     def covariances(self, one: Integers, other: Integers) -> Floats:
         """Return the covariance of each of some parameters and each of others that are not among them, [one, other]."""
-        out = self.found[one] @ self.found[other].T - self.alone[one] @ self.alone[other].T
+        out = np.hstack([self.found[one], -self.alone[one]]) @ np.hstack([self.found[other], self.alone[other]]).T
         p = self.matrix.pattern
         place = np.full(p.size, -1)
         place[other] = np.arange(len(other))

@@ -71,8 +71,8 @@ def rank(
     Warns with `SuspiciousVotes` where items fall into components that were never compared: ranks hold within each.
 
     >>> import quorate as qr
-    >>> games = {"model_a": ["x", "y", "z", "x"], "model_b": ["y", "z", "x", "z"], "winner": ["model_a", "tie", "model_b", "z"]}
-    >>> qr.rank(games | {"winner": ["model_a", "tie", "model_b", "model_b"]}).leaderboard.select("rank", "item", "wins").rows()
+    >>> games = {"model_a": ["x", "y", "z", "x"], "model_b": ["y", "z", "x", "z"], "winner": ["x", "tie", "x", "z"]}
+    >>> qr.rank(games).leaderboard.select("rank", "item", "wins").rows()
     [(1, 'x', 2), (2, 'z', 1), (3, 'y', 0)]
     """
     options.check({"prior": prior, "confidence": confidence, "draws": draws, "seed": seed}, RULES)

@@ -192,7 +192,8 @@ class Ranking:
         facts = self.facts
         judges = f" by {len(self.workers)} judges" if len(self.workers) > 1 else ""
         ties = f"{facts['ties']} {'tie' if facts['ties'] == 1 else 'ties'}"
-        out = [f"{facts['comparisons']} comparisons of {facts['items']} items{judges}, {ties}"]
+        count = f"{facts['comparisons']} {'comparison' if facts['comparisons'] == 1 else 'comparisons'}"
+        out = [f"{count} of {facts['items']} items{judges}, {ties}"]
         if len(self.has_maximum) > 1:
             sizes = np.bincount(self.component)
             out.append(
@@ -216,7 +217,7 @@ class Ranking:
         """Return `leaderboard` as a polars frame."""
         t, order = self.tournament, self._order
         half = self._deviations * self.standard_error
-        best, worst = rank_intervals(self.strength, self.component, self.errors, self.confidence)
+        best, worst = self._rank_intervals
         wins = t.per_item(t.left_wins, t.right_wins)
         losses, ties = t.per_item(t.right_wins, t.left_wins), t.per_item(t.ties)
         whole = {"comparisons": wins + losses + ties, "wins": wins, "losses": losses, "ties": ties}
@@ -312,6 +313,10 @@ class Ranking:
             "judges": self.judges_frame().to_dicts(),
             "components": self.components_frame().to_dicts(),
         }
+
+    @cached_property
+    def _rank_intervals(self) -> tuple[Integers, Integers]:
+        return rank_intervals(self.strength, self.component, self.errors, self.confidence)
 
     @cached_property
     def _order(self) -> Integers:

@@ -68,9 +68,11 @@ def rank_intervals(strength: Floats, component: Integers, errors: Errors, confid
             last = int(np.searchsorted(-own, -(own[some[-1]] - reach), side="right"))
             near = np.arange(first, last)
             gap = own[near][None, :] - own[some][:, None]
-            sure = z * np.sqrt(errors.block(members[some], members[near]))
-            low[members[some]] = 1 + first + (gap > sure + EQUAL).sum(axis=1)
-            high[members[some]] = last - (gap < -sure - EQUAL).sum(axis=1)
+            sure = np.sqrt(errors.block(members[some], members[near]))
+            sure *= z
+            sure += EQUAL
+            low[members[some]] = 1 + first + (gap > sure).sum(axis=1)
+            high[members[some]] = last - (gap < -sure).sum(axis=1)
     return low, high
 
 
