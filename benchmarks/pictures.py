@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import quorate as qr
+from quorate.ranking.simulate import simulate_comparisons
 from quorate.report import plots
 from quorate.report.theme import save_svg
 
@@ -55,6 +56,12 @@ def many():
     return qr.simulate(tasks=40_000, workers=5000, labels=25, power=0.8, spammers=0.05, seed=2)
 
 
+def battles():
+    """Twelve items, compared by judges who differ and favour the left side."""
+    drawn = simulate_comparisons(items=12, comparisons=1500, judges=6, reliability_spread=0.4, position=0.3, seed=2)
+    return drawn.comparisons
+
+
 @cache
 def fitted(votes, model="auto"):
     return qr.aggregate(votes().votes, model=model)
@@ -82,6 +89,7 @@ PICTURES = {
     "explain": lambda: fitted(crowd).plot.explain(doubtful()),
     "comparison": lambda: plots.comparison(qr.compare(crowd().votes, truth=crowd().truth)),
     "panel": lambda: plots.panel(qr.panel(judges().votes, truth=judges().truth, cost=COST)),
+    "ranking": lambda: qr.rank(battles()).plot(),
 }
 
 

@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from quorate.models.zencrowd import ZenCrowd
     from quorate.models.zero_based_skill import ZeroBasedSkill
     from quorate.online import EvictedTask, Online, Prediction, Refit
+    from quorate.ranking.rank import rank
+    from quorate.ranking.ranking import Ranking
     from quorate.results.explanation import Explanation, SetExplanation
     from quorate.results.result import Result
     from quorate.results.saved import FittedModel, load, merge
@@ -91,6 +93,8 @@ _HOMES = {
     "load": "results.saved",
     "merge": "results.saved",
     "encode": "io.folder.build",
+    "rank": "ranking.rank",
+    "Ranking": "ranking.ranking",
     "read": "io.read",
     "DawidSkene": "models.dawid_skene",
     "FastDawidSkene": "models.dawid_skene",
@@ -165,6 +169,7 @@ __all__ = [
     "PosteriorConfidence",
     "Prediction",
     "QuorateError",
+    "Ranking",
     "Rates",
     "Refit",
     "RepairedStream",
@@ -189,6 +194,7 @@ __all__ = [
     "load",
     "merge",
     "panel",
+    "rank",
     "rates",
     "read",
     "simulate",

@@ -16,6 +16,7 @@ from live_store import small, stored
 from quorate.cli.command import GROUPS
 from quorate.cli.main import COMMANDS
 from quorate.data.options import ModelName
+from quorate.ranking.simulate import simulate_comparisons
 from spark_there import missing
 
 ELSEWHERE = ("stream", "serve", "vote", "watch")  # commands that run until they are stopped, or need one: tested by themselves
@@ -90,6 +91,9 @@ def folder(tmp_path, monkeypatch):
     odd = pl.when(pl.int_range(pl.len()) % 9 == 0).then(pl.lit("NA")).otherwise("label")
     crowd.votes.select(item="task", judge="worker", score=odd).write_csv("rows.csv")
     crowd.votes.pivot("worker", index="task", values="label", aggregate_function="first").write_csv("judges.csv")
+    battles = simulate_comparisons(items=4, comparisons=60, seed=1).comparisons
+    battles.write_csv("battles.csv")
+    battles.rename({"left": "home", "right": "away"}).write_csv("games.csv")
     stored("votes.db", small())
     Path("policy.json").write_text('{"minimum_votes": 4}')
     Path("in").mkdir()

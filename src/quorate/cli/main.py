@@ -32,6 +32,7 @@ COMMANDS: Final = (
     "relabel",
     "panel",
     "rates",
+    "rank",
     "stream",
     "serve",
     "vote",

@@ -35,6 +35,7 @@ LABEL_LIKE: Final = "labelname labeltext labelvalue givenlabel workerlabel annot
 WEAK_LABEL: Final = "response category class option value result output sentiment topic tag selection selected outcome"
 LABEL_ID: Final = "labelid classid categoryid optionid choiceid"
 ROW: Final = "index row rownumber rowindex"
+SIDES: Final = "model item option response assistant system player candidate answer output completion"  # a and b of a comparison
 
 
 class Rank(NamedTuple):
@@ -47,6 +48,10 @@ class Rank(NamedTuple):
 
 def _rank(names: str, *suffixes: str, guarded: bool = False) -> Rank:
     return Rank(frozenset(names.split()), suffixes or ("",), guarded)
+
+
+def _sides(side: str) -> Rank:
+    return _rank(" ".join(word + side for word in SIDES.split()), "", "id", "name")
 
 
 _WORKERS: Final = (_rank(WORKER, "", "id", "name"), _rank(MODEL, "", "id", "name"))
@@ -73,6 +78,10 @@ RANKS: Final[Mapping[str, tuple[Rank, ...]]] = MappingProxyType(
         "given": (_rank("given givenlabel answer said label", "", "id"),),
         "count": (_rank("count votes n number weight", "", "id"),),
         "cost": (_rank("cost price fee pay rate", "", "pervote"),),
+        "left": (_rank("left leftitem itemleft leftmodel modelleft", "", "id", "name"), _sides("a"), _sides("1")),
+        "right": (_rank("right rightitem itemright rightmodel modelright", "", "id", "name"), _sides("b"), _sides("2")),
+        "winner": (_rank("winner"), _rank("preferred preference better outcome"), _rank(LABEL), _rank("chosen result")),
+        "judge": _WORKERS,
     }
 )
 # A score beside a label tells how sure somebody is of it.
@@ -206,7 +215,7 @@ def _refuse_compared(columns: Sequence[str], where: str) -> None:
     if len(compared) > 1:
         raise InputError(
             f"{where}: votes that compare {listed(compared)} have no single column for the task; make one of what was compared, "
-            f"and say which with {_option('task')} (the columns are: {_listed(columns)})"
+            f"and say which with {_option('task')}; or rank them: qr.rank, quorate rank (the columns are: {_listed(columns)})"
         )
 
 
@@ -285,5 +294,5 @@ def _listed(columns: Iterable[object]) -> str:
 
 
 def _option(role: str) -> str:
-    option = "truth_label" if role == "truth" else role
+    option = {"truth": "truth_label", "judge": "worker"}.get(role, role)
     return f"{option}=… (--{option.replace('_', '-')} on the command line)"

@@ -217,8 +217,8 @@ def _rankings(texts: pl.Series) -> Iterator[str]:
     orders = {tuple(sorted(part.strip() for part in text.split(">"))) for text in texts}
     if len(orders) == 1 and len(next(iter(orders))) > 2:
         yield (
-            f"labels look like rankings ({listed(texts, 3)}), which quorate does not do: make a task of every pair of things, "
-            "and a label of the one that is preferred"
+            f"labels look like rankings ({listed(texts, 3)}), which are no labels: make a comparison of every pair of things, "
+            "and give these to qr.rank (quorate rank)"
         )
 
 

@@ -178,9 +178,10 @@ class Shape:
 
 def shape_of(columns: Sequence[str], wanted: Wanted, layout: Layout, where: str) -> Shape:
     """Return the shape of a table with these columns."""
-    may_be_absent = wanted.get("worker") == ANYBODY and ANYBODY not in columns
+    giver = "judge" if "judge" in wanted else "worker"
+    may_be_absent = wanted.get(giver) == ANYBODY and ANYBODY not in columns
     if may_be_absent:
-        wanted = {**wanted, "worker": None}
+        wanted = {**wanted, giver: None}
     if layout.wide:
         return _wide(columns, wanted, layout, where)
     if not layout.header:
@@ -191,9 +192,10 @@ def shape_of(columns: Sequence[str], wanted: Wanted, layout: Layout, where: str)
     try:
         found = find(columns, counted, where)
     except InputError:
-        if not may_be_absent:
+        in_doubt = giver == "judge" and any(is_usual(c, giver) for c in columns if c not in wanted.values())
+        if not may_be_absent or in_doubt:  # a judge is never dropped because there are two candidates
             raise
-        found = find(columns, {role: name for role, name in counted.items() if role != "worker"}, where)
+        found = find(columns, {role: name for role, name in counted.items() if role != giver}, where)
     anonymous, ignored = "worker" in wanted and "worker" not in found, _ignored(columns, found)
     return Shape(found, is_counted=layout.count is not None, is_anonymous=anonymous, layout=layout, ignored=ignored)
 

@@ -15,6 +15,7 @@ from quorate.results.result import Result
 if TYPE_CHECKING:
     from quorate.report.charts.comparison import Compared
     from quorate.report.charts.panel import Studied
+    from quorate.report.charts.ranking import Ranked
     from quorate.report.charts.rates import Rated
     from quorate.results import plotting
     from quorate.results.explanation import Explanation
@@ -169,6 +170,17 @@ def rates(found: Rated, *, label: object = None, theme: Theme = "light") -> Char
     from quorate.report.charts.rates import rates as draw
 
     return _drawn(theme, lambda mode: draw(found, label, mode))
+
+
+def ranking(found: Ranked, *, theme: Theme = "light") -> Chart:
+    """Return the strengths of items with their intervals, the strongest first.
+
+    - `found`: what `qr.rank` returns.
+    - `theme`: "light", "dark" or "none".
+    """
+    from quorate.report.charts.ranking import ranking as draw
+
+    return _drawn(theme, lambda mode: draw(found, mode))
 
 
 if TYPE_CHECKING:  # what results promise is what is here

@@ -1,0 +1,133 @@
+"""How honest the intervals of rankings are, and how long a large one takes: simulated tournaments, whose truth is known.
+
+python benchmarks/ranking.py coverage [TOURNAMENTS]    # the share of 90% intervals that hold the truth
+python benchmarks/ranking.py judges [TOURNAMENTS]      # what estimating judges is worth, where they differ and where not
+python benchmarks/ranking.py large [ITEMS COMPARISONS JUDGES]   # time and memory
+python benchmarks/ranking.py sampled                   # errors by draws beside the exact ones
+"""
+
+import resource
+import sys
+import time
+import warnings
+
+import numpy as np
+import polars as pl
+
+import quorate as qr
+from quorate.ranking import information
+from quorate.ranking.simulate import simulate_comparisons
+
+FIRST = 40_000  # the first seed
+SETTINGS = {
+    "one judge, 6 items, 60 comparisons": {"items": 6, "comparisons": 60, "judges": 1},
+    "one judge, 20 items, 1000 comparisons": {"items": 20, "comparisons": 1000, "judges": 1},
+    "one judge, 20 items, 80 comparisons (8 each; many never lose)": {"items": 20, "comparisons": 80, "judges": 1},
+    "6 items, 150 comparisons": {"items": 6, "comparisons": 150},
+    "20 items, 1000 comparisons": {"items": 20, "comparisons": 1000},
+    "20 items, 200 comparisons (10 wins or losses each)": {"items": 20, "comparisons": 200},
+    "20 items, 1000 comparisons, a third of upsets ties": {"items": 20, "comparisons": 1000, "ties": 0.33},
+    "very unequal items (spread 2)": {"items": 20, "comparisons": 1000, "strength_spread": 2.0},
+    "position +0.5": {"items": 20, "comparisons": 1000, "position": 0.5},
+    "judges differ (spread 0.4)": {"items": 20, "comparisons": 2000, "judges": 10, "reliability_spread": 0.4},
+    "judges and positions differ": {
+        "items": 20,
+        "comparisons": 2000,
+        "judges": 10,
+        "reliability_spread": 0.4,
+        "position": 0.3,
+        "position_spread": 0.4,
+    },
+    "40 judges of 50 comparisons differ": {
+        "items": 20,
+        "comparisons": 2000,
+        "judges": 40,
+        "reliability_spread": 0.4,
+        "position": 0.3,
+        "position_spread": 0.4,
+    },
+}
+
+
+def inside(frame, truth, key, value, low, high):
+    """How many true values lie in their intervals, and of how many."""
+    both = frame.join(truth.select(key, true=value), on=key).drop_nulls(low)
+    return both.select(pl.col("true").is_between(pl.col(low), pl.col(high)).sum(), pl.len()).row(0)
+
+
+def coverage(tournaments=300):
+    rows = []
+    for name, setting in SETTINGS.items():
+        sums = np.zeros((4, 2))
+        for seed in range(FIRST, FIRST + tournaments):
+            drawn = simulate_comparisons(**setting, seed=seed)
+            found = qr.rank(drawn.comparisons)
+            board, judges = found.leaderboard, found.judges
+            sums[0] += inside(board, drawn.items, "item", "strength", "low", "high")
+            place = drawn.items.filter(pl.col("item").is_in(board["item"].implode()))
+            place = place.with_columns(place=pl.col("strength").rank(descending=True).cast(pl.Int64))
+            sums[1] += inside(board, place, "item", "place", "rank_low", "rank_high")
+            sums[2] += inside(judges, drawn.judges, "worker", "reliability", "reliability_low", "reliability_high")
+            sums[3] += inside(judges, drawn.judges, "worker", "position_bias", "position_low", "position_high")
+        shares = [f"{hit / n:.1%}" if n else "" for hit, n in sums.tolist()]
+        rows.append((name, *shares))
+        print("|", " | ".join(rows[-1]), "|", flush=True)
+
+
+def judges(tournaments=100):
+    for spread in (0.0, 0.2, 0.4, 0.8):
+        wrong = ([], [])
+        for seed in range(FIRST, FIRST + tournaments):
+            drawn = simulate_comparisons(items=20, comparisons=1000, judges=10, reliability_spread=spread, seed=seed)
+            for estimated, some in zip((False, True), wrong, strict=True):
+                board = qr.rank(drawn.comparisons, judges=estimated, position=False).leaderboard
+                both = board.join(drawn.items, on="item", suffix="_true")
+                some.append(1 - both.select(pl.corr("strength", "strength_true", method="spearman")).item())
+        equal, estimated = map(np.mean, wrong)
+        print(f"spread {spread}: 1 - rank correlation, judges equal {equal:.4f}, estimated {estimated:.4f}", flush=True)
+
+
+def large(items=10_000, comparisons=1_000_000, judges=1):
+    spread = 0.3 if judges > 1 else 0.0
+    drawn = simulate_comparisons(items=items, comparisons=comparisons, judges=judges, reliability_spread=spread, seed=1)
+    table = drawn.comparisons if judges > 1 else drawn.comparisons.drop("worker")
+    start, used = time.perf_counter(), time.process_time()
+    found = qr.rank(table)
+    fitted = time.perf_counter() - start
+    board = found.leaderboard
+    whole, used = time.perf_counter() - start, time.process_time() - used
+    hit, n = inside(board, drawn.items, "item", "strength", "low", "high")
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    steps = found.facts["iterations"]
+    print(f"{comparisons} comparisons of {items} items by {judges}: strengths and intervals {fitted:.1f} s, ", end="")
+    print(f"with ranks {whole:.1f} s (CPU {used:.1f} s), {memory:.1f} GB, {hit / n:.1%} inside, {steps} iterations")
+
+
+def sampled():
+    for name, table in {"random pairs": random_pairs(), "a chain": chain()}.items():
+        exact = qr.rank(table, position=False)
+        information.MAX_EXACT, before = 10, information.MAX_EXACT
+        found = qr.rank(table, position=False)
+        information.MAX_EXACT = before
+        ratio = found.standard_error / exact.standard_error
+        ranks = [b.leaderboard["rank_high"].to_numpy() - b.leaderboard["rank_low"].to_numpy() for b in (exact, found)]
+        print(f"{name}: errors by draws / exact: {ratio.mean():.3f}, from {ratio.min():.3f} to {ratio.max():.3f};", end=" ")
+        print(f"strengths differ by {np.abs(found.strength - exact.strength).max():.1e};", end=" ")
+        print(f"mean width of ranks {ranks[0].mean():.2f} and {ranks[1].mean():.2f}")
+
+
+def random_pairs():
+    return simulate_comparisons(items=1000, comparisons=50_000, seed=3).comparisons.drop("worker")
+
+
+def chain():
+    """Each of 500 items is compared with the next one only."""
+    rng = np.random.default_rng(1)
+    left = np.repeat(np.arange(499), 20)
+    return {"left": left, "right": left + 1, "winner": np.where(rng.random(len(left)) < 0.5, "left", "right").tolist()}
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    what, *numbers = sys.argv[1:] or ["coverage"]
+    {"coverage": coverage, "judges": judges, "large": large, "sampled": sampled}[what](*map(int, numbers))

@@ -1,0 +1,110 @@
+"""Who is better than whom beyond doubt: intervals of ranks, and what it would take to tell neighbours apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Final
+
+import numpy as np
+
+from quorate.ranking.information import Errors
+from quorate.ranking.tournament import Floats, Integers
+
+BLOCK: Final = 512  # items compared with all others at once
+EQUAL: Final = 1e-9  # nats within which two strengths are one
+MAX_FURTHER: Final = 10**9  # comparisons beyond which nobody will compare
+
+
+def deviations(confidence: float) -> float:
+    """Return how many standard errors an interval of this confidence reaches to each side.
+
+    >>> round(deviations(0.9), 3)
+    1.645
+    """
+    return NormalDist().inv_cdf((1 + confidence) / 2)
+
+
+def order_of(strength: Floats, component: Integers) -> Integers:
+    """Return the items by component, the strongest first, [items]; equal ones in the order of their codes."""
+    return np.lexsort((-np.round(strength / EQUAL), component))
+
+
+def ranks(strength: Floats, component: Integers) -> Integers:
+    """Return the rank of every item within its component, from 1 on, [items]; equal strengths have one rank.
+
+    >>> ranks(np.array([0.5, -1.0, 0.5, 3.0]), np.array([0, 0, 0, 1])).tolist()
+    [1, 3, 1, 1]
+    """
+    order = order_of(strength, component)
+    begins = np.ones(len(order), np.bool_)
+    begins[1:] = (component[order[1:]] != component[order[:-1]]) | (strength[order[:-1]] - strength[order[1:]] > EQUAL)
+    place = np.arange(len(order))
+    of_component = np.searchsorted(component[order], component[order])
+    out = np.empty(len(order), np.int64)
+    out[order] = np.maximum.accumulate(np.where(begins, place, 0)) - of_component + 1
+    return out
+
+
+def rank_intervals(strength: Floats, component: Integers, errors: Errors, confidence: float) -> tuple[Integers, Integers]:
+    """Return the best and the worst rank of every item that the comparisons allow, [items] each.
+
+    The best rank is one more than the number of items of the component that are better beyond doubt, the worst one is left by
+    those that are worse beyond doubt. "Beyond doubt" is a difference whose interval of this confidence does not hold 0.
+    """
+    z = deviations(confidence)
+    low, high = np.empty(len(strength), np.int64), np.empty(len(strength), np.int64)
+    order = order_of(strength, component)
+    cuts = np.flatnonzero(np.diff(component[order], prepend=-1, append=-1))
+    for begin, end in zip(cuts[:-1], cuts[1:], strict=True):
+        members = order[begin:end]
+        own, spread = strength[members], errors.variance[members]
+        largest = float(spread.max())
+        for start in range(0, len(members), BLOCK):
+            some = np.arange(start, min(start + BLOCK, len(members)))
+            # The variance of a difference is at most twice the sum of the two: who is farther is beyond doubt.
+            reach = z * np.sqrt(2 * (float(spread[some].max()) + largest)) + EQUAL
+            first = int(np.searchsorted(-own, -(own[some[0]] + reach)))
+            last = int(np.searchsorted(-own, -(own[some[-1]] - reach), side="right"))
+            near = np.arange(first, last)
+            gap = own[near][None, :] - own[some][:, None]
+            sure = np.sqrt(errors.block(members[some], members[near]))
+            sure *= z
+            sure += EQUAL
+            low[members[some]] = 1 + first + (gap > sure).sum(axis=1)
+            high[members[some]] = last - (gap < -sure).sum(axis=1)
+    return low, high
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """Every two items that follow each other in the ranking of a component, the strongest first."""
+
+    upper: Integers  # [pairs] codes of items
+    lower: Integers  # [pairs]
+    difference: Floats  # [pairs] nats
+    error: Floats  # [pairs] the standard error of it
+    probability: Floats  # [pairs] that the upper one is the better
+    further: Integers  # [pairs] comparisons of the two that would separate them; -1 where no number would
+
+
+def neighbours(strength: Floats, component: Integers, errors: Errors, confidence: float) -> Neighbours:
+    """Return what is known of neighbours in the ranking.
+
+    A comparison of the two adds p (1 - p) to the information about their difference, where p is the probability that the upper
+    one wins it. They are separated where the interval of the difference does not hold 0. So as many comparisons are needed as
+    make the standard error small enough, if the difference stays what it is: an estimate.
+    """
+    order = order_of(strength, component)
+    same = component[order[1:]] == component[order[:-1]]
+    upper, lower = order[:-1][same], order[1:][same]
+    gap = np.maximum(strength[upper] - strength[lower], 0.0)
+    variance = np.maximum(errors.of_differences(upper, lower), 1e-300)
+    chance = 0.5 * (1 + np.tanh(0.5 * gap))
+    law = NormalDist()
+    probability = np.array([law.cdf(d) for d in (gap / np.sqrt(variance)).tolist()])
+    equal = gap <= EQUAL
+    wanted = np.square(deviations(confidence) / np.where(equal, 1.0, gap)) - 1 / variance
+    more = np.ceil(np.maximum(wanted, 0.0) / (chance * (1 - chance)))
+    further = np.where(equal | (more > MAX_FURTHER), -1, np.minimum(more, MAX_FURTHER)).astype(np.int64)
+    return Neighbours(upper, lower, gap, np.sqrt(variance), probability, further)

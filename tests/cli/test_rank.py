@@ -1,0 +1,76 @@
+import json
+
+import polars as pl
+import pytest
+
+import quorate as qr
+from quorate.ranking.simulate import simulate_comparisons
+
+
+@pytest.fixture
+def battles(tmp_path):
+    drawn = simulate_comparisons(items=5, comparisons=400, judges=4, position=0.4, reliability_spread=0.3, seed=1)
+    drawn.comparisons.write_csv(tmp_path / "battles.csv")
+    return tmp_path / "battles.csv"
+
+
+def test_a_leaderboard_on_the_screen(quorate, battles):
+    code, out, err = quorate("rank", battles)
+    assert (code, err) == (0, "")
+    assert f"read {battles} as a table (csv): left=left, right=right, winner=winner, judge=worker; 400 votes" in out
+    assert "400 comparisons of 5 items by 4 judges" in out
+    assert "which strengths are free of" in out
+    board = qr.rank(battles).leaderboard
+    at = [out.index(f"\n{item} ") for item in board["item"]]
+    assert at == sorted(at)
+    assert f"{board['strength'][0]:.2f}" in out
+    assert "judges: 1 is the mean one" in out
+
+
+def test_files_and_json(quorate, battles, tmp_path):
+    files = [tmp_path / name for name in ("board.parquet", "judges.csv", "next.jsonl")]
+    code, out, _ = quorate(
+        "rank", battles, "-o", files[0], "--judges", files[1], "--neighbours", files[2], "--json", "--confidence", 0.8
+    )
+    document = json.loads(out)
+    found = qr.rank(battles, confidence=0.8)
+    assert code == 0
+    assert document["facts"] == found.facts
+    assert document["leaderboard"] == found.leaderboard.to_dicts() == pl.read_parquet(files[0]).to_dicts()
+    assert len(pl.read_csv(files[1])) == 4
+    assert len(pl.read_ndjson(files[2])) == 4
+    assert document["understood"]["columns"]["judge"] == "worker"
+
+
+def test_choices_reach_the_model(quorate, battles):
+    facts = [
+        json.loads(quorate("rank", battles, "--json", *options)[1])["facts"]
+        for options in ((), ("--weigh-judges", "no", "--position", "no", "--prior", "2"))
+    ]
+    assert (facts[0]["judges"], facts[0]["position"]) == (True, True)
+    assert (facts[1]["judges"], facts[1]["position"], facts[1]["prior"]) == (False, False, 2)
+    assert quorate("rank", battles, "--quiet")[:2] == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--weigh-judges", "maybe"), "unknown --weigh-judges 'maybe'"),
+        (("--prior", "x"), "prior is 'x': give a number of at least 0"),
+        (("--winner", "nope"), "there is no column 'nope' for the winner"),
+    ],
+)
+def test_bad_options_end_in_one_line(quorate, battles, tmp_path, options, message):
+    code, out, err = quorate("rank", battles, *options, "-o", tmp_path / "out.csv")
+    assert (code, out) == (1, "")
+    assert message in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_ids_do_not_steer_the_terminal(quorate, tmp_path):
+    (tmp_path / "g.csv").write_text('left,right,winner\n"\x1b[31mred",b,left\nb,"\x1b[31mred",left\n')
+    code, out, _ = quorate("rank", tmp_path / "g.csv")
+    assert code == 0
+    assert "\x1b" not in out
+    assert "\\x1b[31mred" in out

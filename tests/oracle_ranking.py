@@ -1,0 +1,52 @@
+"""Bradley-Terry once more, in plain loops over dicts: slow, and sharing nothing with quorate."""
+
+import math
+
+
+def strengths(games, steps=20_000):
+    """Maximum likelihood by Hunter's minorisation: games are (left, right, score of left); the mean of log strengths is 0."""
+    won, met = {}, {}
+    for left, right, score in games:
+        won[left] = won.get(left, 0.0) + score
+        won[right] = won.get(right, 0.0) + 1 - score
+        for pair in ((left, right), (right, left)):
+            met[pair] = met.get(pair, 0) + 1
+    gamma = dict.fromkeys(won, 1.0)
+    for _ in range(steps):
+        new = {}
+        for i in gamma:
+            new[i] = won[i] / sum(n / (gamma[i] + gamma[j]) for (one, j), n in met.items() if one == i)
+        mean = math.exp(sum(map(math.log, new.values())) / len(new))
+        new = {i: value / mean for i, value in new.items()}
+        moved = max(abs(new[i] - gamma[i]) for i in gamma)
+        gamma = new
+        if moved < 1e-13:
+            break
+    return {i: math.log(value) for i, value in gamma.items()}
+
+
+def penalised(games, strength, reliability, position, common, prior, spreads):
+    """The penalised log-likelihood of games (left, right, score, judge), by its definition."""
+    out = 0.0
+    for left, right, score, judge in games:
+        odds = reliability[judge] * (strength[left] - strength[right]) + position[judge]
+        out += score * -math.log1p(math.exp(-odds)) + (1 - score) * -math.log1p(math.exp(odds))
+    for s in strength:
+        out += prior / 2 * (-math.log1p(math.exp(-s)) - math.log1p(math.exp(s)))
+    out -= sum((a - 1) ** 2 for a in reliability) / (2 * spreads[0] ** 2)
+    out -= sum((b - common) ** 2 for b in position) / (2 * spreads[1] ** 2)
+    return out - common**2 / (2 * 2.0**2)
+
+
+def consistency(games):
+    """Of one judge's games (left, right, score): pairs in the same order, those that agree, pairs swapped, those that agree."""
+    out = [0, 0, 0, 0]
+    for n, (left, right, score) in enumerate(games):
+        for other_left, other_right, other in games[:n]:
+            if (left, right) == (other_left, other_right):
+                out[0] += 1
+                out[1] += score == other
+            elif (left, right) == (other_right, other_left):
+                out[2] += 1
+                out[3] += score == 1 - other
+    return out
