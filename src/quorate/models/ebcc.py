@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, Final, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.data.exact import sums_of
 from quorate.data.fit import Fit, TraceRow
 from quorate.data.options import MOST_VOTES, Number, Place, Rules
 from quorate.data.votes import Votes
@@ -25,7 +26,10 @@ from quorate.models.ibcc import pseudo_tasks
 from quorate.models.lfc import diagonal_votes
 
 Floats = NDArray[np.float64]
+ClassWeight = float | Literal["votes"]
+VOTES: Final = "votes"
 LEAST = 1e-6  # pseudo-votes: without any, a distribution is none
+SHARES: Final = 6  # where the shares stand among the arguments of the kernels
 BETTER = 1e-9  # by which part of itself a bound must be higher to be another one than rounding's
 
 
@@ -60,7 +64,7 @@ class EBCC(Model):
         "diagonal": Number(least=LEAST, most=MOST_VOTES),
         "other": Number(least=LEAST, most=MOST_VOTES),
         "subtype_weight": Number(least=LEAST, most=MOST_VOTES),
-        "class_weight": Number(least=LEAST, most=MOST_VOTES),
+        "class_weight": Number(least=LEAST, most=MOST_VOTES, words=(VOTES,)),
         "tol": Number(least=0),
         "max_iter": Number(least=1, whole=True),
     }
@@ -71,8 +75,8 @@ class EBCC(Model):
     diagonal: float = 4.0
     other: float = 1.0
     subtype_weight: float = 0.1
-    class_weight: float = 1.0
-    tol: float = 1e-2
+    class_weight: ClassWeight = VOTES
+    tol: float = 1e-3
     max_iter: int = 500
 
     def _fit(self, session: Session, known: Knowns) -> Fit:
@@ -109,10 +113,12 @@ class EBCC(Model):
 
     def _restarts(self, whole: WholeVotes, known: Knowns, possible: NDArray[np.bool_]) -> Iterator[Mean]:
         """Yield the fit of every restart: as many at once as there are threads."""
-        problem, n_tasks, labels = _problem(whole, known, possible), whole.votes.n_tasks, int(possible.sum())
+        n_tasks, labels = whole.votes.n_tasks, int(possible.sum())
         if not n_tasks:
             yield Mean(np.zeros((0, labels)), np.zeros(1), np.zeros(1, np.int64), True)
             return
+        problem = _problem(whole, known, possible)
+        priors = self._priors(known, possible, problem[SHARES])
         kernel = _kernel(whole)
         at_once = max(whole.threads, 1) if whole.is_compiled else 1
         for first in range(0, self.restarts, at_once):
@@ -123,7 +129,7 @@ class EBCC(Model):
                 *problem,
                 subtypes=self.subtypes,
                 first=first,
-                priors=self._priors(known, possible),
+                priors=priors,
                 tol=self.tol,
                 posterior=posterior,
                 bound=bound,
@@ -135,13 +141,16 @@ class EBCC(Model):
                 done = ran > 1 and bool(bound[i, ran - 1] - bound[i, ran - 2] < self.tol)
                 yield Mean(posterior[i], bound[i, :ran], changed[i, :ran], done)
 
-    def _priors(self, known: Knowns, possible: NDArray[np.bool_]) -> Priors:
-        tasks = pseudo_tasks(self.class_weight, known, possible)
+    def _priors(self, known: Knowns, possible: NDArray[np.bool_], shares: Floats) -> Priors:
+        by_votes = isinstance(self.class_weight, str)
+        tasks = pseudo_tasks(1.0 if isinstance(self.class_weight, str) else self.class_weight, known, possible)
         fixed = None
         if tasks is None and known.classes is not None:
             with np.errstate(divide="ignore"):
                 fixed = np.log(known.classes.priors[possible])
         weight = None if tasks is None else tasks[possible]
+        if by_votes and known.classes is None:
+            weight = np.maximum(sums_of(shares, np.zeros(1, np.int64))[0], LEAST)  # a label may be in gold alone
         return Priors(self.diagonal, self.other, self.subtype_weight, weight, fixed)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from quorate.data.counts import Lines
 from quorate.data.exact import LOG_UNIT, sum_of, sums_of, whole
 from quorate.data.fit import Fit
-from quorate.data.options import DEFAULTS, MOST_VOTES, Number, Rules
+from quorate.data.options import MOST_VOTES, Number, Rules
 from quorate.engines import memory
 from quorate.engines.base import ClassEstimate, Session, WorkerBlock
 from quorate.kernels.special import digamma, dirichlet_log_norm, log_gamma
@@ -61,8 +61,8 @@ class IBCC(Model):
     diagonal: float = 4.0
     other: float = 1.0
     class_weight: float = 1.0
-    tol: float = DEFAULTS.tol
-    max_iter: int = DEFAULTS.max_iter
+    tol: float = 1e-3
+    max_iter: int = 500
 
     def _fit(self, session: Session, known: Knowns) -> Fit:
         possible = known.possible(session)

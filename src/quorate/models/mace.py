@@ -38,8 +38,9 @@ class MACE(Model):
 
     `method` is "vb", variational Bayes with a beta prior of `alpha` (spamming) and `beta` (knowing) and `strategy_prior`
     pseudo-answers per label on a worker's habit; or "em", expectation-maximisation with `smoothing` added to all counts.
-    The fit runs `max_iter` iterations from each of `restarts` random starts and keeps the one with the highest objective: the
-    bound of the log-evidence ("vb"), or the likelihood with the term of smoothing ("em"). Starts are drawn evenly from 1 to
+    From each of `restarts` random starts it runs at most `max_iter` iterations, until the objective gains less than `tol`, and
+    keeps the fit with the highest objective: the bound of the log-evidence ("vb", then also `result.log_likelihood`), or the
+    likelihood with the term of smoothing ("em"). Starts are drawn evenly from 1 to
     2 + `default_noise` and normalised, by `seed` and by the answers of a worker, not by its name. Labels are equally
     likely beforehand, unless priors are given. `result.workers` has the probability of `spamming`, and `trust`, the
     rest of it. `ties` decides between labels that score the same.
@@ -67,6 +68,7 @@ class MACE(Model):
         "alpha": Number(least=LEAST, most=MOST_VOTES),
         "beta": Number(least=LEAST, most=MOST_VOTES),
         "strategy_prior": Number(least=LEAST, most=MOST_VOTES),
+        "tol": Number(least=0),
         "default_noise": Number(least=0, most=MOST_VOTES),
     }
 
@@ -77,6 +79,7 @@ class MACE(Model):
     alpha: float = 0.5
     beta: float = 0.5
     strategy_prior: float = 10.0
+    tol: float = 1e-4
     default_noise: float = 0.5
 
     def _fit(self, session: Session, known: Knowns) -> Fit:
@@ -148,13 +151,13 @@ class MaceRecipe(EMRecipe):
 
     @property
     def stop(self) -> str:
-        """The stopping rule: it is the number of iterations, for the objective always gains more than minus infinity."""
+        """The stopping rule."""
         return "objective"
 
     @property
     def tol(self) -> float:
-        """The gain below which it stops: none."""
-        return -float("inf")
+        """The gain below which it stops; starts that were given run all iterations."""
+        return self.settings.tol if self.start is None else -float("inf")
 
     @property
     def phase(self) -> str:
