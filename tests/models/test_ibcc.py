@@ -43,7 +43,13 @@ def test_it_is_the_naive_version_on_real_votes(data_dir):
 def test_the_bound_never_falls_whatever_is_known():
     priors = {"l0": 0.2, "l1": 0.3, "l2": 0.5}
     gold = dict(CROWD.truth.head(10).iter_rows())
-    for known in ({}, {"gold": gold}, {"priors": priors}, {"priors": priors, "priors_weight": 40.0}):
+    for known in (
+        {},
+        {"gold": gold},
+        {"priors": priors},
+        {"priors": priors, "priors_weight": 40.0},
+        {"priors": {"l0": 0, "l1": 0, "l2": 1}, "priors_weight": 0},
+    ):
         result = qr.IBCC(tol=1e-6).fit(CROWD.votes, confidence="posterior", **known)
         bounds = [row.objective for row in result.fit.trace]
         assert all(b >= a - 1e-9 * abs(a) for a, b in itertools.pairwise(bounds))

@@ -39,8 +39,8 @@ class EBCC(Model):
 
     Given the label and the subtype of a task, one of `subtypes`, workers answer independently. A worker's answers have a
     Dirichlet distribution for each: beforehand with `diagonal` pseudo-votes for the label and `other` for every other one.
-    Subtypes share `subtype_weight` pseudo-tasks, so that few of them are used; labels have `class_weight` each. The
-    fit is mean-field variational Bayes from `restarts` random divisions of the vote shares among subtypes, drawn by `seed`; the
+    Subtypes share `subtype_weight` pseudo-tasks, so that few of them are used. Labels have `class_weight` pseudo-tasks each;
+    "votes" gives them as many as tasks, divided by their shares of the votes. The fit is mean-field variational Bayes from `restarts` random divisions of the vote shares among subtypes, drawn by `seed`; the
     one with the highest bound of the log-evidence is the answer. Each stops when its bound gains less than `tol`, after
     `max_iter` iterations at the latest. `result.log_likelihood` is the bound. `ties` and `seed` decide between labels that score
     the same.
@@ -117,7 +117,7 @@ class EBCC(Model):
         if not n_tasks:
             yield Mean(np.zeros((0, labels)), np.zeros(1), np.zeros(1, np.int64), True)
             return
-        problem = _problem(whole, known, possible)
+        problem = _problem(whole, possible)
         priors = self._priors(known, possible, problem[SHARES])
         kernel = _kernel(whole)
         at_once = max(whole.threads, 1) if whole.is_compiled else 1
@@ -142,16 +142,17 @@ class EBCC(Model):
                 yield Mean(posterior[i], bound[i, :ran], changed[i, :ran], done)
 
     def _priors(self, known: Knowns, possible: NDArray[np.bool_], shares: Floats) -> Priors:
-        by_votes = isinstance(self.class_weight, str)
-        tasks = pseudo_tasks(1.0 if isinstance(self.class_weight, str) else self.class_weight, known, possible)
+        weight: float | Floats
+        if isinstance(self.class_weight, str):
+            weight = np.zeros(len(possible))
+            weight[possible] = np.maximum(sums_of(shares, np.zeros(1, np.int64))[0], LEAST)  # labels that nobody gave, too
+        else:
+            weight = self.class_weight
+        tasks = pseudo_tasks(weight, known, possible)
         fixed = None
         if tasks is None and known.classes is not None:
-            with np.errstate(divide="ignore"):
-                fixed = np.log(known.classes.priors[possible])
-        weight = None if tasks is None else tasks[possible]
-        if by_votes and known.classes is None:
-            weight = np.maximum(sums_of(shares, np.zeros(1, np.int64))[0], LEAST)  # a label may be in gold alone
-        return Priors(self.diagonal, self.other, self.subtype_weight, weight, fixed)
+            fixed = np.log(known.classes.priors[possible])  # above 0, each
+        return Priors(self.diagonal, self.other, self.subtype_weight, None if tasks is None else tasks[possible], fixed)
 
 
 class Mean(NamedTuple):
@@ -190,7 +191,7 @@ def _kernel(whole: WholeVotes) -> Any:
     return ebcc
 
 
-def _problem(whole: WholeVotes, known: Knowns, possible: NDArray[np.bool_]) -> tuple[Any, ...]:
+def _problem(whole: WholeVotes, possible: NDArray[np.bool_]) -> tuple[Any, ...]:
     """Return votes, start and keys over the labels that exist, as the kernels take them."""
     votes = whole.votes
     weights = RowWeights.of(votes)
@@ -202,21 +203,17 @@ def _problem(whole: WholeVotes, known: Knowns, possible: NDArray[np.bool_]) -> t
     if whole.gold is not None:
         given = whole.gold >= 0
         gold[given] = code[whole.gold[given]]
-    shares = _shares(votes, weight, possible, known)
+    shares = _shares(votes, weight, possible)
     shares[gold >= 0] = np.eye(shares.shape[1])[gold[gold >= 0]]
     ptr, label = votes.task_ptr, code[panel.row_label]
     keys = whole.task_key, whole.label_hash[possible]
     return ptr, votes.row, pair.astype(np.int64), weight.astype(np.float64), label, panel.worker_ptr, shares, gold, *keys
 
 
-def _shares(votes: Votes, weight: Floats, possible: NDArray[np.bool_], known: Knowns) -> Floats:
-    """Return the share of each label that exists in the votes of each task, [tasks, labels]; none of one whose prior is 0."""
+def _shares(votes: Votes, weight: Floats, possible: NDArray[np.bool_]) -> Floats:
+    """Return the share of each label that exists in the votes of each task, [tasks, labels]."""
     k, task = votes.n_labels, np.repeat(np.arange(votes.n_tasks), np.diff(votes.task_ptr))
     cell = task * k + votes.row_label[votes.row]
     shares = np.bincount(cell, weight[votes.row], minlength=votes.n_tasks * k).reshape(-1, k)[:, possible]
-    if known.classes is not None:
-        can_be = known.classes.priors[possible] > 0
-        shares = shares * can_be
-        shares[shares.sum(axis=1) == 0] = can_be
     total = shares.sum(axis=1, keepdims=True)
     return np.ascontiguousarray(shares / np.where(total > 0, total, 1.0))

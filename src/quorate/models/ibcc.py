@@ -81,12 +81,16 @@ class IBCC(Model):
         )
 
 
-def pseudo_tasks(class_weight: float, known: Knowns, possible: NDArray[np.bool_]) -> Floats | None:
-    """Return the Dirichlet of the labels beforehand, [K]: pseudo-tasks of each that exists; None where priors are fixed."""
+def pseudo_tasks(class_weight: float | Floats, known: Knowns, possible: NDArray[np.bool_]) -> Floats | None:
+    """Return the Dirichlet of the labels beforehand, [K]: pseudo-tasks of each that exists; None where priors are fixed.
+
+    Priors that are worth some tasks add these to the model's own, `class_weight`: of every label, or [K].
+    """
     given = known.classes
-    if given is None:
-        return np.where(possible, class_weight, 0.0)
-    return None if given.weight is None else given.weight * given.priors
+    if given is not None and given.weight is None:
+        return None
+    more = 0.0 if given is None or given.weight is None else given.weight * given.priors
+    return np.where(possible, class_weight + more, 0.0)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -158,4 +162,3 @@ def divergence(counts: Floats, believed: Floats) -> float:
     after = prior + seen
     lines = expected_log(after, np.ones(len(after), np.bool_))
     return dirichlet_log_norm(after) - dirichlet_log_norm(prior) + float(np.vdot(seen, lines))
-

@@ -280,9 +280,7 @@ def _above_zero(total: Floats) -> Floats:
     return np.where(total > 0, total, 1.0)
 
 
-def drawn(
-    panel: Panel, row_votes: Floats, possible: NDArray[np.bool_], model: MACE, restart: int
-) -> tuple[Floats, Floats]:
+def drawn(panel: Panel, row_votes: Floats, possible: NDArray[np.bool_], model: MACE, restart: int) -> tuple[Floats, Floats]:
     """Return a random start: spamming and knowing, [workers, 2], and strategies, [workers, K].
 
     Numbers are drawn by a hash of seed, restart, and how often the worker gave which label: names, and any order, have no part
@@ -292,7 +290,9 @@ def drawn(
     votes = row_votes.view(np.uint64)
     with np.errstate(over="ignore"):
         seed = mix(np.array([model.seed % 2**64], np.uint64)) + GOLDEN * np.uint64(restart + 1)
-        worker = mix(panel.by_worker(mix(label_hash[panel.row_label] ^ mix(votes))) + seed) if panel.n_rows else np.zeros(0, np.uint64)
+        worker = (
+            mix(panel.by_worker(mix(label_hash[panel.row_label] ^ mix(votes))) + seed) if panel.n_rows else np.zeros(0, np.uint64)
+        )
         pair = mix(worker[:, None] + GOLDEN * np.arange(1, 3, dtype=np.uint64))
         habit = mix(worker[:, None] ^ label_hash)
     two, every = (1.0 + _uniform(bits) * (1.0 + model.default_noise) for bits in (pair, habit))
@@ -330,7 +330,9 @@ def fit_from(votes: Votes, starts: Sequence[tuple[Floats, Floats]], model: MACE,
     best: Competences | None = None
     for start in starts:
         recipe = MaceRecipe(settings, beliefs, settings=settings, possible=possible, start=start)
-        likelihood = (_restarted(session, recipe, em.FitOptions()).run.trace[-1] if iterations else _first(session, recipe)).log_likelihood
+        likelihood = (
+            _restarted(session, recipe, em.FitOptions()).run.trace[-1] if iterations else _first(session, recipe)
+        ).log_likelihood
         if best is None or likelihood > best.log_likelihood:
             step = recipe.steps[0]
             competence = np.stack([step.now.spamming, step.now.knowing], axis=1)
