@@ -29,8 +29,8 @@ def agree(source, rows, engine="auto", class_weight=1.0, restart=0, **options):
     }
     classes = {c: class_weight if class_weight != "votes" else sum(line[c] for line in shares.values()) for c in labels}
     expected, bounds = oracle.mean_field(rows, q, classes, M, 0.1, iterations=5, **options)
+    model = qr.EBCC(subtypes=M, restarts=1, tol=0, max_iter=5, class_weight=class_weight, **options)
     with pytest.warns(qr.NotConverged):
-        model = qr.EBCC(subtypes=M, restarts=1, tol=0, max_iter=5, class_weight=class_weight, **options)
         result = model.fit(votes, engine=engine, confidence="posterior")
     for row in result.posterior.to_dicts():
         cells = expected[str(row.pop("task"))]

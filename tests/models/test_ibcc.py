@@ -19,8 +19,8 @@ def started(rows):
 def agree(source, rows, engine="auto", class_weight=1.0, **options):
     classes = {c: class_weight for _, _, c in rows}
     expected, bounds = oracle.mean_field(rows, started(rows), classes, 1, 1.0, iterations=6, **options)
+    model = qr.IBCC(tol=0, max_iter=6, class_weight=class_weight, **options)
     with pytest.warns(qr.NotConverged):
-        model = qr.IBCC(tol=0, max_iter=6, class_weight=class_weight, **options)
         result = model.fit(source, engine=engine, confidence="posterior")
     for row in result.posterior.to_dicts():
         line = {(c, 0): p for c, p in row.items() if c != "task"}

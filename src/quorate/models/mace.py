@@ -195,7 +195,8 @@ class MaceStep:
         if self._start is None:
             self._start = drawn(panel, self._votes, recipe.possible, recipe.settings, recipe.restart)
         self._known = np.zeros(panel.n_rows)  # answers of each row that were known, expected in the last E-step
-        self.now = Competence(*self._start[0].T, self._start[1][self._worker, panel.row_label], np.zeros(panel.n_workers))
+        spamming, knowing = self._start[0].T
+        self.now = Competence(spamming, knowing, self._start[1][self._worker, panel.row_label], np.zeros(panel.n_workers))
         self._begun = False
 
     def __call__(self, counts: Any, shared: Any = None) -> Lines:
