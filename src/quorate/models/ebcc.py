@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Final, Literal, NamedTuple, cast
 
 import numpy as np
@@ -111,7 +112,7 @@ class EBCC(Model):
             statistics,
             trace,
             best.converged,
-            posterior=lambda: posterior,
+            posterior=partial(np.asarray, posterior),  # a lambda would not be pickled
         )
 
     def _restarts(self, whole: WholeVotes, known: Knowns, possible: NDArray[np.bool_]) -> Iterator[Mean]:
