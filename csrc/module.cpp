@@ -36,4 +36,5 @@ NB_MODULE(_core, m) {
     bind_encode(m);
     bind_online(m);
     bind_light(m);
+    bind_ebcc(m);
 }

@@ -46,10 +46,14 @@ if TYPE_CHECKING:
     from quorate.models.auto import AutoModel
     from quorate.models.catd import CATD
     from quorate.models.dawid_skene import DawidSkene, FastDawidSkene, Hybrid
+    from quorate.models.ebcc import EBCC
     from quorate.models.glad import GLAD
     from quorate.models.gold_majority import GoldMajorityVote
+    from quorate.models.ibcc import IBCC
     from quorate.models.iwmv import IWMV
+    from quorate.models.lfc import LFC
     from quorate.models.light_aggregation import LightAggregation
+    from quorate.models.mace import MACE
     from quorate.models.majority import MajorityVote
     from quorate.models.one_coin import OneCoin
     from quorate.models.wawa import Wawa
@@ -101,6 +105,10 @@ _HOMES = {
     "Hybrid": "models.dawid_skene",
     "AutoModel": "models.auto",
     "GLAD": "models.glad",
+    "LFC": "models.lfc",
+    "IBCC": "models.ibcc",
+    "EBCC": "models.ebcc",
+    "MACE": "models.mace",
     "IWMV": "models.iwmv",
     "MajorityVote": "models.majority",
     "OneCoin": "models.one_coin",
@@ -135,8 +143,12 @@ _HOMES = {
 
 __all__ = [
     "CATD",
+    "EBCC",
     "GLAD",
+    "IBCC",
     "IWMV",
+    "LFC",
+    "MACE",
     "Agreement",
     "AsyncClient",
     "AutoModel",

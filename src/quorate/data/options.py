@@ -27,6 +27,10 @@ ModelName: TypeAlias = Literal[
     "catd",
     "la",
     "zc",
+    "lfc",
+    "ibcc",
+    "ebcc",
+    "mace",
 ]
 StreamedModel: TypeAlias = Literal["auto", "ds", "fds", "hybrid"]
 EngineName: TypeAlias = Literal["auto", "reference", "cpu", "disk", "spark"]  # `register` adds others: any text is one
@@ -100,6 +104,10 @@ ALIASES: Final[Mapping[str, str]] = {
     "lightaggregation": "la",
     "lightweightaggregation": "la",
     "zencrowd": "zc",
+    "learningfromcrowds": "lfc",
+    "independentbayesianclassifiercombination": "ibcc",
+    "enhancedbayesianclassifiercombination": "ebcc",
+    "multiannotatorcompetenceestimation": "mace",
 } | {re.sub("[^a-z]", "", name): name for name in get_args(ModelName)}
 
 
