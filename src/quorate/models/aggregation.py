@@ -154,7 +154,8 @@ def aggregate(
     - `source`: votes, or anything that `qr.read` takes; `task`, `worker`, `label`, `labels` and `duplicates` are as there.
     - `model`: "auto" (careful; majority vote where workers err together), "fds" (Fast Dawid-Skene), "ds" (Dawid-Skene),
       "hybrid" (soft at first, hard at the end), "one-coin" (one accuracy per worker), "glad" (abilities and difficulties),
-      "iwmv" (weighted majority), "mv" (majority vote); or a model with its settings, as `qr.DawidSkene(tol=1e-6)`. Long
+      "iwmv" (weighted majority), "mv" (majority vote), "ordinal" (grades with an order: numbers, or `labels` from low to
+      high); or a model with its settings, as `qr.DawidSkene(tol=1e-6)`. Long
       names in any case mean the same ("Dawid-Skene", "majority"); type checkers know the short ones.
 
     How votes are laid out, and what their labels mean, as for `qr.read`:
@@ -258,6 +259,9 @@ def aggregate(
         question=question,
         predictions=predictions,
     )
+    if chosen.is_ordered and labels is not None and not isinstance(labels, str):
+        labels = list(labels)
+        chosen = chosen.over(labels)
     columns: Any = {"task": task, "worker": worker, "label": label, "labels": labels, "duplicates": duplicates}
     chosen.require_engine(place)
     is_calibrated = not (calibrate is False or calibrate is None)
