@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from quorate.models.iwmv import IWMV
     from quorate.models.majority import MajorityVote
     from quorate.models.one_coin import OneCoin
+    from quorate.models.ordinal import Ordinal
     from quorate.online import EvictedTask, Online, Prediction, Refit
     from quorate.results.explanation import Explanation, SetExplanation
     from quorate.results.result import Result
@@ -92,6 +93,7 @@ _HOMES = {
     "IWMV": "models.iwmv",
     "MajorityVote": "models.majority",
     "OneCoin": "models.one_coin",
+    "Ordinal": "models.ordinal",
     "MultiResult": "results.sets",
     "BestPanel": "evaluation.panel.study",
     "PanelStudy": "evaluation.panel.study",
@@ -141,6 +143,7 @@ __all__ = [
     "OneCoin",
     "Online",
     "OptionError",
+    "Ordinal",
     "PanelStudy",
     "Policy",
     "PosteriorConfidence",

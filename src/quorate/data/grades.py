@@ -80,13 +80,15 @@ def grades_of(
         place = {text: n for n, text in enumerate(order)}
         strange = next((text for text in texts if text not in place), None)
         if strange is not None:
-            raise OptionError(f"label {shown(strange)} is not in the order, which is {listed(order)}: add it, or abstain from it")
-        at = np.array([place[text] for text in texts], np.int64)
-        return Grades(np.argsort(at), at + 1.0 if values is None else values)
+            raise OptionError(
+                f"label {shown(strange)} is not in the order, which is {listed(order)}: add it, or leave such labels out"
+            )
+        at = np.array([place[text] + 1.0 for text in texts])
+        return Grades(np.argsort(at), at if values is None else values)
     if values is not None:
         return Grades(np.lexsort((np.array(texts, dtype=np.str_), values)), values)
     if is_declared or len(texts) < 2:
-        return Grades(np.arange(len(texts)), np.arange(len(texts)) + 1.0)
+        return Grades(np.arange(len(texts)), np.arange(1.0, len(texts) + 1.0))
     raise OptionError(f"the labels {listed(texts)} have no order that shows: {how}")
 
 

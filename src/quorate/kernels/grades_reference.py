@@ -13,7 +13,7 @@ and so is the prior: Newton's method finds the one maximum from any start.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ CELLS: Final = 1 << 16  # of votes by given and true grade, looked at at once
 MOST_STEPS: Final = 60
 MOST_HALVINGS: Final = 40
 EXACT: Final = 1e-15  # what a step may promise, by vote, where a fit ends
+NEAR: Final = 1e-6  # and where it is right as it is: what it gains may be lost in rounding
 SD: Final = float(np.pi / np.sqrt(3.0))  # standard deviation of logistic noise of scale 1
 
 
@@ -39,7 +40,7 @@ def positions(k: int) -> tuple[Floats, Floats]:
     >>> [part.tolist() for part in positions(3)]
     [[-1.0, 0.0, 1.0], [-0.5, 0.5]]
     """
-    return np.arange(k) - (k - 1) / 2.0, np.arange(k - 1) - (k - 2) / 2.0
+    return np.arange(float(k)) - (k - 1) / 2.0, np.arange(k - 1.0) - (k - 2) / 2.0
 
 
 def judge_lines(judges: Floats, given: NDArray[np.integer], k: int) -> Floats:
@@ -65,63 +66,66 @@ def fit_judges(given: NDArray[np.integer], counts: Floats, worker_ptr: NDArray[n
         rows = slice(worker_ptr[start], worker_ptr[stop])
         judges[start:stop] = _newton(given[rows], counts[rows], worker_ptr[start : stop + 1] - worker_ptr[start])
         start = stop
-    return judges, _log_prior(judges)
+    return judges, log_prior(judges)
 
 
 def _newton(given: NDArray[np.integer], counts: Floats, ptr: NDArray[np.int64]) -> Floats:
     """Return g, h and b of some judges, [workers, 3]; a judge that has settled is left alone."""
     out = np.tile([SHARP, SHARP, 0.0], (len(ptr) - 1, 1))
     left, judges = np.arange(len(out)), out.copy()
-    value, slope, curvature = _objective(judges, given, counts, ptr)
+    close = EXACT * (1.0 + sums_of(counts.sum(axis=1), ptr[:-1]))
+    here = _objective(judges, given, counts, ptr)
     for _ in range(MOST_STEPS):
-        step = np.linalg.solve(curvature, slope[:, :, None])[:, :, 0]
-        promised = np.einsum("wi,wi->w", slope, step)
-        judges, value, moved = _line_search(judges, value, step, given, counts, ptr)
+        step = np.linalg.solve(here.curvature, here.slope[:, :, None])[:, :, 0].astype(np.float64, copy=False)
+        promised = np.einsum("wi,wi->w", here.slope, step)
+        judges, here, moved = _line_search(judges, here, step, promised <= NEAR, (given, counts, ptr))
         out[left] = judges
-        votes = sums_of(counts.sum(axis=1), ptr[:-1])
-        again = moved & (promised > EXACT * (1.0 + votes))
+        again = moved & (promised > close)
         if not again.any():
             break
-        rows = np.repeat(again, np.diff(ptr))
-        given, counts, left, judges = given[rows], counts[rows], left[again], judges[again]
-        ptr = np.concatenate([[0], np.cumsum(np.diff(ptr)[again])])
-        value, slope, curvature = _objective(judges, given, counts, ptr)
+        if not again.all():
+            rows = np.repeat(again, np.diff(ptr))
+            given, counts, left, judges, close = given[rows], counts[rows], left[again], judges[again], close[again]
+            ptr = np.concatenate([[0], np.cumsum(np.diff(ptr)[again])])
+            here = Objective(*(part[again] for part in here))
     return out
 
 
 def _line_search(
-    judges: Floats, value: Floats, step: Floats, given: NDArray[np.integer], counts: Floats, ptr: NDArray[np.int64]
-) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    judges: Floats,
+    here: Objective,
+    step: Floats,
+    is_near: NDArray[np.bool_],  # [workers] whose step is taken as it is
+    votes: tuple[NDArray[np.integer], Floats, NDArray[np.int64]],
+) -> tuple[Floats, Objective, NDArray[np.bool_]]:
     """Return judges after a step, or half of it, or a quarter, until none is worse; their objective, and which have moved."""
     share = np.ones(len(judges))
     # A step may not leave g > 0; it goes at most nine tenths of the way there.
     falls = step[:, 0] <= -0.9 * judges[:, 0]
     share[falls] = -0.9 * judges[falls, 0] / step[falls, 0]
-    new = judges + share[:, None] * step
-    found = _value(new, given, counts, ptr)
-    for _ in range(MOST_HALVINGS):
-        worse = ~(found >= value)
-        if not worse.any():
-            break
-        share[worse] /= 2.0
+    for _ in range(MOST_HALVINGS + 1):
         new = judges + share[:, None] * step
-        found = _value(new, given, counts, ptr)
-    worse = ~(found >= value)
-    new[worse], found[worse] = judges[worse], value[worse]
+        found = _objective(new, *votes)
+        worse = ~(is_near | (found.value >= here.value))
+        if not worse.any():
+            return new, found, ~worse
+        share[worse] /= 2.0
+    new[worse] = judges[worse]
+    for after, before in zip(found, here, strict=True):
+        after[worse] = before[worse]
     return new, found, ~worse
 
 
-def _value(judges: Floats, given: NDArray[np.integer], counts: Floats, ptr: NDArray[np.int64]) -> Floats:
-    """Return the penalised expected log-likelihood of each judge, [workers]."""
-    lines = judge_lines(np.repeat(judges, np.diff(ptr), axis=0), given, counts.shape[1])
-    out: Floats = sums_of((counts * lines).sum(axis=1), ptr[:-1]) + _log_prior(judges)
-    return out
+class Objective(NamedTuple):
+    """The penalised expected log-likelihood of some judges."""
+
+    value: Floats  # [workers]
+    slope: Floats  # [workers, 3] by g, h and b
+    curvature: Floats  # [workers, 3, 3] less its sign
 
 
-def _objective(
-    judges: Floats, given: NDArray[np.integer], counts: Floats, ptr: NDArray[np.int64]
-) -> tuple[Floats, Floats, Floats]:
-    """Return the objective of each judge, [workers], its slope, [workers, 3], and minus its curvature, [workers, 3, 3]."""
+def _objective(judges: Floats, given: NDArray[np.integer], counts: Floats, ptr: NDArray[np.int64]) -> Objective:
+    """Return what these judges are worth, given their votes by row, [rows, K true]."""
     k = counts.shape[1]
     m, t = positions(k)
     lines, above, below = _lines(np.repeat(judges, np.diff(ptr), axis=0), given, k)
@@ -163,7 +167,7 @@ def _objective(
     curvature[:, 0, 1] -= 1.0 / STRETCH_VARIANCE
     curvature[:, 1, 0] -= 1.0 / STRETCH_VARIANCE
     curvature[:, 2, 2] += 1.0 / B_VARIANCE
-    return sums[:, 0] + _log_prior(judges), slope, curvature
+    return Objective(sums[:, 0] + log_prior(judges), slope, curvature)
 
 
 def _lines(judges: Floats, given: NDArray[np.integer], k: int) -> tuple[Floats, Floats, Floats]:
@@ -189,7 +193,8 @@ def _sigma(x: Floats) -> Floats:
     return out
 
 
-def _log_prior(judges: Floats) -> Floats:
+def log_prior(judges: Floats) -> Floats:
+    """Return the logarithm of the prior of each judge, [workers], less constants."""
     g, h, b = judges.T
     out: Floats = SURE * (np.log(g) - g / SHARP) - (h - g) ** 2 / (2.0 * STRETCH_VARIANCE) - b**2 / (2.0 * B_VARIANCE)
     return out

@@ -188,10 +188,7 @@ class Model:
         chosen = resolve(engine, threads, source=votes, room=self.room)
         self.require_engine(chosen)
         read = chosen.read(votes)
-        if gold is None and getattr(read, "found_gold", None) is not None:  # votes on Spark have no such thing
-            gold = gold_frame(read)
-        if self.needs_gold and gold is None:
-            raise OptionError(f"model {self.name!r} learns from gold alone: give gold=… (--gold FILE)")
+        gold = self._gold(read, gold)
         if read.row_weight is not None:
             self.require_weights()
         self.require_votes(read)
@@ -242,6 +239,14 @@ class Model:
         scoring = fit.scoring or self.scoring
         again = partial(_refitted, model, chosen, priors, priors_weight) if result is Result else None
         return result(session.votes, fit, session, self.name, asdict(model), scoring, past, session.gold_given, refit=again)
+
+    def _gold(self, votes: Votes, given: Source | None) -> Source | None:
+        """Return the gold of a fit: the given one, or what votes have found; raise where a model needs some and has none."""
+        if given is None and getattr(votes, "found_gold", None) is not None:  # votes on Spark have no such thing
+            given = gold_frame(votes)
+        if self.needs_gold and given is None:
+            raise OptionError(f"model {self.name!r} learns from gold alone: give gold=… (--gold FILE)")
+        return given
 
     def require_weights(self) -> None:
         """Raise unless this model takes votes with weights."""

@@ -121,7 +121,7 @@ class GradeStep:
 
     def __init__(self, block: WorkerBlock, beliefs: Beliefs, scale: Scale) -> None:
         panel = self._panel = block.panel
-        self._scale, self._prior = scale, beliefs.of(block)
+        self._scale, self._prior, self._threads = scale, beliefs.of(block), block.threads
         self._past = None if block.history is None else lay_out(panel, None, block.history)
         # Grades that only the history of a worker has are rows of their own, beside those of the votes.
         none = np.zeros(0, np.int64)
@@ -137,7 +137,7 @@ class GradeStep:
         counts = np.asarray(counts, np.float64)
         believed = np.zeros((0, panel.n_labels)) if past is None else np.concatenate([past.cells, past.others.counts])
         votes = counts if past is None else np.concatenate([counts + past.cells, past.others.counts])
-        judges, log_prior = self._scale.judges(self._label, votes[self._order], self._ptr)
+        judges, log_prior = self._scale.judges(self._label, votes[self._order], self._ptr, self._threads)
         lines = self._scale.lines(np.repeat(judges, np.diff(self._ptr), axis=0), self._label)
         table = np.empty_like(lines)
         table[self._order] = lines

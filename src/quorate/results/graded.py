@@ -17,6 +17,8 @@ from quorate.data.exact import LOG_UNIT, whole
 from quorate.data.fit import Pieces
 from quorate.data.grades import Grades, grades_of, moments_of
 from quorate.engines.base import Session
+from quorate.kernels import grades_cpu
+from quorate.kernels.cpu import compiled
 from quorate.kernels.grades_reference import SD, fit_judges, judge_lines
 
 Floats = NDArray[np.float64]
@@ -31,9 +33,17 @@ class Scale:
         self.place = np.full(len(exists), -1, np.int64)  # [K] of each label among them; -1: nobody knows it
         self.place[self.codes] = np.arange(len(self.codes))
 
-    def judges(self, row_label: NDArray[np.integer], counts: Floats, worker_ptr: NDArray[np.int64]) -> tuple[Floats, Floats]:
-        """Return what each worker is like, [workers, 3], of votes by row and true label, [rows, K]; and its log-prior."""
-        return fit_judges(self.place[row_label], np.ascontiguousarray(counts[:, self.codes], np.float64), worker_ptr)
+    def judges(
+        self, row_label: NDArray[np.integer], counts: Floats, worker_ptr: NDArray[np.int64], threads: int | None = None
+    ) -> tuple[Floats, Floats]:
+        """Return what each worker is like, [workers, 3], of votes by row and true label, [rows, K]; and its log-prior.
+
+        `threads` are those of the compiled kernel; 0 is NumPy's, and None the faster one that there is.
+        """
+        some = self.place[row_label], np.ascontiguousarray(counts[:, self.codes], np.float64), worker_ptr
+        if threads is None:
+            threads = 0 if compiled() is None else 1
+        return fit_judges(*some) if threads == 0 else grades_cpu.fit_judges(*some, threads=threads)
 
     def lines(self, judges: Floats, row_label: NDArray[np.integer]) -> Floats:
         """Return log P(given label | true label), [rows, K], for a judge, [rows, 3], and a label per row.
@@ -114,5 +124,3 @@ def grade_columns(session: Session, grades: Grades) -> dict[str, NDArray[Any]]:
 
 def _each(posterior: Pieces, grades: Grades, at: int) -> Iterator[Floats]:
     return (moments_of(part, grades)[at] for part in posterior)
-
-
