@@ -1,7 +1,8 @@
 """Ordinal grades written naively from the model's definition: dicts, plain loops, and SciPy's minimiser for each judge.
 
 True grade c of K is at m_c = c - (K + 1) / 2, the cut above grade l at t_l = l - K / 2. A judge (g, h, b) gives at most grade l
-with probability 1 / (1 + exp(-(g t_l - h m_c - b))). Judges have the prior 2 (log g - g / 2) - (h - g)^2 / 2 - b^2 / 8.
+with probability 1 / (1 + exp(-(g t_l - h m_c - b))). Judges have the prior 2 (log g - g / 2) - (h - g)^2 / 2 - b^2 / 8, and
+every grade is lent three tasks.
 """
 
 import math
@@ -56,7 +57,7 @@ def fit(votes, grades, iterations):
         task: {c: sum(grade == c for _, grade in given) / len(given) for c in range(1, k + 1)} for task, given in tasks.items()
     }
     for _ in range(iterations):
-        prior = {c: sum(belief[task][c] for task in tasks) / len(tasks) for c in range(1, k + 1)}
+        prior = {c: (3 + sum(belief[task][c] for task in tasks)) / (3 * k + len(tasks)) for c in range(1, k + 1)}
         cells = {}
         for task, given in tasks.items():
             for worker, grade in given:

@@ -1,10 +1,8 @@
 """Figures of grades against scikit-learn and SciPy, and where there are none."""
 
-import json
 import math
 
 import numpy as np
-import polars as pl
 import pytest
 from scipy.stats import spearmanr
 from sklearn.metrics import cohen_kappa_score, mean_absolute_error
@@ -86,29 +84,3 @@ def test_bad_orders(order, message):
         qr.evaluate({1: "good"}, {1: "bad"}, order=order)
     with pytest.raises(qr.OptionError, match="order is for labels, not for sets"):
         qr.evaluate({1: "a|b"}, {1: "a"}, multi=True, order=["a", "b"])
-
-
-def test_on_the_command_line(tmp_path, monkeypatch):
-    from typer.testing import CliRunner
-
-    from quorate.cli.main import app
-
-    monkeypatch.chdir(tmp_path)
-    votes = {"task": [1, 1, 2, 2, 3, 3], "worker": ["a", "b"] * 3, "label": ["bad", "bad", "good", "fine", "fine", "fine"]}
-    pl.DataFrame(votes).write_csv("votes.csv")
-    pl.DataFrame({"task": [1, 2, 3], "label": ["bad", "fine", "fine"]}).write_csv("truth.csv")
-    run = CliRunner().invoke
-    refused = run(app, ["aggregate", "votes.csv", "-m", "ordinal", "-o", "labels.csv"])
-    assert refused.exit_code == 1
-    assert "the labels bad, fine, good have no order that shows" in refused.output
-    assert not (tmp_path / "labels.csv").exists()
-    made = run(app, ["aggregate", "votes.csv", "-m", "ordinal", "--labels", ",".join(WORDS), "-o", "labels.csv", "--quiet"])
-    assert made.exit_code == 0, made.output
-    assert pl.read_csv("labels.csv").columns == ["task", "label", "confidence", "votes", "tie", "mean", "median"]
-    shown = run(app, ["evaluate", "labels.csv", "--truth", "truth.csv", "--order", ",".join(WORDS)])
-    assert "quadratic-weighted kappa" in shown.output
-    told = json.loads(run(app, ["evaluate", "labels.csv", "--truth", "truth.csv", "--order", ",".join(WORDS), "--json"]).output)
-    assert told["mean_absolute_error"] is not None
-    wrong = run(app, ["evaluate", "labels.csv", "--truth", "truth.csv", "--order", "bad,good"])
-    assert wrong.exit_code == 1
-    assert "is not in the order" in wrong.output

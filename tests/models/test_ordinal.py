@@ -14,7 +14,7 @@ WORDS = [("t1", "ann", "low"), ("t1", "bob", "mid"), ("t2", "ann", "high"), ("t2
 def graded(seed, tasks=150, judges=7, k=5, per_task=None, spread=0.8):
     """Return votes of judges with bias and noise of their own on grades 1 to k, the truth, and the biases."""
     rng = np.random.default_rng(seed)
-    truth, bias, noise = rng.integers(1, k + 1, tasks), rng.normal(0, spread, judges), rng.uniform(0.4, 0.9, judges)
+    bias, noise, truth = rng.normal(0, spread, judges), rng.uniform(0.4, 0.9, judges), rng.integers(1, k + 1, tasks)
     votes = []
     for task in range(tasks):
         for judge in range(judges) if per_task is None else rng.choice(judges, per_task, replace=False):
@@ -46,8 +46,8 @@ def test_it_equals_the_naive_version(seed, k, engine):
 
 def test_biased_judges_are_seen_through():
     """Better than the rounded mean, the standardised mean and the models of labels without order; and biases come back."""
-    gained = []
-    for seed in range(3):
+    gained = {}
+    for seed in range(4):
         votes, truth, bias = graded(seed, tasks=300)
         frame = pl.DataFrame(votes, schema=["task", "worker", "label"], orient="row")
         result = qr.aggregate(frame, model="ordinal")
@@ -61,12 +61,14 @@ def test_biased_judges_are_seen_through():
             .agg(label=whole.round().clip(1, 5).cast(pl.Int64)),
             **{model: qr.aggregate(frame, model=model) for model in ("mv", "fds")},
         }
-        gained.append(min(ours - qr.evaluate(labels, truth).accuracy for labels in rivals.values()))
+        for name, labels in rivals.items():
+            gained.setdefault(name, []).append(ours - qr.evaluate(labels, truth).accuracy)
         workers = result.workers.sort("worker")
         assert np.corrcoef(workers["bias"].to_numpy(), bias)[0, 1] > 0.97
         assert workers["scale"].is_between(0.3, 1.3).all()
-    assert min(gained) > 0.03
-    assert np.mean(gained) > 0.06
+    assert min(map(min, gained.values())) >= 0
+    for name, least in {"standardised": 0.04, "mean": 0.08, "fds": 0.08, "mv": 0.15}.items():
+        assert np.mean(gained[name]) > least, gained
 
 
 def test_a_judge_with_the_scale_upside_down_is_turned_round():
@@ -136,7 +138,8 @@ def test_gold_priors_history_weights_and_warm_starts_are_taken():
     assert high.labels["mean"].mean() > plain.labels["mean"].mean()
     past = qr.aggregate([(f"old{task}", judge, grade) for task, judge, grade in graded(7, tasks=200)[0]], model="ordinal")
     helped = qr.aggregate(votes, model="ordinal", history=past)
-    assert qr.evaluate(helped, truth).accuracy > qr.evaluate(plain, truth).accuracy
+    assert qr.evaluate(helped, truth).accuracy >= qr.evaluate(plain, truth).accuracy
+    assert helped.iterations < plain.iterations
     assert all(after.objective >= before.objective - 1e-9 * abs(before.objective)
                for before, after in zip(helped.fit.trace, helped.fit.trace[1:], strict=False))  # fmt: skip
     again = qr.aggregate(votes, model="ordinal", warm_start=plain)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.data.counts import Lines, lay_out
+from quorate.data.counts import ClassPrior, Lines, lay_out
 from quorate.data.fit import Fit
 from quorate.data.grades import check_order, grades_of, numbers_of
 from quorate.data.options import DEFAULTS, Number, Order, Rules
@@ -23,6 +23,7 @@ from quorate.models.confusion import Beliefs, EMRecipe
 from quorate.results.graded import Scale, figures, grade_columns
 
 Floats = NDArray[np.float64]
+LENT: Final = 3.0  # tasks of each grade, beside those that are counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +34,7 @@ class Ordinal(Model):
     label is the most probable grade; the mean and the median of its posterior stand beside it. Every judge has `bias` (grades
     too high, at the middle of the scale), `scale` (the standard deviation of its noise, in grades) and `stretch` (1 uses the
     scale as all do, below 1 keeps to the middle, below 0 turns it round). Grades are one step apart; one that nobody gave, and
-    that neither gold nor priors nor a history name, is no step.
+    that neither gold nor priors nor a history name, is no step. Shares of grades are estimated, with three tasks of each lent.
 
     `order` has the labels from the lowest to the highest grade. By default numbers order themselves, and other labels are in
     the order in which they were declared (`labels=` of `qr.read` and `qr.aggregate`, or an ordered type of their column).
@@ -63,7 +64,7 @@ class Ordinal(Model):
 
     order: Sequence[object] | None = None
     tol: float = DEFAULTS.tol
-    max_iter: int = DEFAULTS.max_iter
+    max_iter: int = 300  # shares of neighbouring grades settle slowly
 
     def __post_init__(self) -> None:
         if isinstance(self.order, Iterable) and not isinstance(self.order, str | bytes):
@@ -85,8 +86,11 @@ class Ordinal(Model):
 
     def _fit(self, session: Session, known: Knowns) -> Fit:
         grades = grades_of(known.votes.labels.texts(), self._order)
-        scale = Scale(grades, known.possible(session))
-        ended = em.run(session, GradeRecipe(self, Beliefs(classes=known.classes), scale), known.options)
+        possible = known.possible(session)
+        scale, there = Scale(grades, possible), max(int(possible.sum()), 1)
+        # Else shares of grades fall to 0 where few judges are noisy: neighbours would explain all votes for the grade between.
+        classes = known.classes or ClassPrior(possible / there, LENT * there)
+        ended = em.run(session, GradeRecipe(self, Beliefs(classes=classes), scale), known.options)
         outcome = session.finish()
         params, statistics, columns = session.estimate()
         return Fit(
