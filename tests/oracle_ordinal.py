@@ -36,7 +36,7 @@ def fitted(cells, k):
 
     def loss(x):
         judge = (math.exp(x[0]), x[1], x[2])
-        likelihood = sum(n * math.log(max(chance(judge, l, c, k), 1e-300)) for (l, c), n in cells.items() if n > 0)
+        likelihood = sum(n * math.log(max(chance(judge, given, c, k), 1e-300)) for (given, c), n in cells.items() if n > 0)
         return -likelihood - log_prior(judge)
 
     best = minimize(loss, [math.log(2.0), 2.0, 0.0], method="BFGS", options={"gtol": 1e-9})

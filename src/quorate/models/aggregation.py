@@ -325,6 +325,8 @@ def _fitted_sets(
             "several options per task (multi=True) are not run on Spark: give the votes in memory (frame.toArrow()) with "
             "another engine, or one yes/no vote per task and option without multi"
         )
+    if model.is_ordered:
+        raise OptionError(f"model {model.name!r} is for grades, and the options of sets have no order: choose another model")
     given_too = [name for name, value in alone.items() if value is not None]
     if given_too:
         raise OptionError(f"{given_too[0]} works only for tasks with one label: leave it out with multi=True")

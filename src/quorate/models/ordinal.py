@@ -64,7 +64,7 @@ class Ordinal(Model):
 
     order: Sequence[object] | None = None
     tol: float = DEFAULTS.tol
-    max_iter: int = 300  # shares of neighbouring grades settle slowly
+    max_iter: int = DEFAULTS.max_iter
 
     def __post_init__(self) -> None:
         if isinstance(self.order, Iterable) and not isinstance(self.order, str | bytes):
