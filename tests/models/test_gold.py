@@ -32,7 +32,9 @@ def test_gold_labels_are_kept_and_marked(model):
 @pytest.mark.parametrize("model", [name for name, m in MODELS.items() if m.learns and name not in ("iwmv", "glad")])
 def test_the_other_labels_get_better(model):
     options = {"max_iter": 300} if "max_iter" in MODELS[model].options() else {}
-    plain, taught = (qr.evaluate(qr.aggregate(CROWD.votes, model, gold=g, labels=ORDER, **options), REST).accuracy for g in (None, GOLD))
+    plain, taught = (
+        qr.evaluate(qr.aggregate(CROWD.votes, model, gold=g, labels=ORDER, **options), REST).accuracy for g in (None, GOLD)
+    )
     assert taught > plain
 
 
