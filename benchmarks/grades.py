@@ -1,6 +1,6 @@
 """Grades of biased judges: the accuracy of model "ordinal" beside simple means and models of labels without order.
 
-`python benchmarks/grades.py` simulates 7 judges on grades 1 to 5; with QUORATE_DATA it measures the shared sets with an order, too.
+`python benchmarks/grades.py` simulates 7 judges on grades 1 to 5; with QUORATE_DATA it measures the sets with an order, too.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     ("Labels first:", "quorate aggregate votes.csv -o labels.csv --probabilities probs.csv"),
     ("How many are right, and what confidence is worth:", "quorate evaluate labels.csv --truth truth.csv"),
-    ("Grades, from low to high:", "quorate evaluate labels.csv --truth truth.csv --order low,mid,high"),
+    ("Labels that are grades, from low to high:", "quorate evaluate labels.csv --truth truth.csv --order no,yes"),
     ("With the probability of every label:", "quorate evaluate labels.csv --truth truth.csv --probabilities probs.csv"),
 )
 
