@@ -3,6 +3,7 @@
 #include "online/state.hpp"
 #include "passes/crew.hpp"
 #include "passes/glad.hpp"
+#include "passes/grades.hpp"
 #include "passes/one_task.hpp"
 #include "passes/prepare.hpp"
 
@@ -22,6 +23,10 @@ static nb::dict constants() {
     all["MOST_SHARD_TASKS"] = kMostShardTasks;
     all["PRIVATE_BYTES"] = kPrivateBytes;
     all["LANES"] = nb::make_tuple(lanes_for(2), lanes_for(3), lanes_for(5), lanes_for(9), lanes_for(17));
+    all["SURE"] = kSure;
+    all["SHARP"] = kSharp;
+    all["B_VARIANCE"] = kBiasVariance;
+    all["STRETCH_VARIANCE"] = kStretchVariance;
     all["ONE"] = Online::ONE;
     all["TOGETHER"] = Online::TOGETHER;
     all["RENEW_AFTER"] = kRenewAfter;

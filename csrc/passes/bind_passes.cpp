@@ -10,6 +10,7 @@
 #include "confusion.hpp"
 #include "drive.hpp"
 #include "glad.hpp"
+#include "grades.hpp"
 #include "hash.hpp"
 #include "honest.hpp"
 #include "majority.hpp"
@@ -160,6 +161,18 @@ void py_confusion_table(In<Count, 2> counts, In<int64_t, 1> worker_ptr, double s
     nb::gil_scoped_release release;
     confusion_table(counts.data(), worker_ptr.data(), int64_t(workers), int(k), smoothing, table.data(),
                     totals.data(), threads);
+}
+
+void py_fit_judges(In<int32_t, 1> given, In<double, 2> counts, In<int64_t, 1> worker_ptr, Out<double, 2> judges, int threads) {
+    need(worker_ptr.size() >= 1, "worker_ptr");
+    const size_t k = counts.shape(1), workers = worker_ptr.size() - 1;
+    need(worker_ptr.data()[workers] == int64_t(counts.shape(0)), "worker_ptr");
+    need(worker_ptr.data()[0] == 0, "worker_ptr");
+    need_rising(worker_ptr.data(), worker_ptr.size(), "worker_ptr");
+    need(given.size() == counts.shape(0), "given");
+    need(judges.shape(0) == workers && judges.shape(1) == 3, "judges");
+    nb::gil_scoped_release release;
+    fit_judges(given.data(), counts.data(), worker_ptr.data(), int64_t(workers), int(k), judges.data(), threads);
 }
 
 void py_restore_counts(Out<double, 1> counts, std::optional<In<double, 1>> rest, double unit, int threads) {
@@ -371,6 +384,8 @@ void quorate::bind_passes(nb::module_& m) {
           "smoothing"_a, "table"_a.noconvert(), "totals"_a.noconvert(), "threads"_a = 1);
     m.def("confusion_table", &py_confusion_table<double>, "counts"_a.noconvert(), "worker_ptr"_a.noconvert(),
           "smoothing"_a, "table"_a.noconvert(), "totals"_a.noconvert(), "threads"_a = 1);
+    m.def("fit_judges", &py_fit_judges, "given"_a.noconvert(), "counts"_a.noconvert(), "worker_ptr"_a.noconvert(),
+          "judges"_a.noconvert(), "threads"_a = 1);
     m.def("restore_counts", &py_restore_counts, "counts"_a.noconvert(), "rest"_a.noconvert() = none, "unit"_a = 0x1p-40,
           "threads"_a = 1);
     m.def("check_votes", &py_check_votes, QUORATE_VOTES, "rows"_a, "threads"_a = 1);

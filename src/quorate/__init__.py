@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from quorate.models.mace import MACE
     from quorate.models.majority import MajorityVote
     from quorate.models.one_coin import OneCoin
+    from quorate.models.ordinal import Ordinal
     from quorate.models.wawa import Wawa
     from quorate.models.zencrowd import ZenCrowd
     from quorate.models.zero_based_skill import ZeroBasedSkill
@@ -118,6 +119,7 @@ _HOMES = {
     "Wawa": "models.wawa",
     "ZenCrowd": "models.zencrowd",
     "ZeroBasedSkill": "models.zero_based_skill",
+    "Ordinal": "models.ordinal",
     "MultiResult": "results.sets",
     "BestPanel": "evaluation.panel.study",
     "PanelStudy": "evaluation.panel.study",
@@ -176,6 +178,7 @@ __all__ = [
     "OneCoin",
     "Online",
     "OptionError",
+    "Ordinal",
     "PanelStudy",
     "Policy",
     "PosteriorConfidence",

@@ -158,7 +158,16 @@ def test_bash_completes_commands_options_and_values(tmp_path):
     lines = bash(COMPLETE, tmp_path)
     assert lines[0] == "complete -o default -F _quorate_completion quorate"
     models = " ".join(ModelName.__args__)
-    assert lines[1:] == ["aggregate", models, "one-coin", "disk", "honest posterior", "ordinal", "doccano", "--warm-start"]
+    assert lines[1:] == [
+        "aggregate",
+        models,
+        "one-coin ordinal",
+        "disk",
+        "honest posterior",
+        "ordinal",
+        "doccano",
+        "--warm-start",
+    ]
 
 
 def test_the_script_for_bash_is_shown_and_installed(tmp_path):

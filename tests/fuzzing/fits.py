@@ -25,6 +25,8 @@ def crowd(rng):
 
 
 def fit(votes, model, **options):
+    if MODELS[model].is_ordered:
+        options["labels"] = sorted({label for _, _, label in votes})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", qr.NotConverged)
         return qr.aggregate(votes, model=model, **options)

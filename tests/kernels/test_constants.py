@@ -4,7 +4,7 @@ import pytest
 
 from quorate.data import exact
 from quorate.engines import memory
-from quorate.kernels import glad_reference, honest_online_reference, online_steps, online_units, reference
+from quorate.kernels import glad_reference, grades_reference, honest_online_reference, online_steps, online_units, reference
 from quorate.kernels.cpu import compiled
 
 core = compiled()
@@ -23,6 +23,7 @@ def test_constants_are_those_of_the_package():
         "MOST_SHARD_TASKS": memory.MOST_SHARD_TASKS,
         "PRIVATE_BYTES": memory.PRIVATE_BYTES,
         "LANES": (*memory.LANES, 0),  # none beyond the last
+        **{name: getattr(grades_reference, name) for name in ("SURE", "SHARP", "B_VARIANCE", "STRETCH_VARIANCE")},
         "ONE": online_units.ONE,
         "TOGETHER": online_steps.TOGETHER,
         "RENEW_AFTER": honest_online_reference.RENEW_AFTER,

@@ -31,7 +31,7 @@ def test_models_are_frozen():
         ({"model": "fsd"}, "unknown model 'fsd': did you mean 'fds'"),
         ({"model": "mv", "smoothing": 1.0}, "model 'mv' takes only: seed, ties"),
         ({"model": "glad", "strength": 3}, "strength is 3, but model 'glad' takes only: seed, ties, tol, max_iter$"),
-        ({"model": "ordinal"}, "unknown model 'ordinal': accepted: auto, mv"),
+        ({"model": "zzz"}, "unknown model 'zzz': accepted: auto, mv"),
         ({"model": ""}, "unknown model '': accepted"),
         ({"model": qr.DawidSkene(), "tol": 0.1}, "give tol to DawidSkene"),
         ({"engine": "gpu9"}, "unknown engine 'gpu9'"),

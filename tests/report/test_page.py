@@ -112,7 +112,8 @@ def test_what_is_known_of_a_worker_is_what_the_result_knows(result, crowd):
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("confidence", ["honest", "posterior"])
 def test_every_model_has_a_page(crowd, model, confidence):
-    text = page(qr.aggregate(crowd[0], model=model, confidence=confidence), truth=crowd[1])
+    labels = sorted(set(crowd[0]["label"])) if MODELS[model].is_ordered else None
+    text = page(qr.aggregate(crowd[0], model=model, confidence=confidence, labels=labels), truth=crowd[1])
     found = checked(text)
     assert {"trust", "workers", "confusion", "balance", "tasks", "agreement", "truth", "trace"} <= set(found.ids)
     assert "nan" not in " ".join(found.texts).lower().replace("nan%", "")

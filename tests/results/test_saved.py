@@ -15,7 +15,8 @@ CROWD = qr.simulate(tasks=300, workers=15, labels=3, votes_per_task=3, skill=0.6
 
 @pytest.mark.parametrize("model", MODELS)
 def test_save_load_predict_bit_for_bit(model, tmp_path):
-    result = qr.aggregate(CROWD.votes, model=model, gold=CROWD.truth.head(50) if MODELS[model].needs_gold else None)
+    gold = CROWD.truth.head(50) if MODELS[model].needs_gold else None
+    result = qr.aggregate(CROWD.votes, model=model, labels=["l0", "l1", "l2"], gold=gold)  # grades need an order
     new = qr.simulate(tasks=80, workers=20, labels=3, votes_per_task=3, seed=9).votes
     result.save(tmp_path / "a")
     loaded = qr.load(tmp_path / "a")

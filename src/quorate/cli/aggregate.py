@@ -53,7 +53,9 @@ def command(
     votes: reading.VotesFiles,
     model: Annotated[
         str,
-        for_model("-m", "--model", help="auto, mv, ds, fds, hybrid, one-coin, iwmv or glad.", autocompletion=one_of(ModelName)),
+        for_model(
+            "-m", "--model", help="auto, mv, ds, fds, hybrid, one-coin, iwmv, glad or ordinal.", autocompletion=one_of(ModelName)
+        ),
     ] = DEFAULTS.model,
     output: Annotated[str | None, for_output("-o", "--output", help="Write the labels here (else to stdout).")] = None,
     to: Annotated[

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     ("Labels first:", "quorate aggregate votes.csv -o labels.csv --probabilities probs.csv"),
     ("How many are right, and what confidence is worth:", "quorate evaluate labels.csv --truth truth.csv"),
+    ("Labels that are grades, from low to high:", "quorate evaluate labels.csv --truth truth.csv --order no,yes"),
     ("With the probability of every label:", "quorate evaluate labels.csv --truth truth.csv --probabilities probs.csv"),
 )
 
@@ -28,6 +29,9 @@ def command(
     probabilities: Annotated[
         Path | None, typer.Option(help="Probabilities of all labels, as `quorate aggregate --probabilities` writes them.")
     ] = None,
+    order: Annotated[
+        str | None, typer.Option(help="Labels from the lowest to the highest grade, joined by commas; numbers need none.")
+    ] = None,
     multi: Annotated[bool, typer.Option("--multi", help="Labels are sets of options, joined by | or as lists.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the accuracy.")] = False,
@@ -35,11 +39,14 @@ def command(
     """Measure labels against truth: how many are right, and which.
 
     Accuracy, precision, recall and F1 per label, confusion of labels. Where the labels have a column `confidence`,
-    or with --probabilities, also what confidence is worth.
+    or with --probabilities, also what confidence is worth. Labels that are grades (numbers, or with --order) also have
+    their mean absolute error, quadratic-weighted kappa and rank correlation.
     """
     import quorate as qr
+    from quorate.cli.output import label_list
 
     columns: Any = {"task": task, "label": label, "truth_task": truth_task, "truth_label": truth_label}
+    columns["order"] = None if order is None else label_list(order)
     result = qr.evaluate(labels, truth, **columns, multi=multi, probabilities=probabilities)
     if not result.tasks:
         raise qr.InputError(f"no task has both a label and truth: {labels} or {truth} has no lines with a task and a label")
@@ -62,6 +69,8 @@ def command(
     out.say(f"left out: {result.without_truth} labels without truth, {result.without_label} tasks with truth but no label")
     if result.gold:
         out.say(f"{result.gold} of these labels were given as gold; accuracy of the others {result.accuracy_without_gold:.4f}")
+    if result.grades is not None and len(result.label_names) > 2:  # of two labels accuracy says it all
+        _grades(out, result)
     frame = result.per_label_frame()
     out.heading("per label")
     out.print(console.table(frame.columns, frame.rows(), ids=1))
@@ -70,6 +79,19 @@ def command(
     out.print(console.square(confusion[confusion.columns[0]].to_list(), [row[1:] for row in confusion.rows()], "true"))
     if result.calibration.tasks:
         _confidence(out, result)
+
+
+def _grades(out: Screen, result: Evaluation) -> None:
+    """Print how far grades are from the truth, and whether they rank tasks as it does."""
+    from quorate.cli import console
+
+    figures = {
+        "mean absolute error": result.mean_absolute_error,
+        "quadratic-weighted kappa": result.quadratic_kappa,
+        "rank correlation (Spearman)": result.rank_correlation,
+    }
+    out.heading("as grades")
+    out.print(console.table(["", ""], [[name, value] for name, value in figures.items() if value == value]))
 
 
 def _confidence(out: Screen, result: Evaluation) -> None:

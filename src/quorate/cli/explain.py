@@ -29,7 +29,9 @@ def command(
     ] = None,
     model: Annotated[
         str,
-        for_model("-m", "--model", help="auto, mv, ds, fds, hybrid, one-coin, iwmv or glad.", autocompletion=one_of(ModelName)),
+        for_model(
+            "-m", "--model", help="auto, mv, ds, fds, hybrid, one-coin, iwmv, glad or ordinal.", autocompletion=one_of(ModelName)
+        ),
     ] = DEFAULTS.model,
     confidence: Annotated[
         str | None,

@@ -49,7 +49,9 @@ def command(
     ] = None,
     model: Annotated[
         str,
-        for_model("-m", "--model", help="auto, mv, ds, fds, hybrid, one-coin, iwmv or glad.", autocompletion=one_of(ModelName)),
+        for_model(
+            "-m", "--model", help="auto, mv, ds, fds, hybrid, one-coin, iwmv, glad or ordinal.", autocompletion=one_of(ModelName)
+        ),
     ] = DEFAULTS.model,
     seed: Annotated[int, for_model(help="Decides ties.")] = DEFAULTS.seed,
     gold: Annotated[str | None, for_knowledge(help="Known labels of some tasks, to learn from.")] = None,

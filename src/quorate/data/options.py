@@ -31,6 +31,7 @@ ModelName: TypeAlias = Literal[
     "ibcc",
     "ebcc",
     "mace",
+    "ordinal",
 ]
 StreamedModel: TypeAlias = Literal["auto", "ds", "fds", "hybrid"]
 EngineName: TypeAlias = Literal["auto", "reference", "cpu", "disk", "spark"]  # `register` adds others: any text is one
@@ -180,7 +181,19 @@ def plain(value: object) -> object:
     return float(value) if isinstance(value, Real) else value
 
 
-Rules = Mapping[str, Number | Choice]
+@dataclass(frozen=True)
+class Order:
+    """Labels from the lowest to the highest grade, or None where they order themselves."""
+
+    def check(self, name: str, value: object) -> None:
+        """Raise unless the value is a list of distinct labels, or None."""
+        from quorate.data.grades import check_order
+
+        if value is not None:
+            check_order(value, name)
+
+
+Rules = Mapping[str, Number | Choice | Order]
 
 
 def check(settings: Mapping[str, object], rules: Rules) -> None:

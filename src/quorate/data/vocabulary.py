@@ -38,6 +38,7 @@ class Vocabulary:
     offsets: NDArray[np.int64]  # string: [n + 1], where each text begins; else empty
 
     is_hashed: ClassVar[bool] = False  # whether ids are found by their hash, without a dictionary of all of them
+    is_declared: bool = False  # whether somebody gave these ids in this order, as labels are declared: it may mean something
 
     def __init__(self, kind: Kind, values: NDArray[np.generic], offsets: NDArray[np.int64] | None = None) -> None:
         """Check the arrays, and copy them unless they are read-only; a mapped file is checked on first use."""
@@ -65,6 +66,12 @@ class Vocabulary:
         out.values = bounds.freeze(values)
         out.offsets = bounds.freeze(np.zeros(0, np.int64) if offsets is None else offsets)
         out._is_valid = out._is_distinct = True
+        return out
+
+    def declared(self) -> Vocabulary:
+        """Return the same ids, in an order that somebody gave."""
+        out = Vocabulary.known(self.kind, self.values, self.offsets)
+        out._is_valid, out._is_distinct, out.is_declared = self._is_valid, self._is_distinct, True
         return out
 
     def require_distinct(self, name: str) -> None:
@@ -180,6 +187,7 @@ class Vocabulary:
         out = Vocabulary.known(self.kind, *arrays)
         out._is_valid = self._is_valid
         out._is_distinct = self._is_distinct and _are_distinct(codes, len(self))
+        out.is_declared = self.is_declared and bool((codes[1:] > codes[:-1]).all())
         return out
 
     def text_buffers(self) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:

@@ -65,6 +65,7 @@ class WorkerBlock(NamedTuple):
     history: Others | None  # pseudo-votes of these workers
     tables: Tables
     weights: RowWeights | None = None  # of the rows that votes are stored by, where these have weights
+    threads: int = 0  # of the compiled kernels; 0: those of NumPy are used
 
 
 class Gather(Protocol):

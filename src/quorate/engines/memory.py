@@ -36,6 +36,7 @@ class Room(NamedTuple):
     tally: int = 8  # bytes of a cell that threads count in: 8 in soft passes, 4 in hard ones
     hard_tables: int = 0  # as `tables`, while labels are counted anew in a hard pass, beside the soft ones
     worker_tables: int = 1  # float64 arrays [workers, K]
+    posteriors: int = 0  # float64 arrays [tasks, K] in the end
 
     def of(self, votes: int, tasks: int, workers: int) -> int:
         """Return the bytes for so many of them."""
@@ -54,6 +55,7 @@ BELIEVED = Room(tables=7, worker_tables=5)
 COMPETENCE = Room(tables=4, worker_tables=4)  # its table and the best one of all restarts; strategies that a start draws
 MAJORITY = Room(tables=1, lines=False, tally=4)
 WEIGHTED = Room(tally=4)
+GRADED = Room(tables=5, posteriors=3)  # posteriors of all tasks, and what their means and medians are made of
 # The probability that a vote is right; and 25 vectors of the M-step (see models/ascent.py).
 GLAD = Room(per_vote=8, per_task=200, per_worker=200, tables=1, lines=False)
 
@@ -87,6 +89,8 @@ def estimate(
         some = min(max(GLAD_CELLS // max(k, 1), rows), n)
         peaks.append(2 * table + 24 * some + 8 * k * max(some * tasks // max(n, 1), 1))
         peaks.append(room.of(n, tasks, votes.n_workers))
+    if room.posteriors:
+        peaks.append(2 * table + room.posteriors * 8 * k * tasks)
     every_task = 8 + 4 + 4 + 8 + 1  # tie key, label, its copy in the end, confidence, tie
     of_workers = 8 * votes.n_workers * k
     need = max(peaks) + room.worker_tables * of_workers

@@ -22,6 +22,7 @@ from quorate.engines.shard import PassRules, Shard, Tally, is_hard, units_of
 from quorate.errors import OptionError, shown
 from quorate.io.answers import read_gold
 from quorate.io.sources import Source
+from quorate.kernels import reference
 from quorate.kernels.reference import ANSWER_UNIT, HonestRule, Sums
 
 if TYPE_CHECKING:
@@ -79,7 +80,8 @@ class WorkerState:
         weights = self._weights = RowWeights.of(panel)
         pairs = panel if weights is None else weights.panel
         past = None if history is None else history(pairs)
-        self._block = WorkerBlock(pairs, partial(_row_votes, panel, weights), past, rules.confusion_table, weights)
+        threads = 0 if rules.kernels is reference else rules.threads
+        self._block = WorkerBlock(pairs, partial(_row_votes, panel, weights), past, rules.confusion_table, weights, threads)
         self._tally: Tally | None = None
         self._is_current = False  # whether the tally is that of the tasks' labels, which are hard
         self._recounted: NDArray[np.int32] | None = None  # these labels, where they were given

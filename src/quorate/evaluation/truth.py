@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol, TypedDict, Unpack, cast, overload
 
@@ -10,10 +10,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from quorate.data.grades import Grades, check_order, grades_of, numbers_of
 from quorate.data.options import SET_SEPARATOR
 from quorate.data.votes import FrameKind, Votes
 from quorate.errors import InputError, OptionError, shown
 from quorate.evaluation.confidence import Calibration, calibration
+from quorate.evaluation.graded import FIGURES, GradeFigures, grade_figures
 from quorate.evaluation.sets import SetEvaluation, evaluate_sets
 from quorate.io import frames
 from quorate.io.answers import is_dict, of_dict, one_each, read_answers, text_column, texts
@@ -184,6 +186,7 @@ class Evaluation:
     gold: int = 0  # evaluated tasks whose label was given, not inferred
     gold_correct: int = 0
     calibration: Calibration = field(default_factory=Calibration)
+    grades: GradeFigures | None = None  # where labels have an order
 
     def __repr__(self) -> str:
         return f"Evaluation(accuracy {self.accuracy:.4f} on {self.tasks} tasks)"
@@ -250,6 +253,26 @@ class Evaluation:
         """The number of wrong labels that the confidence foretells: `calibration.errors` are there."""
         return self.calibration.expected_errors
 
+    @property
+    def mean_absolute_error(self) -> float:
+        """How far labels with an order are from the truth, in grades; NaN for labels without order."""
+        return (self.grades or GradeFigures()).mean_absolute_error
+
+    @property
+    def quadratic_kappa(self) -> float:
+        """Cohen's kappa of labels and truth with quadratic weights; NaN for labels without order."""
+        return (self.grades or GradeFigures()).quadratic_kappa
+
+    @property
+    def rank_correlation(self) -> float:
+        """Spearman's rank correlation of labels and truth; NaN for labels without order."""
+        return (self.grades or GradeFigures()).rank_correlation
+
+    @property
+    def rank_correlation_of_means(self) -> float:
+        """The same of the mean grades of a result that has them, as those of model "ordinal"; else NaN."""
+        return (self.grades or GradeFigures()).rank_correlation_of_means
+
     def per_label_frame(self) -> pl.DataFrame:
         """Return `per_label` as a polars frame, whatever the caller's kind."""
         hit, support, chosen = np.diag(self.matrix), self.matrix.sum(axis=1), self.matrix.sum(axis=0)
@@ -285,17 +308,19 @@ class Evaluation:
             "errors": self.calibration.errors if known else None,
             **{name: _plain(getattr(self.calibration, name)) for name in figures},
             "reliability": self.reliability_frame().to_dicts() if known else None,
+            **{name: _plain(getattr(self, name)) for name in FIGURES},
         }
 
 
 class Columns(TypedDict, total=False):
-    """The columns of labels and of truth, where their usual names do not tell; and what joins options of sets."""
+    """The columns of labels and of truth, where their usual names do not tell; what joins options; and the order of grades."""
 
     task: str | None
     label: str | None
     truth_task: str | None
     truth_label: str | None
     set_separator: str
+    order: Sequence[object] | None
 
 
 @overload
@@ -341,6 +366,7 @@ def evaluate(
     multi: bool = False,
     set_separator: str = SET_SEPARATOR,
     probabilities: Result | Source | None = None,
+    order: Sequence[object] | None = None,
 ) -> Evaluation | SetEvaluation:
     """Return how well labels meet the truth.
 
@@ -356,6 +382,8 @@ def evaluate(
     - `set_separator`: what joins the options of sets written as text.
     - `probabilities`: of all labels (a frame or file: the task and a column for each label, or a result). The confidence
       of a label is then its probability there; a result knows its own.
+    - `order`: the labels from the lowest to the highest grade. Numbers order themselves, and a result of model "ordinal" knows
+      its order. Then there are `mean_absolute_error`, `quadratic_kappa` and `rank_correlation`, too; see docs/grades.md.
 
     >>> import quorate as qr
     >>> qr.evaluate({"t1": "cat", "t2": "dog"}, {"t2": "dog", "t1": "dog", "t3": "cat"})
@@ -364,6 +392,8 @@ def evaluate(
     if multi or isinstance(labels, MultiResult):
         if probabilities is not None:
             raise OptionError("probabilities are for labels, not for sets of options: leave them out")
+        if order is not None:
+            raise OptionError("order is for labels, not for sets of options: leave it out")
         sets = cast(MultiResult | Source, labels)
         columns: Any = {"task": task, "label": label, "truth_task": truth_task, "truth_label": truth_label}
         return evaluate_sets(sets, cast(Source, truth), **columns, set_separator=set_separator)
@@ -375,6 +405,11 @@ def evaluate(
     if probabilities is None and isinstance(labels, Result):
         probabilities = labels
     names = tuple(sorted(set(both["label"]) | set(both["label_true"]), key=_natural))
+    in_order = _order(names, order, labels)
+    grades = None if in_order is None else grades_of(names, in_order)
+    if grades is not None:
+        names = tuple(names[place] for place in grades.codes)
+        grades = grades_of(names, in_order)
     code = {name: n for n, name in enumerate(names)}
     matrix = np.zeros((len(names), len(names)), np.int64)
     for row in both.group_by("label_true", "label").len().iter_rows():
@@ -390,7 +425,31 @@ def evaluate(
         gold=int(both["gold"].sum()),
         gold_correct=int((both["gold"] & (both["label"] == both["label_true"])).sum()),
         calibration=_calibration(both.filter(~pl.col("gold")), probabilities),
+        grades=None if grades is None else _grade_figures(matrix, names, grades, labels, both),
     )
+
+
+def _order(names: Sequence[str], order: Sequence[object] | None, labels: object) -> tuple[str, ...] | None:
+    """Return the order of labels: the given one, the result's own, or that of numbers; None where they have none."""
+    if order is not None:
+        return check_order(order)
+    own: Any = labels.settings.get("order") if isinstance(labels, Result) else None
+    if own is not None and set(names) <= set(check_order(own)):
+        return check_order(own)
+    return tuple(names) if len(names) > 1 and numbers_of(names) is not None else None
+
+
+def _grade_figures(
+    matrix: NDArray[np.int64], names: Sequence[str], grades: Grades, labels: object, both: pl.DataFrame
+) -> GradeFigures:
+    """Return the figures of labels with an order, and of the mean grades of a result that has them."""
+    if not isinstance(labels, Result) or "mean" not in labels.fit.task_columns:
+        return grade_figures(matrix, grades)
+    told = labels.labels_frame()
+    means = told.select(text_column(told["task"], "task"), "mean")
+    found = both.join(means, on="task", how="inner").drop_nulls("mean")
+    true = places(found["label_true"], {name: at for at, name in enumerate(names)})
+    return grade_figures(matrix, grades, true, found["mean"].to_numpy())
 
 
 def _calibration(both: pl.DataFrame, probabilities: Result | Source | None) -> Calibration:

@@ -110,7 +110,7 @@ class Encoder:
 
     def __init__(self, *, labels: Iterable[object] | None = None, duplicates: str = "all", narrow: bool = False) -> None:
         check_duplicates(duplicates)
-        self._declared = None if labels is None else Vocabulary.of(labels, "label")
+        self._declared = None if labels is None else Vocabulary.of(labels, "label").declared()
         self._duplicates = duplicates
         self._narrow = narrow
         self._rows = 0

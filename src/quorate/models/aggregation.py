@@ -154,10 +154,10 @@ def aggregate(
     - `source`: votes, or anything that `qr.read` takes; `task`, `worker`, `label`, `labels` and `duplicates` are as there.
     - `model`: "auto" (careful; majority vote where workers err together), "fds" (Fast Dawid-Skene), "ds" (Dawid-Skene),
       "hybrid" (soft at first, hard at the end), "one-coin" (one accuracy per worker), "glad" (abilities and difficulties),
-      "iwmv" (weighted majority), "mv" (majority vote); of the field, "wawa" and "zbs" (agreement as weight), "goldmv" (right
-      votes on gold as weight), "catd" (little trust in few votes), "la" (two passes), "zc" (ZenCrowd); or a model with its
-      settings, as `qr.DawidSkene(tol=1e-6)`. Long names in any case mean the same ("Dawid-Skene", "majority"); type checkers
-      know the short ones.
+      "iwmv" (weighted majority), "mv" (majority vote), "ordinal" (grades with an order: numbers, or `labels` from low to
+      high); of the field, "wawa", "zbs", "goldmv", "catd", "la", "zc", "lfc", "ibcc", "ebcc", "mace", "kos" and "mmsr"
+      (docs/choosing-a-model.md); or a model with its settings, as `qr.DawidSkene(tol=1e-6)`. Long names in any case mean the
+      same ("Dawid-Skene", "majority"); type checkers know the short ones.
 
     How votes are laid out, and what their labels mean, as for `qr.read`:
 
@@ -260,6 +260,9 @@ def aggregate(
         question=question,
         predictions=predictions,
     )
+    if chosen.is_ordered and labels is not None and not isinstance(labels, str):
+        labels = list(labels)
+        chosen = chosen.over(labels)
     columns: Any = {"task": task, "worker": worker, "label": label, "labels": labels, "duplicates": duplicates}
     chosen.require_engine(place)
     is_calibrated = not (calibrate is False or calibrate is None)
@@ -323,6 +326,8 @@ def _fitted_sets(
             "several options per task (multi=True) are not run on Spark: give the votes in memory (frame.toArrow()) with "
             "another engine, or one yes/no vote per task and option without multi"
         )
+    if model.is_ordered:
+        raise OptionError(f"model {model.name!r} is for grades, and the options of sets have no order: choose another model")
     given_too = [name for name, value in alone.items() if value is not None]
     if given_too:
         raise OptionError(f"{given_too[0]} works only for tasks with one label: leave it out with multi=True")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from importlib import import_module
@@ -55,6 +55,7 @@ HOMES: Final[dict[str, str]] = {
     "ibcc": "ibcc:IBCC",
     "ebcc": "ebcc:EBCC",
     "mace": "mace:MACE",
+    "ordinal": "ordinal:Ordinal",
 }  # adding a model adds a line here, and its name to `ModelName`
 # The paper's models and the default: those that are compared, and shown in the demo, unless others are asked for.
 USUAL: Final = ("auto", "mv", "ds", "fds", "hybrid", "one-coin", "iwmv", "glad")
@@ -113,6 +114,7 @@ class Model:
     takes_weights: ClassVar[bool] = True  # whether votes may count more or less than once
     needs_gold: ClassVar[bool] = False  # whether it can do nothing without gold
     most_labels: ClassVar[int | None] = None  # for which its method is defined, where there is a limit
+    is_ordered: ClassVar[bool] = False  # whether labels are grades, so that their order matters
     # Where it runs: on every engine; where the counts of all workers are in this process; where all votes are in its memory.
     place: ClassVar[Place] = "anywhere"
 
@@ -142,6 +144,14 @@ class Model:
         if PLACES.index(self.place) > PLACES.index(getattr(engine, "place", "anywhere")):
             others = "'cpu', 'disk' or 'reference'" if self.place == "process" else "'cpu' or 'reference'"
             raise OptionError(f"engine {engine.name!r} cannot run model {self.name!r}: choose engine={others}")
+
+    def suited(self, votes: Votes) -> Model:
+        """Return the settings for these votes: the same, but where they say what the caller has left open."""
+        return self
+
+    def over(self, labels: Sequence[object]) -> Model:
+        """Return the settings for labels that were declared in this order: the same, but where their order matters."""
+        return self
 
     def require_votes(self, votes: Votes) -> None:
         """Raise unless the method is defined for these votes: one that is not for any labels says for which."""
@@ -188,10 +198,7 @@ class Model:
         chosen = resolve(engine, threads, source=votes, room=self.room)
         self.require_engine(chosen)
         read = chosen.read(votes)
-        if gold is None and getattr(read, "found_gold", None) is not None:  # votes on Spark have no such thing
-            gold = gold_frame(read)
-        if self.needs_gold and gold is None:
-            raise OptionError(f"model {self.name!r} learns from gold alone: give gold=… (--gold FILE)")
+        gold = self._gold(read, gold)
         if read.row_weight is not None:
             self.require_weights()
         self.require_votes(read)
@@ -203,6 +210,7 @@ class Model:
             read = over_labels(read, before.knowledge.labels, "saved model")
             if before.scoring != self.scoring and before.model != self.name:
                 raise OptionError(f"a fit of {before.model!r} cannot start {self.name!r}: use the same kind of model")
+        model = self.suited(read)
         classes = None if priors is None else class_prior(priors, priors_weight, read.labels)
         believed = past is not None or getattr(self, "strength", 0) != 0
         require_fit(chosen, read, self.room, believed=believed, honest=confidence == "honest")
@@ -215,7 +223,7 @@ class Model:
         )
         codes = None if start is None else session.labels_to_start(start)
         beliefs = digest((past, before, classes, codes))
-        session.identify({"model": self.name, **asdict(self), "trace": trace, "beliefs": beliefs})
+        session.identify({"model": self.name, **asdict(model), "trace": trace, "beliefs": beliefs})
         warm = None
         if before is not None:
             warm = WarmStart(partial(_carried, loosened(before)), before.priors, before.label_shares(), before.iterations)
@@ -231,7 +239,7 @@ class Model:
                 raise OptionError(f"{what} does not run on engine {chosen.name!r} yet: use engine='cpu' or engine='disk'")
             dependence = measure(session)
             known = replace(known, dependence=dependence, exists=known.named(session))
-        fit = self._fit(session, known)
+        fit = model._fit(session, known)
         if confidence == "honest":
             fit = honest_fit(fit, session, known.dependence, known.exists)
         marked = session.gold()
@@ -239,8 +247,16 @@ class Model:
             fit = replace(fit, task_columns={**fit.task_columns, "gold": marked})
         result = getattr(session, "result", Result)  # an engine far away has results of its own
         scoring = fit.scoring or self.scoring
-        again = partial(_refitted, self, chosen, priors, priors_weight) if result is Result else None
-        return result(session.votes, fit, session, self.name, asdict(self), scoring, past, session.gold_given, refit=again)
+        again = partial(_refitted, model, chosen, priors, priors_weight) if result is Result else None
+        return result(session.votes, fit, session, self.name, asdict(model), scoring, past, session.gold_given, refit=again)
+
+    def _gold(self, votes: Votes, given: Source | None) -> Source | None:
+        """Return the gold of a fit: the given one, or what votes have found; raise where a model needs some and has none."""
+        if given is None and getattr(votes, "found_gold", None) is not None:  # votes on Spark have no such thing
+            given = gold_frame(votes)
+        if self.needs_gold and given is None:
+            raise OptionError(f"model {self.name!r} learns from gold alone: give gold=… (--gold FILE)")
+        return given
 
     def require_weights(self) -> None:
         """Raise unless this model takes votes with weights."""

@@ -27,8 +27,9 @@ from quorate.results.temperature import TEMPERATURE
 
 Floats = NDArray[np.float64]
 LENT = 0.01  # votes of the mean worker that free a warm start from what was never seen
-# How a model scores votes: by confusions, by a weight per worker, by one accuracy per worker, or by counting heads.
-Scoring = Literal["confusion", "weight", "coin", "heads", "careful"]
+# How a model scores votes: by confusions, by a weight per worker, by one accuracy per worker, by counting heads, by careful
+# workers (quorate.results.careful), or by judges of grades (quorate.results.graded).
+Scoring = Literal["confusion", "weight", "coin", "heads", "careful", "ordinal"]
 RULES: Rules = {"scoring": Choice(get_args(Scoring)), "temperature": TEMPERATURE}
 
 
@@ -70,6 +71,10 @@ class Learned:
         known = self.knowledge
         if self.scoring == "careful":
             return known_confusion(known, dependence_of(self), worker)
+        if self.scoring == "ordinal":
+            from quorate.results import graded
+
+            return graded.judge_confusion(known, graded.scale_of(known, self.priors, self.settings), worker)
         if worker < 0:
             return known.mean_worker().T
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -106,6 +111,8 @@ def transfer(learned: Learned, panel: Panel) -> Transferred:
     elif learned.scoring == "careful":
         who = np.repeat(worker, np.diff(panel.worker_ptr))
         table = whole(known_lines(known, dependence_of(learned), who, panel.row_label), LOG_UNIT)
+    elif learned.scoring == "ordinal":
+        table = _graded(learned, panel, worker)
     else:
         table = _confusions(learned, panel, worker)
     priors = careful_priors(learned.priors, learned.priors > 0) if learned.scoring == "careful" else learned.priors
@@ -181,6 +188,28 @@ def _confusions(learned: Learned, panel: Panel, worker: NDArray[np.int64]) -> Fl
     return np.ascontiguousarray(whole(table, LOG_UNIT))
 
 
+def _graded(learned: Learned, panel: Panel, worker: NDArray[np.int64]) -> Floats:
+    """Return the lines of judges of grades: as the fit left them, and for grades that a judge did not give there."""
+    from quorate.results import graded
+
+    known = learned.knowledge
+    who = np.repeat(worker, np.diff(panel.worker_ptr))
+    place = np.where(who >= 0, known.row_of(np.maximum(who, 0), panel.row_label), -1)
+    out, new = np.empty((panel.n_rows, panel.n_labels)), place < 0
+    out[~new] = learned.table[place[~new]]
+    if new.any():
+        scale = graded.scale_of(known, learned.priors, learned.settings)
+        out[new] = graded.other_lines(known, scale, who[new], panel.row_label[new])
+    return out
+
+
+def _judged_again(every: Knowledge, learned: Learned) -> Floats:
+    """Return the lines of judges of grades whose knowledge has grown, [rows, K]."""
+    from quorate.results import graded
+
+    return graded.own_lines(every, graded.scale_of(every, learned.priors, learned.settings))
+
+
 def _skills(learned: Learned, worker: NDArray[np.int64]) -> Floats:
     """Return the weight or accuracy of each worker of other votes, [workers]; an unknown one has that of the mean vote."""
     assert learned.skill is not None
@@ -239,6 +268,8 @@ def _with_history(mine: Learned, history: Knowledge) -> Learned:
         believed = np.log(every.counts + mine.shared[every.row_label])
         table = believed - np.repeat(np.log(denominators), np.diff(every.worker_ptr), axis=0)
     table[np.isnan(table)] = -np.inf
+    if mine.scoring == "ordinal":
+        table = _judged_again(every, mine)
     table[place] = mine.table
     skill = None if mine.skill is None else _counted_skill(every, mine)
     if skill is not None and mine.skill is not None:
@@ -267,6 +298,8 @@ def merged(first: Learned, second: Learned) -> Learned:
         shift = np.log(totals) - np.log(denominators)
     shift[~np.isfinite(shift)] = 0.0
     table += np.repeat(shift, np.diff(every.worker_ptr), axis=0)
+    if first.scoring == "ordinal":
+        table = _judged_again(every, first)
     numbers: dict[str, object] = {
         name: a + b
         for name in ("votes", "tasks")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from quorate.data import options
 from quorate.data.counts import Knowledge
 from quorate.data.options import Choice, Number, Rules
-from quorate.data.vocabulary import Vocabulary
+from quorate.data.vocabulary import Vocabulary, text_of
 from quorate.errors import InputError, OptionError, QuorateError, listed, shown
 from quorate.io import container
 from quorate.io.bounds import LARGEST, Array, Bounds, Types
@@ -169,6 +169,16 @@ def _checked_groups(path: Path, groups: object) -> dict[str, str]:
     return groups
 
 
+def _check_order(bounds: Bounds, order: object, labels: list[Any]) -> None:
+    """Raise unless this is an order of all labels of a file."""
+    from quorate.data.grades import check_order, grades_of
+
+    try:
+        grades_of([text_of(label) for label in labels], check_order(order))
+    except OptionError as error:
+        raise InputError(f"{bounds.source} is not valid: {error}") from error
+
+
 def _check_parameters(bounds: Bounds, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     """Raise unless the parameters and settings of a file are what a fit can end with."""
     scoring, skill = meta["scoring"], arrays.get("skill")
@@ -196,4 +206,7 @@ def _check_parameters(bounds: Bounds, meta: dict[str, Any], arrays: dict[str, ND
             bounds.need(told, f"its fact {name} is {shown(figure)}, not a number from {least:g} on")
     for name in ("settings", "facts"):
         for key, value in meta[name].items():
+            if name == "settings" and key == "order" and value is not None:
+                _check_order(bounds, value, meta["labels"])
+                continue
             bounds.need(value is None or type(value) in (str, int, float, bool), f"its {name} have {key} {shown(value)}")

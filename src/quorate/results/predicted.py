@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final, cast, get_args
 
 from quorate.data.fit import Fit
@@ -63,6 +64,10 @@ def predicted(
         session.e_step(hard=False)
         outcome = session.finish()
     fit = Fit(outcome, params, session.estimate().statistics, worker_columns={"known": worker >= 0})
+    if learned.scoring == "ordinal":
+        from quorate.results.graded import grade_columns, grades_learned
+
+        fit = replace(fit, task_columns=grade_columns(session, grades_learned(learned.knowledge, given)))
     if honest:
         fit = predicted_fit(fit, session, learned.knowledge, worker, learned.facts)
     if honest or "holds" not in learned.facts:  # a temperature is of the confidence that it was fitted on

@@ -240,7 +240,7 @@ class Result:
             if group is not None:
                 raise InputError(f"worker {shown(worker)} votes in group {shown(group)}: ask for the confusion of the group")
             raise InputError(f"worker {shown(worker)} has no votes here; there are {self.votes.n_workers} workers")
-        known = self.learned() if self.scoring == "careful" else self.used
+        known = self.learned() if self.scoring in ("careful", "ordinal") else self.used
         if known is not None:
             return known.confusion(int(known.knowledge.workers.codes([worker])[0]))
         return self.fit.params.confusion(pairs_of(self.votes), code)

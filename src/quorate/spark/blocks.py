@@ -25,7 +25,7 @@ from quorate.engines.session import DecidedBy
 from quorate.engines.shard import hashes
 from quorate.io.answers import gold_codes
 from quorate.io.ids import column, matched, sort_order, vocabulary
-from quorate.kernels.cpu import fastest
+from quorate.kernels.cpu import compiled, fastest
 from quorate.kernels.reference import HonestRule
 from quorate.spark.executor import (
     Answers,
@@ -83,7 +83,7 @@ class BlockPanel(Panel):
     def worker_block(self) -> WorkerBlock:
         """Return what an M-step needs of these workers."""
         kernels: Any = fastest()
-        return WorkerBlock(self, self.votes_per_row, self.history, kernels.confusion_table)
+        return WorkerBlock(self, self.votes_per_row, self.history, kernels.confusion_table, threads=int(compiled() is not None))
 
 
 class NamedBlock(NamedTuple):

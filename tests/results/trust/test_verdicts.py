@@ -153,7 +153,10 @@ def test_the_smallest_inputs_work(model):
     ]
     assert qr.aggregate(empty, model=model).priors.columns == ["label", "prior", "low", "high"]
     for rows in ([("t", "w", "x")], [("t", "w", "x"), ("u", "w", "y")], [(t, w, "x") for t in "tu" for w in "abc"]):
-        assert set(qr.aggregate(rows, model=model).workers["verdict"]) == {"unclear"}
+        labels = sorted({label for _, _, label in rows})  # grades need an order
+        assert set(qr.aggregate(rows, model=model, labels=labels).workers["verdict"]) == {"unclear"}
+    if MODELS[model].is_ordered:  # errors of judges of grades are not anywhere
+        return
     crowd = qr.simulate(tasks=300, workers=10, labels=150, votes_per_task=4, skill=0.8, seed=13)
     posterior = qr.aggregate(crowd.votes, model=model, confidence="posterior")
     assert posterior.workers["accuracy_low"].min() > 0.6

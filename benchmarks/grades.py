@@ -1,0 +1,84 @@
+"""Grades of biased judges: the accuracy of model "ordinal" beside simple means and models of labels without order.
+
+`python benchmarks/grades.py` simulates 7 judges on grades 1 to 5; with QUORATE_DATA it measures the sets with an order, too.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+import quorate as qr
+
+MODELS = ("mv", "auto", "fds", "ds", "ordinal")
+CROWDS: dict[str, dict[str, Any]] = {
+    "700 tasks, all 7 judges": {"tasks": 700},
+    "700 tasks, 4 of 7 judges each": {"tasks": 700, "per_task": 4},
+    "150 tasks, all 7 judges": {"tasks": 150},
+    "60 tasks, 3 of 7 judges each": {"tasks": 60, "per_task": 3},
+    "500 tasks, true quality between grades": {"tasks": 500, "continuous": True},
+}
+SETS = {"adult2": ("G", "P", "R", "X"), "trec2010": ("0", "1", "2")}
+SEEDS = 10
+
+
+def crowd(seed: int, tasks: int, per_task: int = 7, continuous: bool = False) -> tuple[pl.DataFrame, dict[int, int]]:
+    """Return votes of 7 judges, with a bias of standard deviation .8 and noise of .4 to .9, and the truth."""
+    rng = np.random.default_rng(seed)
+    quality = rng.normal(3.0, 1.1, tasks) if continuous else rng.integers(1, 6, tasks).astype(float)
+    bias, noise = rng.normal(0.0, 0.8, 7), rng.uniform(0.4, 0.9, 7)
+    judge = np.argsort(rng.random((tasks, 7)), axis=1)[:, :per_task]
+    seen = quality[:, None] + bias[judge] + noise[judge] * rng.normal(size=judge.shape)
+    task = np.repeat(np.arange(tasks), per_task)
+    grades = np.clip(np.rint(seen), 1, 5).astype(int).ravel()
+    truth = np.clip(np.rint(quality), 1, 5).astype(int)
+    return pl.DataFrame({"task": task, "worker": judge.ravel(), "label": grades}), dict(enumerate(truth.tolist()))
+
+
+def answers(votes: pl.DataFrame) -> dict[str, Any]:
+    """Return what each way says of whole numbers as grades."""
+    low, high = votes["label"].min(), votes["label"].max()
+    spread = ((pl.col("label") - pl.col("label").mean()) / pl.col("label").std().fill_null(1.0).clip(1e-9)).over("worker")
+    standard = pl.col("z").mean() * votes["label"].std() + votes["label"].mean()
+    by_task = votes.with_columns(z=spread.fill_nan(0.0)).group_by("task")
+    means = by_task.agg(mean=pl.col("label").mean().round().cast(pl.Int64), z=standard.round().clip(low, high).cast(pl.Int64))
+    out: dict[str, Any] = {
+        "rounded mean": dict(means.select("task", "mean").iter_rows()),
+        "standardised mean": dict(means.select("task", "z").iter_rows()),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", qr.NotConverged)
+        return out | {model: qr.aggregate(votes, model=model) for model in MODELS}
+
+
+def main() -> None:
+    """Print a line per crowd and way: accuracy, and for the shared sets mean absolute error and kappa."""
+    for name, settings in CROWDS.items():
+        found: dict[str, list[float]] = {}
+        for seed in range(SEEDS):
+            votes, truth = crowd(seed, **settings)
+            for way, labels in answers(votes).items():
+                found.setdefault(way, []).append(qr.evaluate(labels, truth).accuracy)
+        print(f"{name}: " + ", ".join(f"{way} {np.mean(some):.3f}" for way, some in found.items()))
+    folder = os.environ.get("QUORATE_DATA")
+    for name, order in SETS.items() if folder else ():
+        place = {label: n for n, label in enumerate(order)}
+        given = {part: pl.read_csv(Path(str(folder), name, f"{part}.csv"), infer_schema=False) for part in ("votes", "truth")}
+        frames = {
+            part: frame.filter(pl.col("label").is_in(order)).with_columns(pl.col("label").replace_strict(place))
+            for part, frame in given.items()
+        }
+        for way, labels in answers(frames["votes"]).items():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", qr.SuspiciousVotes)
+                e = qr.evaluate(labels, frames["truth"])
+            print(f"{name}, {way}: accuracy {e.accuracy:.4f}, error {e.mean_absolute_error:.3f}, kappa {e.quadratic_kappa:.3f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""Figures of grades against scikit-learn and SciPy, and where there are none."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+from sklearn.metrics import cohen_kappa_score, mean_absolute_error
+
+import quorate as qr
+
+WORDS = ("bad", "fair", "good", "fine")
+
+
+def pairs(seed, k=5, n=80):
+    rng = np.random.default_rng(seed)
+    true = rng.integers(k, size=n)
+    return true, np.clip(true + rng.integers(-1, 2, n), 0, k - 1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_figures_are_those_of_the_libraries(seed):
+    true, chosen = pairs(seed)
+    found = qr.evaluate(dict(enumerate(chosen.tolist())), dict(enumerate(true.tolist())))
+    assert found.mean_absolute_error == pytest.approx(mean_absolute_error(true, chosen))
+    assert found.quadratic_kappa == pytest.approx(cohen_kappa_score(true, chosen, weights="quadratic"))
+    assert found.rank_correlation == pytest.approx(spearmanr(true, chosen).statistic)
+    assert math.isnan(found.rank_correlation_of_means)
+
+
+def test_an_order_makes_words_grades():
+    true, chosen = pairs(4, k=4)
+    labels, truth = ({n: WORDS[code] for n, code in enumerate(some)} for some in (chosen, true))
+    assert math.isnan(qr.evaluate(labels, truth).mean_absolute_error)
+    assert qr.evaluate(labels, truth).grades is None
+    found = qr.evaluate(labels, truth, order=WORDS)
+    assert found.mean_absolute_error == pytest.approx(mean_absolute_error(true, chosen))
+    assert found.quadratic_kappa == pytest.approx(cohen_kappa_score(true, chosen, weights="quadratic"))
+    assert found.rank_correlation == pytest.approx(spearmanr(true, chosen).statistic)
+    assert found.label_names == WORDS
+    assert found.summary()["quadratic_kappa"] == pytest.approx(found.quadratic_kappa)
+    turned = qr.evaluate(labels, truth, order=WORDS[::-1])
+    assert turned.quadratic_kappa == pytest.approx(found.quadratic_kappa)
+    assert turned.rank_correlation == pytest.approx(found.rank_correlation)
+
+
+def test_places_that_nobody_uses_count():
+    found = qr.evaluate({1: "bad", 2: "fine"}, {1: "fine", 2: "fine"}, order=WORDS)
+    assert found.mean_absolute_error == 1.5
+
+
+def test_results_know_their_order_and_their_means():
+    rng = np.random.default_rng(5)
+    true = rng.integers(4, size=60)
+    votes = [
+        (task, judge, WORDS[int(np.clip(grade + rng.integers(-1, 2), 0, 3))])
+        for task, grade in enumerate(true)
+        for judge in ("ann", "bob", "eve")
+    ]
+    result = qr.aggregate(votes, model="ordinal", labels=WORDS)
+    found = qr.evaluate(result, {task: WORDS[grade] for task, grade in enumerate(true)})
+    labels = result.labels.sort("task")
+    given = [WORDS.index(label) for label in labels["label"]]
+    assert found.mean_absolute_error == pytest.approx(mean_absolute_error(true, given))
+    assert found.rank_correlation_of_means == pytest.approx(spearmanr(true, labels["mean"].to_numpy()).statistic)
+    strange = qr.evaluate(result, {0: "awful", 1: "good"})  # truth outside the order: no grades, but accuracy
+    assert strange.grades is None
+
+
+def test_where_nothing_varies_there_is_no_correlation():
+    found = qr.evaluate({1: 3, 2: 3, 3: 3}, {1: 3, 2: 4, 3: 3})
+    assert math.isnan(found.rank_correlation)
+    assert found.mean_absolute_error == pytest.approx(1 / 3)
+    assert math.isnan(qr.evaluate({1: "x"}, {1: "x"}, order=["x"]).quadratic_kappa)
+
+
+@pytest.mark.parametrize(("order", "message"), [
+    (["bad", "fair"], "label 'good' is not in the order, which is bad, fair"),
+    (["bad", "bad"], "order has 'bad' twice"),
+    ("bad", "order is 'bad': give all labels"),
+])  # fmt: skip
+def test_bad_orders(order, message):
+    with pytest.raises(qr.OptionError, match=message):
+        qr.evaluate({1: "good"}, {1: "bad"}, order=order)
+    with pytest.raises(qr.OptionError, match="order is for labels, not for sets"):
+        qr.evaluate({1: "a|b"}, {1: "a"}, multi=True, order=["a", "b"])
