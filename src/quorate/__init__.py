@@ -45,7 +45,9 @@ if TYPE_CHECKING:
     from quorate.models.dawid_skene import DawidSkene, FastDawidSkene, Hybrid
     from quorate.models.glad import GLAD
     from quorate.models.iwmv import IWMV
+    from quorate.models.kos import KOS
     from quorate.models.majority import MajorityVote
+    from quorate.models.mmsr import MMSR
     from quorate.models.one_coin import OneCoin
     from quorate.online import EvictedTask, Online, Prediction, Refit
     from quorate.results.explanation import Explanation, SetExplanation
@@ -90,6 +92,8 @@ _HOMES = {
     "AutoModel": "models.auto",
     "GLAD": "models.glad",
     "IWMV": "models.iwmv",
+    "KOS": "models.kos",
+    "MMSR": "models.mmsr",
     "MajorityVote": "models.majority",
     "OneCoin": "models.one_coin",
     "MultiResult": "results.sets",
@@ -116,6 +120,8 @@ _HOMES = {
 __all__ = [
     "GLAD",
     "IWMV",
+    "KOS",
+    "MMSR",
     "Agreement",
     "AsyncClient",
     "AutoModel",

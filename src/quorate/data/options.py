@@ -21,6 +21,8 @@ ModelName: TypeAlias = Literal[
     "one-coin",
     "iwmv",
     "glad",
+    "kos",
+    "mmsr",
 ]
 StreamedModel: TypeAlias = Literal["auto", "ds", "fds", "hybrid"]
 EngineName: TypeAlias = Literal["auto", "reference", "cpu", "disk", "spark"]  # `register` adds others: any text is one
@@ -86,6 +88,7 @@ ALIASES: Final[Mapping[str, str]] = {
     "weightedmajority": "iwmv",
     "weightedmajorityvote": "iwmv",
     "iterativeweightedmajorityvoting": "iwmv",
+    "kargerohshah": "kos",
 } | {re.sub("[^a-z]", "", name): name for name in get_args(ModelName)}
 
 

@@ -45,6 +45,8 @@ HOMES: Final[dict[str, str]] = {
     "one-coin": "one_coin:OneCoin",
     "iwmv": "iwmv:IWMV",
     "glad": "glad:GLAD",
+    "kos": "kos:KOS",
+    "mmsr": "mmsr:MMSR",
 }  # adding a model adds a line here, and its name to `ModelName`
 # The paper's models and the default: those that are compared, and shown in the demo, unless others are asked for.
 USUAL: Final = ("auto", "mv", "ds", "fds", "hybrid", "one-coin", "iwmv", "glad")
