@@ -143,10 +143,10 @@ def balanced_signs(pairs: Pairs, agreement: Floats, labels: int, tasks_shared: N
     """Return the signs of skills as the method's authors find them, [workers]: what crowd-kit gives.
 
     A pair that agrees beyond chance is joined through a node of its own, any other pair (those without common tasks, too,
-    and each worker with itself) directly. Where signs fit perfectly this graph is bipartite. They are read off the eigenvector of its random
-    walk whose eigenvalue -m is nearest to -1. With the added nodes eliminated, m is the largest at which the smallest
-    eigenvalue of m D + N - (P + P's degrees) / (2 m) is 0, which Newton's method finds from m = 1. `tasks_shared`, [workers],
-    leaves workers out. More workers are to be above 0 than below.
+    and each worker with itself) directly. Where signs fit perfectly this graph is bipartite. They are read off the
+    eigenvector of its random walk whose eigenvalue -m is nearest to -1. With the added nodes eliminated, m is the largest at
+    which the smallest eigenvalue of m D + N - (P + P's degrees) / (2 m) is 0, which Newton's method finds from m = 1.
+    `tasks_shared`, [workers], leaves workers out. More workers are to be above 0 than below.
     """
     workers = len(pairs.ptr) - 1
     full = np.full((workers, workers), -1.0 / (labels - 1))
