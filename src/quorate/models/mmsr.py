@@ -27,6 +27,7 @@ from quorate.results.knowledge import other_labels
 
 Floats = NDArray[np.float64]
 LEFT_OUT: Final = 4  # one in so many colleagues is left out on each side
+PATIENCE: Final = 100  # iterations: public sets need 13 to 61 in all
 ALIKE: Final = 0.5  # the skill of all workers where nothing tells them apart
 LITTLE: Final = 1e-6  # the skill of one without any: a task that nobody else voted on has one of the labels given there
 
@@ -105,14 +106,16 @@ class _Skills:
             max_iter=model.max_iter,
             tol=model.tol,
             kernels=kernels,
+            patience=PATIENCE,
             threads=whole_votes.threads,
             progress=self._note,
         )
         self.converged = found.changes[-1] < model.tol
         if not self.converged:
+            why = "raise max_iter or tol" if len(self.trace) == model.max_iter else "they do not settle"
             warn(
                 f"{model.name} did not converge in {len(self.trace)} iterations (last change of the skills "
-                f"{found.changes[-1]:.2g}); raise max_iter or tol",
+                f"{found.changes[-1]:.2g}); {why}",
                 NotConverged,
             )
         # Both factors are the skills up to a scale of each connected crowd, which their product does not have.

@@ -92,13 +92,18 @@ def factor(
     tol: float,
     kernels: ModuleType,
     threads: int = 1,
+    patience: int | None = None,  # iterations in which the change must fall; None: it need not
     progress: Callable[[int, float], None] | None = None,
 ) -> Factor:
-    """Return the factors of |X| by alternating means of ratios without the extreme ones, until their product settles."""
+    """Return the factors of |X| by alternating means of ratios without the extreme ones, until their product settles.
+
+    Where no skills explain the agreement, as in crowds of a few votes, the factors may run away or come back for ever; that is
+    what `patience` is for.
+    """
     size = np.abs(agreement)
     left, right = np.array(start, np.float64), np.array(start, np.float64)
     changes: list[float] = []
-    while len(changes) < max_iter and not (changes and changes[-1] < tol):
+    while len(changes) < max_iter and not (changes and changes[-1] < tol) and not _stalls(changes, patience):
         next_left, next_right = np.empty_like(left), np.empty_like(right)
         kernels.trimmed_ratios(pairs, size, trim, right, left, out=next_left, threads=threads)
         kernels.trimmed_ratios(pairs, size, trim, next_left, right, out=next_right, threads=threads)
@@ -107,6 +112,13 @@ def factor(
         if progress is not None:
             progress(len(changes), changes[-1])
     return Factor(left, right, tuple(changes))
+
+
+def _stalls(changes: list[float], patience: int | None) -> bool:
+    """Return whether the change has not fallen by a hundredth in the last iterations."""
+    if patience is None or len(changes) % patience or len(changes) < 2 * patience:
+        return False
+    return min(changes[-patience:]) > 0.99 * min(changes[-2 * patience : -patience])
 
 
 def _moved(left: Floats, right: Floats, next_left: Floats, next_right: Floats) -> float:
