@@ -154,7 +154,9 @@ def aggregate(
     - `source`: votes, or anything that `qr.read` takes; `task`, `worker`, `label`, `labels` and `duplicates` are as there.
     - `model`: "auto" (careful; majority vote where workers err together), "fds" (Fast Dawid-Skene), "ds" (Dawid-Skene),
       "hybrid" (soft at first, hard at the end), "one-coin" (one accuracy per worker), "glad" (abilities and difficulties),
-      "iwmv" (weighted majority), "mv" (majority vote); or a model with its settings, as `qr.DawidSkene(tol=1e-6)`. Long
+      "iwmv" (weighted majority), "mv" (majority vote),
+      "kos" (messages, for two labels), "mmsr" (rank-one agreement);
+      or a model with its settings, as `qr.DawidSkene(tol=1e-6)`. Long
       names in any case mean the same ("Dawid-Skene", "majority"); type checkers know the short ones.
 
     How votes are laid out, and what their labels mean, as for `qr.read`:
