@@ -154,7 +154,8 @@ def cost_rows(lines):
 
 
 def accuracy_rows(lines, names):
-    for (model,), some in lines.group_by("model", maintain_order=True):
+    for model in MODELS:
+        some = lines.filter(model=model)
         cells = dict(some.select("set", "accuracy").iter_rows())
         shown = [f"{100 * cells[name]:.1f}" if name in cells else "" for name in names]
         apart = 100 * (some["accuracy"] - some["mv"]).mean()

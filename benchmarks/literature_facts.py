@@ -73,7 +73,7 @@ PAPERS = {
     "Software 9(96).",
     "li2014catd": "Q. Li, Y. Li, J. Gao, L. Su, B. Zhao, M. Demirbas, W. Fan, J. Han (2014). A confidence-aware approach for "
     "truth discovery on long-tail data. Proceedings of the VLDB Endowment 8(4).",
-    "yang2022": "Y. Yang, Z.-Q. Zhao, Q. Bai, Q. Liu, W. Li (2022). A lightweight, effective and efficient model for label "
+    "yang2022": "Y. Yang, Z.-Q. Zhao, Q. Bai, Q. Liu, W. Li (2022). A light-weight, effective and efficient model for label "
     "aggregation in crowdsourcing. arXiv:2212.00007.",
     "demartini2012": "G. Demartini, D. E. Difallah, P. Cudré-Mauroux (2012). ZenCrowd: leveraging probabilistic reasoning and "
     "crowdsourcing techniques for large-scale entity linking. WWW.",
