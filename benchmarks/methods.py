@@ -83,11 +83,7 @@ def run(folder):
         path = folder / f"{method.votes}.parquet"
         code = PEER.format(**method._asdict())
         theirs, ours = peer_says(code, path), own_seconds(method, path)
-        what = (
-            f"{method.name}, 100 thousand votes ({method.votes})"
-            if method.votes != "usual"
-            else f"{method.name}, 100 thousand votes"
-        )
+        what = f"{method.name}, 100 thousand votes" + ("" if method.votes == "usual" else f" ({method.votes})")
         of = "an iteration" if method.many else "pandas to labels"
         yield f"{what}: {of} of crowd-kit, milliseconds", 1e3 * theirs, ""
         yield f"{what}: {of} of crowd-kit / ours", theirs / ours, method.bar
