@@ -60,7 +60,7 @@ METHODS = (
     Method("MACE", "mace", 2, 12, {"n_restarts": 1, "tol": -1e30}, {"restarts": 1, "max_iter": 12}, "at least 10x", repeats=1),
     Method("MMSR", "mmsr", 5, 65, {"tol": 0.0}, {"max_iter": 60, "tol": 0.0}, "at least 10x", "fewer workers", repeats=1),
     Method("KOS", "kos", 5, 25, {}, {"max_iter": 25}, "", "two labels"),
-    Method("OneCoinDawidSkene", "one-coin", 2, 7, {"tol": -1e30}, {"max_iter": 12, "tol": 0.0}, "at least 200x"),
+    Method("OneCoinDawidSkene", "one-coin", 2, 7, {"tol": -1e30}, {"max_iter": 12, "tol": 0.0}, "at least 200x", repeats=1),
     Method("DawidSkene", "ds", 2, 7, {"tol": -1e30}, {"max_iter": 12, "tol": 0.0}, ""),
     Method("GLAD", "glad", 0, 1, {"tol": -1e30}, {"max_iter": 4}, "at least 100x", repeats=1),
 )
