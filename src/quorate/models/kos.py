@@ -74,9 +74,13 @@ class KOS(Model):
             ended.trace,
             converged=ended.trace[-1].labels_changed == 0,
             worker_columns={"weight": weights},
-            posterior=lambda: shares,
+            posterior=partial(_unchanged, shares),  # which can be pickled
             skill=weights,
         )
+
+
+def _unchanged(shares: Floats) -> Floats:
+    return shares
 
 
 class Messages:
