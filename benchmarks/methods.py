@@ -1,7 +1,6 @@
 """The field's methods: an iteration of crowd-kit's beside ours on 100 thousand votes, in one run; and EBCC's restarts.
 
-Methods that quorate does not have (yet) are left out with a word. GLAD, whose iteration takes the peer most of a minute, is measured
-by the section `peers`.
+Methods that quorate does not have (yet) are left out with a word. GLAD is measured by the section `peers`.
 """
 
 import os

@@ -152,7 +152,7 @@ def signs(pairs: Pairs, labels: int) -> Floats:
 
 
 def balanced_signs(pairs: Pairs, agreement: Floats, labels: int, tasks_shared: NDArray[np.bool_] | None = None) -> Floats:
-    """Return the signs of skills as the method's authors find them, [workers]: what crowd-kit gives.
+    """Return the signs of skills that crowd-kit gives, [workers].
 
     A pair that agrees beyond chance is joined through a node of its own, any other pair (those without common tasks, too,
     and each worker with itself) directly. Where signs fit perfectly this graph is bipartite. They are read off the
