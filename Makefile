@@ -16,10 +16,10 @@ apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update 
 quietly = 2>&1 | grep -v '^WARNING: Location' || true
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup test coverage lint docs bench bench-serve crash trust compare asking pictures reproduce sanitize fuzz wheel clean
+.PHONY: help demo setup test coverage lint docs bench bench-serve crash trust compare asking pictures literature reproduce sanitize fuzz wheel clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(BASE)  ## install quorate into .venv, then show a small crowd, every model on it, a few telling workers
 	@$(BIN)/quorate demo
@@ -81,6 +81,9 @@ compare: $(READY)  ## whether compare names a good model, from the sets in QUORA
 
 asking: $(READY)  ## accuracy by votes asked, at random and by ask_next, from the sets in QUORATE_DATA, into docs/asking-next.md (2 minutes)
 	$(BIN)/python benchmarks/asking.py
+
+literature: $(READY)  ## every model side by side: assumptions, cost, accuracy on the sets in QUORATE_DATA, into docs/literature (minutes)
+	$(BIN)/python benchmarks/literature.py
 
 reproduce: $(READY)  ## the paper's tables and figures beside ours, from the sets in QUORATE_DATA (else ./data)
 	$(BIN)/quorate reproduce -o docs/reproduction

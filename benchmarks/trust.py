@@ -18,7 +18,7 @@ import trust_tables
 
 import quorate as qr
 from quorate.io.write import write_aside
-from quorate.models.base import MODELS
+from quorate.models.base import USUAL as MODELS  # those that are compared by default
 
 DOCS = Path(__file__).parents[1] / "docs"
 SEEDS = range(10)

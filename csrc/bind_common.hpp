@@ -12,6 +12,7 @@ namespace quorate {
 
 // What each part of the core offers to Python.
 void bind_passes(nanobind::module_& m);
+void bind_messages(nanobind::module_& m);
 void bind_encode(nanobind::module_& m);
 void bind_online(nanobind::module_& m);
 void bind_light(nanobind::module_& m);

@@ -4,6 +4,7 @@
 #include "passes/crew.hpp"
 #include "passes/glad.hpp"
 #include "passes/grades.hpp"
+#include "passes/messages.hpp"
 #include "passes/one_task.hpp"
 #include "passes/prepare.hpp"
 
@@ -19,6 +20,7 @@ static nb::dict constants() {
     all["LIFT"] = kLift;
     all["CLASS_UNIT"] = Units(0x1p-40).class_grid / kRounding;
     all["FLAT"] = kFlat;
+    all["NO_SKILL"] = kNoSkill;
     all["SHARD_VOTES"] = kShardVotes;
     all["MOST_SHARD_TASKS"] = kMostShardTasks;
     all["PRIVATE_BYTES"] = kPrivateBytes;
@@ -38,6 +40,7 @@ NB_MODULE(_core, m) {
     nb::set_leak_warnings(false);
     m.attr("CONSTANTS") = constants();
     bind_passes(m);
+    bind_messages(m);
     bind_encode(m);
     bind_online(m);
     bind_light(m);

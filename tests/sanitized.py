@@ -15,6 +15,7 @@ TESTS = [
     "evaluation/test_contract.py",
     "kernels/test_cpu.py",
     "kernels/test_cpu_glad.py",
+    "kernels/test_messages.py",
     "io/test_core_encode.py",
     "io/test_sources.py",
     "io/test_container.py",

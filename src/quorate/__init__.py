@@ -51,10 +51,12 @@ if TYPE_CHECKING:
     from quorate.models.gold_majority import GoldMajorityVote
     from quorate.models.ibcc import IBCC
     from quorate.models.iwmv import IWMV
+    from quorate.models.kos import KOS
     from quorate.models.lfc import LFC
     from quorate.models.light_aggregation import LightAggregation
     from quorate.models.mace import MACE
     from quorate.models.majority import MajorityVote
+    from quorate.models.mmsr import MMSR
     from quorate.models.one_coin import OneCoin
     from quorate.models.ordinal import Ordinal
     from quorate.models.wawa import Wawa
@@ -111,6 +113,8 @@ _HOMES = {
     "EBCC": "models.ebcc",
     "MACE": "models.mace",
     "IWMV": "models.iwmv",
+    "KOS": "models.kos",
+    "MMSR": "models.mmsr",
     "MajorityVote": "models.majority",
     "OneCoin": "models.one_coin",
     "CATD": "models.catd",
@@ -149,8 +153,10 @@ __all__ = [
     "GLAD",
     "IBCC",
     "IWMV",
+    "KOS",
     "LFC",
     "MACE",
+    "MMSR",
     "Agreement",
     "AsyncClient",
     "AutoModel",

@@ -11,7 +11,7 @@ import pytest
 import quorate as qr
 from quorate.engines import memory
 from quorate.kernels.cpu import compiled
-from quorate.models.base import MODELS
+from quorate.models.base import MODELS, USUAL
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "memory.py"
 
@@ -61,7 +61,7 @@ def test_no_more_threads_count_than_there_are_shards():
 
 @pytest.mark.filterwarnings("ignore::quorate.NotConverged")
 @pytest.mark.parametrize("confidence", ["posterior", "honest"])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", USUAL)
 def test_a_fit_that_does_not_fit_is_refused_before_it_begins(model, confidence, monkeypatch):
     votes = crowd(workers=500, labels=20)
     engine = "reference" if compiled() is None else "cpu"

@@ -4,7 +4,15 @@ import pytest
 
 from quorate.data import exact
 from quorate.engines import memory
-from quorate.kernels import glad_reference, grades_reference, honest_online_reference, online_steps, online_units, reference
+from quorate.kernels import (
+    glad_reference,
+    grades_reference,
+    honest_online_reference,
+    messages_reference,
+    online_steps,
+    online_units,
+    reference,
+)
 from quorate.kernels.cpu import compiled
 
 core = compiled()
@@ -19,6 +27,7 @@ def test_constants_are_those_of_the_package():
         "LOG_UNIT": exact.LOG_UNIT,
         "LIFT": exact.LIFT,
         "FLAT": glad_reference.FLAT,
+        "NO_SKILL": messages_reference.NO_SKILL,
         "SHARD_VOTES": memory.SHARD_VOTES,
         "MOST_SHARD_TASKS": memory.MOST_SHARD_TASKS,
         "PRIVATE_BYTES": memory.PRIVATE_BYTES,

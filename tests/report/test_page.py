@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import quorate as qr
-from quorate.models.base import MODELS
+from quorate.models.base import USUAL as MODELS
 from quorate.report.page import page, write
 
 from .conftest import EVIL, LABEL

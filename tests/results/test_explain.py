@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import quorate as qr
 from quorate.data.vocabulary import text_of
 from quorate.io.folder.opened import EncodedVotes
-from quorate.models.base import MODELS
+from quorate.models.base import USUAL as MODELS
 from quorate.results.explain import explain_many
 from quorate.results.honest import HonestProbabilities
 from strategies import crowds

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import quorate as qr
-from quorate.models.base import MODELS
+from quorate.models.base import USUAL as MODELS
 
 every_model = pytest.mark.parametrize("model", MODELS)
 every_engine = pytest.mark.parametrize("engine", ["cpu", "reference", "disk"])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import quorate as qr
 from quorate.io import container
-from quorate.models.base import MODELS
+from quorate.models.base import USUAL as MODELS
 
 CROWD = qr.simulate(tasks=300, workers=15, labels=3, votes_per_task=3, skill=0.65, seed=4)
 

@@ -32,6 +32,8 @@ ModelName: TypeAlias = Literal[
     "ebcc",
     "mace",
     "ordinal",
+    "kos",
+    "mmsr",
 ]
 StreamedModel: TypeAlias = Literal["auto", "ds", "fds", "hybrid"]
 EngineName: TypeAlias = Literal["auto", "reference", "cpu", "disk", "spark"]  # `register` adds others: any text is one
@@ -109,6 +111,7 @@ ALIASES: Final[Mapping[str, str]] = {
     "independentbayesianclassifiercombination": "ibcc",
     "enhancedbayesianclassifiercombination": "ebcc",
     "multiannotatorcompetenceestimation": "mace",
+    "kargerohshah": "kos",
 } | {re.sub("[^a-z]", "", name): name for name in get_args(ModelName)}
 
 

@@ -56,6 +56,8 @@ HOMES: Final[dict[str, str]] = {
     "ebcc": "ebcc:EBCC",
     "mace": "mace:MACE",
     "ordinal": "ordinal:Ordinal",
+    "kos": "kos:KOS",
+    "mmsr": "mmsr:MMSR",
 }  # adding a model adds a line here, and its name to `ModelName`
 # The paper's models and the default: those that are compared, and shown in the demo, unless others are asked for.
 USUAL: Final = ("auto", "mv", "ds", "fds", "hybrid", "one-coin", "iwmv", "glad")

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from quorate.data.votes import Votes, piece
 from quorate.engines.base import OffersScoring
+from quorate.errors import OptionError
 from quorate.kernels import reference
 from quorate.kernels.reference import HonestRule
 from quorate.results.explanation import Step
@@ -196,7 +197,8 @@ def model_evidence(some: TaskVotes) -> Evidence:
     if decided_by == "votes":
         counted = some.counted()
         return share_evidence(some, counted, counted, some.weight)
-    assert params is not None  # by which it has decided
+    if params is None:  # scores of its own, which are no lines of workers
+        raise OptionError(f"model {result.model!r} cannot explain its own posterior: fit with confidence='honest', the default")
     if decided_by == "scores":
         return score_evidence(some, params.table[some.row], params.log_prior)
     weights = params.table[some.row, some.given]

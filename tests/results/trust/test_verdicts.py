@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 import quorate as qr
-from quorate.models.base import MODELS
+from quorate.models.base import USUAL as MODELS
 from quorate.results.trust.verdicts import VERDICTS
 from strategies import crowds
 
