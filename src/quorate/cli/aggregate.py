@@ -14,7 +14,7 @@ import typer
 
 from quorate.cli import output as out
 from quorate.cli import reading
-from quorate.cli.command import for_engine, for_input, for_knowledge, for_model, for_output, given_in, one_of
+from quorate.cli.command import ANY_MODEL, for_engine, for_input, for_knowledge, for_model, for_output, given_in, one_of
 from quorate.cli.output import at_work
 from quorate.cli.questions import TO_HELP, each, labels_file
 from quorate.data.options import DEFAULTS, SET_SEPARATOR, Confidence, EngineName, ModelName, Stop, Strength, Ties
@@ -53,9 +53,7 @@ def command(
     votes: reading.VotesFiles,
     model: Annotated[
         str,
-        for_model(
-            "-m", "--model", help="auto, mv, ds, fds, hybrid, one-coin, iwmv, glad or ordinal.", autocompletion=one_of(ModelName)
-        ),
+        for_model("-m", "--model", help=ANY_MODEL, autocompletion=one_of(ModelName)),
     ] = DEFAULTS.model,
     output: Annotated[str | None, for_output("-o", "--output", help="Write the labels here (else to stdout).")] = None,
     to: Annotated[

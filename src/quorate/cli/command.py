@@ -10,6 +10,8 @@ from typing import Any, Final, get_args
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from quorate.data.options import ModelName
+
 # The groups of options in `--help`, in the order in which they are shown. An option joins one by being made by it.
 for_input: Final = partial(typer.Option, rich_help_panel="Input")
 for_model: Final = partial(typer.Option, rich_help_panel="Model")
@@ -20,6 +22,8 @@ GROUPS: Final = (
     "Arguments",
     *(each.keywords["rich_help_panel"] for each in (for_input, for_model, for_knowledge, for_output, for_engine)),
 )
+
+ANY_MODEL: Final = f"{', '.join(get_args(ModelName))}."  # help of --model
 
 Examples = Sequence[tuple[str, str]]  # what an example does, and the command
 

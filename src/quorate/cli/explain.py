@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from quorate.cli import reading
-from quorate.cli.command import for_engine, for_input, for_knowledge, for_model, for_output, one_of
+from quorate.cli.command import ANY_MODEL, for_engine, for_input, for_knowledge, for_model, for_output, one_of
 from quorate.data.options import DEFAULTS, SET_SEPARATOR, Confidence, ModelName
 
 if TYPE_CHECKING:
@@ -29,9 +29,7 @@ def command(
     ] = None,
     model: Annotated[
         str,
-        for_model(
-            "-m", "--model", help="auto, mv, ds, fds, hybrid, one-coin, iwmv, glad or ordinal.", autocompletion=one_of(ModelName)
-        ),
+        for_model("-m", "--model", help=ANY_MODEL, autocompletion=one_of(ModelName)),
     ] = DEFAULTS.model,
     confidence: Annotated[
         str | None,

@@ -10,7 +10,7 @@ import typer
 
 from quorate.cli import output as out
 from quorate.cli import reading
-from quorate.cli.command import for_engine, for_input, for_knowledge, for_model, for_output, one_of
+from quorate.cli.command import ANY_MODEL, for_engine, for_input, for_knowledge, for_model, for_output, one_of
 from quorate.data.options import DEFAULTS, SET_SEPARATOR, ModelName
 
 if TYPE_CHECKING:
@@ -49,9 +49,7 @@ def command(
     ] = None,
     model: Annotated[
         str,
-        for_model(
-            "-m", "--model", help="auto, mv, ds, fds, hybrid, one-coin, iwmv, glad or ordinal.", autocompletion=one_of(ModelName)
-        ),
+        for_model("-m", "--model", help=ANY_MODEL, autocompletion=one_of(ModelName)),
     ] = DEFAULTS.model,
     seed: Annotated[int, for_model(help="Decides ties.")] = DEFAULTS.seed,
     gold: Annotated[str | None, for_knowledge(help="Known labels of some tasks, to learn from.")] = None,
