@@ -14,6 +14,7 @@ namespace quorate {
 void bind_passes(nanobind::module_& m);
 void bind_encode(nanobind::module_& m);
 void bind_online(nanobind::module_& m);
+void bind_ebcc(nanobind::module_& m);
 
 // Arrays that are read, and arrays that are written into.
 template <class T, int D = 1>

@@ -35,4 +35,5 @@ NB_MODULE(_core, m) {
     bind_passes(m);
     bind_encode(m);
     bind_online(m);
+    bind_ebcc(m);
 }

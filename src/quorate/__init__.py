@@ -43,8 +43,12 @@ if TYPE_CHECKING:
     from quorate.models.aggregation import aggregate
     from quorate.models.auto import AutoModel
     from quorate.models.dawid_skene import DawidSkene, FastDawidSkene, Hybrid
+    from quorate.models.ebcc import EBCC
     from quorate.models.glad import GLAD
+    from quorate.models.ibcc import IBCC
     from quorate.models.iwmv import IWMV
+    from quorate.models.lfc import LFC
+    from quorate.models.mace import MACE
     from quorate.models.majority import MajorityVote
     from quorate.models.one_coin import OneCoin
     from quorate.online import EvictedTask, Online, Prediction, Refit
@@ -89,6 +93,10 @@ _HOMES = {
     "Hybrid": "models.dawid_skene",
     "AutoModel": "models.auto",
     "GLAD": "models.glad",
+    "LFC": "models.lfc",
+    "IBCC": "models.ibcc",
+    "EBCC": "models.ebcc",
+    "MACE": "models.mace",
     "IWMV": "models.iwmv",
     "MajorityVote": "models.majority",
     "OneCoin": "models.one_coin",
@@ -114,8 +122,12 @@ _HOMES = {
 }
 
 __all__ = [
+    "EBCC",
     "GLAD",
+    "IBCC",
     "IWMV",
+    "LFC",
+    "MACE",
     "Agreement",
     "AsyncClient",
     "AutoModel",

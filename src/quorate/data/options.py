@@ -21,6 +21,10 @@ ModelName: TypeAlias = Literal[
     "one-coin",
     "iwmv",
     "glad",
+    "lfc",
+    "ibcc",
+    "ebcc",
+    "mace",
 ]
 StreamedModel: TypeAlias = Literal["auto", "ds", "fds", "hybrid"]
 EngineName: TypeAlias = Literal["auto", "reference", "cpu", "disk", "spark"]  # `register` adds others: any text is one
@@ -86,6 +90,10 @@ ALIASES: Final[Mapping[str, str]] = {
     "weightedmajority": "iwmv",
     "weightedmajorityvote": "iwmv",
     "iterativeweightedmajorityvoting": "iwmv",
+    "learningfromcrowds": "lfc",
+    "independentbayesianclassifiercombination": "ibcc",
+    "enhancedbayesianclassifiercombination": "ebcc",
+    "multiannotatorcompetenceestimation": "mace",
 } | {re.sub("[^a-z]", "", name): name for name in get_args(ModelName)}
 
 

@@ -49,6 +49,9 @@ TURNS_HARD = Room(hard_tables=3)
 CAREFUL = Room(tables=7, worker_tables=9)
 # Of honest confidence, after any fit: its table and counts, lines with and without a vote, and what these are made of.
 HONEST = Room(tables=7, worker_tables=4)
+# Every worker has pseudo-votes: their cells, the sum with the counts, and a table of special functions beside its parts.
+BELIEVED = Room(tables=7, worker_tables=5)
+COMPETENCE = Room(tables=4, worker_tables=4)  # its table and the best one of all restarts; strategies that a start draws
 MAJORITY = Room(tables=1, lines=False, tally=4)
 WEIGHTED = Room(tally=4)
 # The probability that a vote is right; and 25 vectors of the M-step (see models/ascent.py).

@@ -45,6 +45,10 @@ HOMES: Final[dict[str, str]] = {
     "one-coin": "one_coin:OneCoin",
     "iwmv": "iwmv:IWMV",
     "glad": "glad:GLAD",
+    "lfc": "lfc:LFC",
+    "ibcc": "ibcc:IBCC",
+    "ebcc": "ebcc:EBCC",
+    "mace": "mace:MACE",
 }  # adding a model adds a line here, and its name to `ModelName`
 # The paper's models and the default: those that are compared, and shown in the demo, unless others are asked for.
 USUAL: Final = ("auto", "mv", "ds", "fds", "hybrid", "one-coin", "iwmv", "glad")

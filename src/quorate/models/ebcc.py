@@ -1,0 +1,213 @@
+"""Enhanced Bayesian classifier combination: classes have subtypes, under which workers err alike."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quorate.data.fit import Fit, TraceRow
+from quorate.data.options import MOST_VOTES, Number, Place, Rules
+from quorate.data.votes import Votes
+from quorate.data.weights import RowWeights
+from quorate.engines import memory
+from quorate.engines.base import OffersWhole, Session
+from quorate.engines.whole import WholeVotes
+from quorate.errors import NotConverged, warn
+from quorate.kernels.ebcc_reference import Priors
+from quorate.models.base import COMMON, Knowns, Model
+from quorate.models.confusion import Beliefs, ConfusionRecipe
+from quorate.models.ibcc import pseudo_tasks
+from quorate.models.lfc import diagonal_votes
+
+Floats = NDArray[np.float64]
+LEAST = 1e-6  # pseudo-votes: without any, a distribution is none
+BETTER = 1e-9  # by which part of itself a bound must be higher to be another one than rounding's
+
+
+@dataclass(frozen=True, kw_only=True)
+class EBCC(Model):
+    """Li, Rubinstein and Cohn 2019: every label has hidden subtypes of tasks, and workers who err alike err on the same ones.
+
+    Given the label and the subtype of a task, one of `subtypes`, workers answer independently. A worker's answers have a
+    Dirichlet distribution for each: beforehand with `diagonal` pseudo-votes for the label and `other` for every other one.
+    Subtypes share `subtype_weight` pseudo-tasks, so that few of them are used; labels have `class_weight` each. The
+    fit is mean-field variational Bayes from `restarts` random divisions of the vote shares among subtypes, drawn by `seed`; the
+    one with the highest bound of the log-evidence is the answer. Each stops when its bound gains less than `tol`, after
+    `max_iter` iterations at the latest. `result.log_likelihood` is the bound. `ties` and `seed` decide between labels that score
+    the same.
+
+    >>> import quorate as qr
+    >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
+    >>> result = qr.EBCC(restarts=2).fit(votes)
+    >>> result.labels["label"].to_list()
+    ['cat', 'dog']
+    """
+
+    name: ClassVar[str] = "ebcc"
+    title: ClassVar[str] = "Bayesian combination with subtypes (EBCC)"
+    place: ClassVar[Place] = "memory"
+    takes: ClassVar[frozenset[str]] = frozenset({"priors"})
+    room: ClassVar[memory.Room] = memory.BELIEVED
+    rules: ClassVar[Rules] = {
+        **COMMON,
+        "subtypes": Number(least=1, most=1e4, whole=True),
+        "restarts": Number(least=1, whole=True),
+        "diagonal": Number(least=LEAST, most=MOST_VOTES),
+        "other": Number(least=LEAST, most=MOST_VOTES),
+        "subtype_weight": Number(least=LEAST, most=MOST_VOTES),
+        "class_weight": Number(least=LEAST, most=MOST_VOTES),
+        "tol": Number(least=0),
+        "max_iter": Number(least=1, whole=True),
+    }
+    lacks: ClassVar[dict[str, str]] = {"smoothing": "its pseudo-votes are called diagonal and other"}
+
+    subtypes: int = 10
+    restarts: int = 5
+    diagonal: float = 4.0
+    other: float = 1.0
+    subtype_weight: float = 0.1
+    class_weight: float = 1.0
+    tol: float = 1e-2
+    max_iter: int = 500
+
+    def _fit(self, session: Session, known: Knowns) -> Fit:
+        here = cast(OffersWhole, session)  # as its place says
+        possible = known.possible(session)
+        best, began = None, time.perf_counter()
+        for found in self._restarts(here.whole(), known, possible):
+            if best is None or found.bound > best.bound + BETTER * abs(best.bound):
+                best = found
+        assert best is not None  # there is at least one restart
+        if not best.converged:
+            warn(
+                f"ebcc did not converge in {self.max_iter} iterations (last gain of the bound {best.gain:.2g}); "
+                "raise max_iter or tol",
+                NotConverged,
+            )
+        trace = best.trace((time.perf_counter() - began) / max(self.restarts * len(best.bounds), 1))
+        for row in trace if known.options.progress is not None else ():
+            known.options.progress(row)
+        posterior = np.zeros((known.votes.n_tasks, known.votes.n_labels))
+        posterior[:, possible] = best.posterior
+        with np.errstate(divide="ignore"):
+            outcome = here.decided(np.log(posterior), posterior)
+        beliefs = Beliefs(0.0, diagonal_votes(self.diagonal, self.other, possible), known.classes)
+        params, statistics, _ = session.estimate(ConfusionRecipe(self, beliefs))  # labels come from the cells
+        return Fit(
+            replace(outcome, log_likelihood=best.bound if known.votes.n_tasks else float("nan")),
+            params,
+            statistics,
+            trace,
+            best.converged,
+            posterior=lambda: posterior,
+        )
+
+    def _restarts(self, whole: WholeVotes, known: Knowns, possible: NDArray[np.bool_]) -> Iterator[Mean]:
+        """Yield the fit of every restart: as many at once as there are threads."""
+        problem, n_tasks, labels = _problem(whole, known, possible), whole.votes.n_tasks, int(possible.sum())
+        if not n_tasks:
+            yield Mean(np.zeros((0, labels)), np.zeros(1), np.zeros(1, np.int64), True)
+            return
+        kernel = _kernel(whole)
+        at_once = max(whole.threads, 1) if whole.is_compiled else 1
+        for first in range(0, self.restarts, at_once):
+            n = min(at_once, self.restarts - first)
+            posterior, bound = np.empty((n, n_tasks, labels)), np.empty((n, self.max_iter))
+            changed, iterations = np.zeros((n, self.max_iter), np.int64), np.zeros(n, np.int64)
+            kernel(
+                *problem,
+                subtypes=self.subtypes,
+                first=first,
+                priors=self._priors(known, possible),
+                tol=self.tol,
+                posterior=posterior,
+                bound=bound,
+                changed=changed,
+                iterations=iterations,
+                threads=whole.threads,
+            )
+            for i, ran in enumerate(iterations):
+                done = ran > 1 and bool(bound[i, ran - 1] - bound[i, ran - 2] < self.tol)
+                yield Mean(posterior[i], bound[i, :ran], changed[i, :ran], done)
+
+    def _priors(self, known: Knowns, possible: NDArray[np.bool_]) -> Priors:
+        tasks = pseudo_tasks(self.class_weight, known, possible)
+        fixed = None
+        if tasks is None and known.classes is not None:
+            with np.errstate(divide="ignore"):
+                fixed = np.log(known.classes.priors[possible])
+        weight = None if tasks is None else tasks[possible]
+        return Priors(self.diagonal, self.other, self.subtype_weight, weight, fixed)
+
+
+class Mean(NamedTuple):
+    """The mean-field fit of one restart."""
+
+    posterior: Floats  # [tasks, labels that exist]
+    bounds: Floats  # [iterations]
+    changed: NDArray[np.int64]  # [iterations]
+    converged: bool
+
+    @property
+    def bound(self) -> float:
+        """The bound that it reached."""
+        return float(self.bounds[-1])
+
+    @property
+    def gain(self) -> float:
+        """What its last iteration gained."""
+        return float(self.bounds[-1] - self.bounds[-2]) if len(self.bounds) > 1 else float("nan")
+
+    def trace(self, seconds: float) -> tuple[TraceRow, ...]:
+        """Return its iterations; each took about so many seconds."""
+        nothing = float("nan")
+        gains = np.diff(self.bounds, prepend=nothing)
+        return tuple(
+            TraceRow(n + 1, "vb", float(gain), nothing, nothing, float(bound), int(changed), seconds)
+            for n, (bound, gain, changed) in enumerate(zip(self.bounds, gains, self.changed, strict=True))
+        )
+
+
+def _kernel(whole: WholeVotes) -> Any:
+    if whole.is_compiled:
+        from quorate.kernels.ebcc_cpu import ebcc
+    else:
+        from quorate.kernels.ebcc_reference import ebcc
+    return ebcc
+
+
+def _problem(whole: WholeVotes, known: Knowns, possible: NDArray[np.bool_]) -> tuple[Any, ...]:
+    """Return votes, start and keys over the labels that exist, as the kernels take them."""
+    votes = whole.votes
+    weights = RowWeights.of(votes)
+    panel = votes if weights is None else weights.panel
+    code = (np.cumsum(possible) - 1).astype(np.int32)  # of a label among those that exist
+    pair = np.arange(votes.n_rows) if weights is None else weights.pair
+    weight = np.ones(votes.n_rows) if weights is None else weights.weight
+    gold = np.full(votes.n_tasks, -1, np.int32)
+    if whole.gold is not None:
+        given = whole.gold >= 0
+        gold[given] = code[whole.gold[given]]
+    shares = _shares(votes, weight, possible, known)
+    shares[gold >= 0] = np.eye(shares.shape[1])[gold[gold >= 0]]
+    ptr, label = votes.task_ptr, code[panel.row_label]
+    keys = whole.task_key, whole.label_hash[possible]
+    return ptr, votes.row, pair.astype(np.int64), weight.astype(np.float64), label, panel.worker_ptr, shares, gold, *keys
+
+
+def _shares(votes: Votes, weight: Floats, possible: NDArray[np.bool_], known: Knowns) -> Floats:
+    """Return the share of each label that exists in the votes of each task, [tasks, labels]; none of one whose prior is 0."""
+    k, task = votes.n_labels, np.repeat(np.arange(votes.n_tasks), np.diff(votes.task_ptr))
+    cell = task * k + votes.row_label[votes.row]
+    shares = np.bincount(cell, weight[votes.row], minlength=votes.n_tasks * k).reshape(-1, k)[:, possible]
+    if known.classes is not None:
+        can_be = known.classes.priors[possible] > 0
+        shares = shares * can_be
+        shares[shares.sum(axis=1) == 0] = can_be
+    total = shares.sum(axis=1, keepdims=True)
+    return np.ascontiguousarray(shares / np.where(total > 0, total, 1.0))
