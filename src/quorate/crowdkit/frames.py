@@ -59,11 +59,22 @@ class Encoded:
         cell = self.tasks.codes * k + self.labels.codes
         return np.bincount(cell, weights, minlength=len(self.tasks) * k).astype(np.float64).reshape(-1, k)
 
-    def agreement(self, labels: NDArray[np.int64], weights: Floats | None = None) -> Floats:
-        """Return the share of each worker's votes, [workers], that are the labels of their tasks, [tasks]."""
-        right = (labels[self.tasks.codes] == self.labels.codes).astype(np.float64)
-        number = np.bincount(self.workers.codes, weights, minlength=len(self.workers))
-        return np.bincount(self.workers.codes, right if weights is None else right * weights, len(self.workers)) / number
+    def agreement(self, labels: NDArray[np.int64]) -> Floats:
+        """Return the share of each worker's votes, [workers], that are the labels of their tasks, [tasks].
+
+        A vote that a worker repeats on a task counts once.
+        """
+        task, worker, label = self._distinct
+        right = labels[task] == label
+        return np.bincount(worker[right], minlength=len(self.workers)) / np.bincount(worker, minlength=len(self.workers))
+
+    @cached_property
+    def _distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """The task, worker and label of all votes that differ."""
+        task, worker, label = self.tasks.codes, self.workers.codes, self.labels.codes
+        cell = (task * len(self.workers) + worker) * max(len(self.labels), 1) + label
+        _, first = np.unique(cell, return_index=True)
+        return task[first], worker[first], label[first]
 
 
 def encode(data: pd.DataFrame, gold: pd.Series[Any] | None = None) -> Encoded:

@@ -29,7 +29,7 @@ class Estimator:
         "priors_": "prior",
         "alphas_": "alpha",
         "betas_": "beta",
-        "scores_": "score",
+        "scores_": "agg_score",
         "biases_": "bias",
     }  # of attributes that are Series
 

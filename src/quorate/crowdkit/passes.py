@@ -1,7 +1,7 @@
 """Passes of expectation-maximisation with crowd-kit's floor under every probability, on the library's kernels.
 
-No figure of a model is below `FLOOR`: neither a probability of a task's label nor an entry of a worker's confusion, before it is
-normalised. Small figures decide where every label of a task is nearly impossible, so the floor is part of the method.
+No number of expected votes is below `FLOOR` before a worker's votes are normalised. Small figures decide where every label of a
+task is nearly impossible, so the floor is part of the method. The probabilities that a fit reports have the same floor.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quorate.crowdkit.frames import Encoded
 from quorate.engines.base import Checkpoint, ClassEstimate, Gather, MStep, PassSums, Recipe, WorkerBlock
+from quorate.engines.shard import MAX_FINE_VOTES, Units
 from quorate.kernels.cpu import fastest
 from quorate.models import em
 
@@ -78,11 +79,17 @@ class Layout:
         out: Floats = votes / np.diff(self.task_ptr)[:, None]
         return out
 
-    def posterior(self, table: Floats, log_prior: Floats) -> Floats:
-        """Return the probabilities of the labels, [tasks, K], by log-probabilities of rows, [rows, K], and of labels, [K]."""
-        out = np.empty((self.n_tasks, self.n_labels))
-        nobody = np.zeros(self.n_tasks, np.uint64), np.zeros(self.n_labels, np.uint64)  # decides ties; not looked at
-        fastest().em_pass(
+    def expected(self, table: Floats, log_prior: Floats, *, counts: bool = False) -> Expected:
+        """Return what an E-step expects, by log-probabilities of rows, [rows, K], and of labels, [K]."""
+        kernels, threads = fastest(), os.cpu_count() or 1
+        shape, k = (self.n_rows, self.n_labels), self.n_labels
+        out, units = np.empty((self.n_tasks, k)), self._units
+        nobody = np.zeros(self.n_tasks, np.uint64), np.zeros(k, np.uint64)  # decides ties; not looked at
+        tally: dict[str, Any] = {}
+        if counts:
+            tally = {"counts": np.zeros(shape), "class_counts": np.zeros(k), "class_rest": np.zeros(k), "unit": units.unit}
+            tally |= {"rest": np.zeros(shape)} if units.fine else {}
+        sums = kernels.em_pass(
             self.task_ptr,
             self.row,
             np.ascontiguousarray(table),
@@ -90,11 +97,23 @@ class Layout:
             *nobody,
             hard=False,
             by_prior=False,
-            threads=os.cpu_count() or 1,
+            checked=True,
+            threads=threads,
             labels=np.zeros(self.n_tasks, np.int32),
             posterior=out,
+            **tally,
         )
-        return out
+        if counts:
+            kernels.restore_counts(tally["counts"], tally.get("rest"), units.unit, threads)
+        return Expected(out, float(sums.log_likelihood), tally.get("counts"))
+
+    @cached_property
+    def _units(self) -> Units:
+        """The units of expected votes, as every engine counts them."""
+        if len(self.row) <= MAX_FINE_VOTES:
+            return Units.of(len(self.row), fine=True)
+        votes = np.bincount(self.row, minlength=self.n_rows)
+        return Units.of(int(np.add.reduceat(votes, self.starts).max()))
 
     def counts(self, posterior: Floats) -> Floats:
         """Return the sum of the probabilities of every row's votes, [rows, K], of the probabilities of tasks, [tasks, K]."""
@@ -102,6 +121,14 @@ class Layout:
         for c in range(self.n_labels):
             out[:, c] = np.bincount(self.row, posterior[self.task, c], minlength=self.n_rows)
         return out
+
+
+class Expected(NamedTuple):
+    """What an E-step expects."""
+
+    posterior: Floats  # [tasks, K]
+    log_likelihood: float
+    counts: Floats | None  # [rows, K] expected votes of each row by true label, where asked for
 
 
 class BoundedSteps:
@@ -197,14 +224,16 @@ class FlooredSteps(BoundedSteps):
         """
         layout = self._layout
         with np.errstate(divide="ignore"):  # gold may leave a label without any task
-            found = layout.posterior(np.log(self.errors), np.log(self.priors))
-        self.posterior = np.maximum(self._kept(found), FLOOR)
-        self.priors = self.posterior.mean(axis=0)
-        counts = layout.counts(self.posterior)
-        self.errors = self._table_of(counts)
-        expected = float((counts * (np.log(self.errors) + np.log(self.priors))).sum())
+            table, log_prior = np.log(self.errors), np.log(self.priors)
+        found, _, counts = layout.expected(table, log_prior, counts=self._gold is None)
+        found = self._kept(found)
+        if counts is None:
+            counts = layout.counts(found)
+        self.posterior, self.priors, self.errors = np.maximum(found, FLOOR), found.mean(axis=0), self._table_of(counts)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            each = counts * (np.log(self.errors) + np.log(self.priors))
         entropy = -float((self.posterior * np.log(self.posterior)).sum())
-        return (expected + entropy) / len(layout.row)
+        return (float(np.where(counts > 0, each, 0.0).sum()) + entropy) / len(layout.row)
 
     def _kept(self, posterior: Floats) -> Floats:
         """Return the probabilities, [tasks, K], with gold tasks certain of their label (in place)."""

@@ -117,13 +117,14 @@ def manage_data(
 
 
 def get_accuracy(data: pd.DataFrame, true_labels: pd.Series[Any], by: str | None = None) -> pd.Series[Any]:
-    """Return the share of votes that are right, among those on tasks whose label is known.
+    """Return the share of votes that are right, among those on tasks whose label is known; repeated rows count once.
 
     - `data`: columns task, worker and label; and weight, if votes count differently.
     - `true_labels`: labels by task.
     - `by`: a column, as "worker": a share for each of its values. Without it, one number.
     """
-    known = data[data["task"].isin(true_labels.index)]
+    columns = [name for name in ("task", "worker", "label", "weight") if name in data.columns]
+    known = data[data["task"].isin(true_labels.index)].drop_duplicates(columns)
     weight = known["weight"] if "weight" in known.columns else pd.Series(1, index=known.index)
     right = weight * (known["label"] == known["task"].map(true_labels))
     if by is None:

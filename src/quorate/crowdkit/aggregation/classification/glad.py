@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -42,6 +42,7 @@ class GLAD(BaseClassificationAggregator):
     betas_: pd.Series[Any]
     priors_: pd.Series[Any]
     loss_history_: list[float]
+    series_names: ClassVar[dict[str, str]] = {"labels_": "agg_label", "alphas_": "alpha", "betas_": "beta"}
 
     def __init__(
         self,
@@ -81,7 +82,7 @@ class GLAD(BaseClassificationAggregator):
         self.labels_ = series_of(labels.ids.take(first_best(steps.posterior)), tasks.ids, name="agg_label", index="task")
         self.alphas_ = series_of(steps.alphas, workers.ids, workers.seen, name="alpha", index="worker")
         self.betas_ = series_of(steps.betas, tasks.ids, tasks.seen, name="beta", index="task")
-        self.priors_ = series_of(priors, labels.ids, labels.seen, name="prior", index=None)
+        self.priors_ = series_of(priors, labels.ids, labels.seen, name=None, index=None)
         return self
 
     def fit_predict_proba(self, data: pd.DataFrame) -> pd.DataFrame:

@@ -45,9 +45,7 @@ class MajorityVote(BaseClassificationAggregator):
         votes, weights = weighted(data, skills, self.on_missing_skill, self.default_skill)
         self.probas_, labels = shares(votes, weights)
         self.labels_ = decided(votes, labels)
-        # Votes that a missing skill left out count here: whether a worker agrees needs no skill.
-        everyone = votes if len(votes) == len(data) else encode(data)
-        self.skills_ = agreement(everyone, self.labels_)
+        self.skills_ = series_of(votes.agreement(labels), votes.workers.ids, name="skill", index="worker")
         return self
 
     def fit_predict_proba(self, data: pd.DataFrame, skills: pd.Series[Any] | None = None) -> pd.DataFrame:
@@ -90,11 +88,7 @@ def shares(votes: Encoded, weights: Floats | None) -> tuple[pd.DataFrame, NDArra
 def decided(votes: Encoded, labels: NDArray[Any]) -> pd.Series[Any]:
     """Return the labels of all tasks, given by position; those below 0 are missing."""
     ids = votes.labels.ids
+    if not len(labels):
+        return pd.Series([], dtype=object, name="agg_label")
     found = ids.take(labels) if (labels >= 0).all() else ids.astype(object).take(labels, allow_fill=True, fill_value=np.nan)
     return series_of(found, votes.tasks.ids, name="agg_label", index="task")
-
-
-def agreement(votes: Encoded, labels: pd.Series[Any]) -> pd.Series[Any]:
-    """Return the share of every worker's votes that are the label of their task."""
-    codes = votes.labels.ids.get_indexer(pd.Index(labels.reindex(votes.tasks.ids)))
-    return series_of(votes.agreement(codes), votes.workers.ids, name="skill", index="worker")

@@ -15,7 +15,7 @@ __all__ = ["ZeroBasedSkill"]
 class ZeroBasedSkill(SkillWeighted):
     """Weighted votes and skills in turn: a skill moves towards the share of the worker's votes that agree with the labels.
 
-    All workers start with the skill of a guess, 1/K + `eps`. `n_iter` steps at most, fewer if the labels no longer change. A step
+    All workers start with the skill of a guess, 1/K + `eps`. `n_iter` steps at most, fewer if the skills no longer change. A step
     goes `lr_init` of the way; every `lr_steps_to_reduce` steps this is multiplied by `lr_reduce_factor`. A tie goes to the
     first of its labels in sorted order. Fitted: `skills_`; predicted: `labels_`, `probas_`.
 
@@ -51,9 +51,9 @@ class ZeroBasedSkill(SkillWeighted):
         for iteration in range(1, self.n_iter + 1):
             if iteration % self.lr_steps_to_reduce == 0:
                 rate *= self.lr_reduce_factor
-            skills = skills + rate * (votes.agreement(labels) - skills)
-            before, labels = labels, first_best(votes.scores(skills[worker]))
-            if np.array_equal(before, labels):
+            before, skills = skills, skills + rate * (votes.agreement(labels) - skills)
+            labels = first_best(votes.scores(skills[worker]))
+            if np.array_equal(before, skills):
                 break
         self.skills_ = series_of(skills, votes.workers.ids, name="skill", index="worker")
         return self
