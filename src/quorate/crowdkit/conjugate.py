@@ -1,7 +1,7 @@
 """Minimise a smooth function by conjugate gradients, as crowd-kit's GLAD does: its M-steps stop early, so the path matters.
 
-The directions are Polak and Ribière's, restarted where they would turn back (Nocedal and Wright 2006, section 5.2). A step is found
-by the search of Moré and Thuente (1994), which meets the strong Wolfe conditions.
+The directions are Polak and Ribière's, restarted where they would turn back (Nocedal and Wright 2006, section 5.2). A step is
+found by the search of Moré and Thuente (1994), which meets the strong Wolfe conditions.
 """
 
 from __future__ import annotations
@@ -106,9 +106,9 @@ def more_thuente(at: Callable[[float], Try], start: Try, length: float) -> Try |
             return None
         if not below and now.value <= low.value and now.value > limit:
             # Far from the minimum: search the function less the decrease that is asked for.
-            pulled = [Try(one.at, one.value - one.at * needed, one.slope - needed) for one in (low, high, now)]
-            ends, length, bracketed = next_try(*pulled, bracketed, smallest, largest)
-            low, high = (Try(one.at, one.value + one.at * needed, one.slope + needed) for one in ends)
+            one, two, three = (Try(t.at, t.value - t.at * needed, t.slope - needed) for t in (low, high, now))
+            ends, length, bracketed = next_try(one, two, three, bracketed, smallest, largest)
+            low, high = (Try(t.at, t.value + t.at * needed, t.slope + needed) for t in ends)
         else:
             (low, high), length, bracketed = next_try(low, high, now, bracketed, smallest, largest)
         if bracketed:
@@ -152,11 +152,10 @@ def _beyond(low: Try, high: Try, now: Try, bracketed: bool, smallest: float, lar
     gamma = s * float(np.sqrt(max(0.0, (theta / s) ** 2 - (low.slope / s) * (now.slope / s))))
     if now.at > low.at:
         gamma = -gamma
-    share = (gamma - now.slope + theta) / (gamma + (low.slope - now.slope) + gamma) if gamma + (low.slope - now.slope) + gamma else 0.0
-    if share < 0 and gamma != 0:
-        cubic = now.at + share * (low.at - now.at)
-    else:
-        cubic = largest if now.at > low.at else smallest
+    turn = gamma + (low.slope - now.slope) + gamma
+    share = (gamma - now.slope + theta) / turn if turn else 0.0
+    edge = largest if now.at > low.at else smallest
+    cubic = now.at + share * (low.at - now.at) if share < 0 and gamma != 0 else edge
     secant = _by_slopes(now, low)
     if bracketed:
         length = cubic if abs(cubic - now.at) < abs(secant - now.at) else secant

@@ -16,7 +16,7 @@ try:
 except ImportError as error:  # pragma: no cover (tests have pandas)
     raise ImportError("quorate.crowdkit takes and returns pandas frames: pip install 'quorate[crowdkit]'") from error
 
-__all__ = ["Codes", "Encoded", "encode", "first_best", "frame_of", "in_order", "pd", "series_of"]
+__all__ = ["Codes", "Encoded", "encode", "first_best", "frame_of", "in_order", "labelled", "pd", "series_of"]
 
 Floats = NDArray[np.float64]
 COLUMNS = ["task", "worker", "label"]
@@ -57,7 +57,7 @@ class Encoded:
         """Return the sum of the weights, [votes], of each label's votes, [tasks, K]; without weights their number."""
         k = len(self.labels)
         cell = self.tasks.codes * k + self.labels.codes
-        return np.bincount(cell, weights, minlength=len(self.tasks) * k).astype(np.float64).reshape(-1, k)
+        return np.bincount(cell, weights, minlength=len(self.tasks) * k).astype(np.float64).reshape(len(self.tasks), k)
 
     def agreement(self, labels: NDArray[np.int64]) -> Floats:
         """Return the share of each worker's votes, [workers], that are the labels of their tasks, [tasks].
@@ -83,16 +83,23 @@ def encode(data: pd.DataFrame, gold: pd.Series[Any] | None = None) -> Encoded:
     A vote without a label is an abstention: it is dropped, with a warning. Labels of `gold`, indexed by task, are labels, too,
     where their tasks have votes.
     """
-    if not isinstance(data, pd.DataFrame):
-        raise TypeError(f"data is of type {type(data).__name__}: give a pandas DataFrame with the columns task, worker, label")
-    votes = data[COLUMNS]
+    votes = labelled(data)
+    tasks, workers = coded(votes["task"]), coded(votes["worker"])
+    more = None if gold is None else gold[gold.index.isin(tasks.ids)]
+    return Encoded(tasks, workers, coded(votes["label"], more))
+
+
+def labelled(data: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns task, worker and label of the votes that have a label; warn where some have none."""
+    given: Any = data
+    if not isinstance(given, pd.DataFrame):
+        raise TypeError(f"data is of type {type(given).__name__}: give a pandas DataFrame with the columns task, worker, label")
+    votes = given[COLUMNS]
     missing = votes["label"].isna().to_numpy()
     if missing.any():
         warn_abstentions(int(missing.sum()), len(votes))
         votes = votes[~missing]
-    tasks, workers = coded(votes["task"]), coded(votes["worker"])
-    more = None if gold is None else gold[gold.index.isin(tasks.ids)]
-    return Encoded(tasks, workers, coded(votes["label"], more))
+    return votes
 
 
 def coded(column: pd.Series[Any], more: pd.Series[Any] | None = None) -> Codes:
@@ -125,7 +132,8 @@ def first_best(figures: Floats) -> NDArray[np.int64]:
     if not figures.size:
         return np.zeros(len(figures), np.int64)
     best = figures.max(axis=1, keepdims=True)
-    return np.argmax(figures >= best - TIE * np.abs(best), axis=1)
+    found: NDArray[np.int64] = np.argmax(figures >= best - TIE * np.abs(best), axis=1)
+    return found
 
 
 def series_of(

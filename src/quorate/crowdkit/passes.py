@@ -198,8 +198,8 @@ class BoundedSteps:
 class FlooredSteps(BoundedSteps):
     """Steps of a table model with crowd-kit's floor.
 
-    `table_of(counts)` returns probabilities of rows, [rows, K], from expected votes, [rows, K]. `first` does so for the start, which
-    are the shares of the votes. `gold` has positions of tasks and of the labels that they keep.
+    `table_of(counts)` returns probabilities of rows, [rows, K], from expected votes, [rows, K]. `first` does so for the start,
+    the shares of the votes. `gold` has positions of tasks and of the labels that they keep.
     """
 
     def __init__(

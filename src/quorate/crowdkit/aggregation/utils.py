@@ -101,9 +101,7 @@ def normalize_rows(scores: pd.DataFrame) -> pd.DataFrame:
     return scores.div(scores.sum(axis=1), axis=0)
 
 
-def manage_data(
-    data: pd.DataFrame, weights: pd.Series[Any] | None = None, skills: pd.Series[Any] | None = None
-) -> pd.DataFrame:
+def manage_data(data: pd.DataFrame, weights: pd.Series[Any] | None = None, skills: pd.Series[Any] | None = None) -> pd.DataFrame:
     """Return the columns task, worker and label of a frame, with the weight of each task and the skill of each worker.
 
     - `data`: columns task, worker and label.
@@ -116,7 +114,7 @@ def manage_data(
     return out.assign(weight=weight, skill=skill)
 
 
-def get_accuracy(data: pd.DataFrame, true_labels: pd.Series[Any], by: str | None = None) -> pd.Series[Any]:
+def get_accuracy(data: pd.DataFrame, true_labels: pd.Series[Any], by: str | None = None) -> Any:
     """Return the share of votes that are right, among those on tasks whose label is known; repeated rows count once.
 
     - `data`: columns task, worker and label; and weight, if votes count differently.
@@ -129,7 +127,7 @@ def get_accuracy(data: pd.DataFrame, true_labels: pd.Series[Any], by: str | None
     right = weight * (known["label"] == known["task"].map(true_labels))
     if by is None:
         with np.errstate(invalid="ignore"):
-            return right.sum() / np.float64(weight.sum())  # type: ignore[no-any-return]
+            return right.sum() / np.float64(weight.sum())
     group = known[by]
     return right.groupby(group).sum() / weight.groupby(group).sum()
 
@@ -182,7 +180,7 @@ def named_series_attrib(name: str) -> Any:
     """
     attrs = sys.modules.get("attr")
     if attrs is not None:
-        return attrs.ib(init=False, on_setattr=lambda instance, attribute, value: value.rename(name))
+        return attrs.ib(init=False, on_setattr=lambda *given: given[-1].rename(name))
     return NamedSeries(name)
 
 

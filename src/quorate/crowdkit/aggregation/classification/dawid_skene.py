@@ -43,7 +43,7 @@ class DawidSkene(BaseClassificationAggregator):
         self.tol = tol
         self.initial_error_strategy = initial_error_strategy
 
-    def fit(  # type: ignore[override]
+    def fit(
         self, data: pd.DataFrame, true_labels: pd.Series[Any] | None = None, initial_error: pd.DataFrame | None = None
     ) -> DawidSkene:
         """Fit the votes of a frame, and return self.
@@ -60,9 +60,7 @@ class DawidSkene(BaseClassificationAggregator):
         layout = Layout.of(votes)
         first = _Start(votes, layout, initial_error, self.initial_error_strategy)
         gold = None if true_labels is None else _gold(votes, true_labels)
-        steps = FlooredSteps(
-            layout, partial(_normalised, layout), tol=self.tol, max_iter=self.n_iter, first=first, gold=gold
-        )
+        steps = FlooredSteps(layout, partial(_normalised, layout), tol=self.tol, max_iter=self.n_iter, first=first, gold=gold)
         losses = steps.run()
         self._set(votes, steps, losses)
         if losses or first.frame is None:
@@ -77,7 +75,7 @@ class DawidSkene(BaseClassificationAggregator):
         """Fit the votes of a frame, and return the probabilities of every task's labels; arguments as in `fit`."""
         return self.fit(data, true_labels, initial_error).probas_
 
-    def fit_predict(  # type: ignore[override]
+    def fit_predict(
         self, data: pd.DataFrame, true_labels: pd.Series[Any] | None = None, initial_error: pd.DataFrame | None = None
     ) -> pd.Series[Any]:
         """Fit the votes of a frame, and return the label of every task; arguments as in `fit`."""
@@ -186,7 +184,8 @@ class _Start:
             table = self._errors
         table = table.clip(lower=FLOOR)
         self.frame = table / table.groupby("worker").transform("sum")
-        return np.maximum(self.frame.reindex(index).fillna(0.0).to_numpy("float64"), FLOOR**2)
+        out: Floats = np.maximum(self.frame.reindex(index).fillna(0.0).to_numpy("float64"), FLOOR**2)
+        return out
 
     def _checked(self, errors: pd.DataFrame) -> pd.DataFrame:
         """Return the caller's errors with a column for every label, in order."""

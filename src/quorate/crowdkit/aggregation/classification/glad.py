@@ -23,10 +23,10 @@ class GLAD(BaseClassificationAggregator):
     """Whitehill et al. 2009: a vote is right with probability 1 / (1 + exp(-alpha exp(beta))), else any other label.
 
     alpha is a worker's ability, exp(beta) a task's ease. Both have normal priors of variance 1, whose means are
-    `alphas_priors_mean` (by worker) and `betas_priors_mean` (by task), 1 if not given. `labels_priors` are the probabilities of the
-    labels, by label; equal if not given. At most `n_iter` iterations; fewer if the bound gains less than `tol`. An M-step takes at
-    most `m_step_max_iter` steps of conjugate gradients, and ends when no part of the gradient exceeds `m_step_tol`. `silent` is
-    there for the sake of the signature: nothing is printed.
+    `alphas_priors_mean` (by worker) and `betas_priors_mean` (by task), 1 if not given. `labels_priors` are the probabilities
+    of the labels, by label; equal if not given. At most `n_iter` iterations; fewer if the bound gains less than `tol`. An
+    M-step takes at most `m_step_max_iter` steps of conjugate gradients, and ends when no part of the gradient exceeds
+    `m_step_tol`. `silent` is there for the sake of the signature: nothing is printed.
 
     A tie goes to the first of its labels in sorted order. Fitted: `labels_`; `probas_`; `alphas_`, by worker; `betas_`, by task;
     `loss_history_`, the bound after every iteration; `priors_`, by label.

@@ -6,7 +6,7 @@ from typing import Any
 
 from quorate.crowdkit.aggregation.classification.wawa import SkillWeighted
 from quorate.crowdkit.aggregation.utils import get_accuracy
-from quorate.crowdkit.frames import COLUMNS, encode, pd
+from quorate.crowdkit.frames import labelled, pd
 
 __all__ = ["GoldMajorityVote"]
 
@@ -32,9 +32,7 @@ class GoldMajorityVote(SkillWeighted):
         - `data`: columns task, worker and label.
         - `true_labels`: the labels of gold tasks, by task.
         """
-        encode(data)  # which says what is wrong with it
-        given = data[COLUMNS]
-        self.skills_ = get_accuracy(given[given["label"].notna()], true_labels, by="worker")
+        self.skills_ = get_accuracy(labelled(data), true_labels, by="worker")
         return self
 
     def fit_predict(self, data: pd.DataFrame, true_labels: pd.Series[Any]) -> pd.Series[Any]:  # type: ignore[override]

@@ -17,8 +17,8 @@ ROUNDING = 1e-12  # a sum of messages this small beside its terms is a tie
 class KOS(BaseClassificationAggregator):
     """A task tells each of its workers what the others say of it; a worker tells each of its tasks how reliable it is elsewhere.
 
-    The messages start from normal numbers of mean 1 and variance 1, drawn in the order of the rows by `random_state`, and are sent
-    `n_iter` times. A tie goes to the first of the two labels in sorted order. Fitted: `labels_`.
+    The messages start from normal numbers of mean 1 and variance 1, drawn in the order of the rows by `random_state`, and
+    are sent `n_iter` times. A tie goes to the first of the two labels in sorted order. Fitted: `labels_`.
 
     >>> import pandas as pd
     >>> votes = pd.DataFrame({"task": [1, 1, 1, 2, 2, 2], "worker": [*"abcabc"], "label": ["x", "x", "y", "y", "y", "x"]})
@@ -65,4 +65,5 @@ class KOS(BaseClassificationAggregator):
             largest = np.abs(to_task).max(initial=0.0)
             if largest > 0:  # messages grow without bound; only their signs and ratios matter
                 to_task = np.ldexp(to_task, -int(np.frexp(largest)[1]))
-        return np.bincount(task, sign * to_task, n), np.bincount(task, np.abs(to_task), n)
+        scores: Floats = np.bincount(task, sign * to_task, n).astype(np.float64)
+        return scores, np.bincount(task, np.abs(to_task), n).astype(np.float64)

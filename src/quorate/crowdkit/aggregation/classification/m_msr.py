@@ -133,10 +133,12 @@ class _Agreement:
         degree = np.abs(signs).sum(axis=1)
         root = np.sqrt(np.where(degree > 0, degree, 1.0))
         way = _leading(signs / root[:, None] / root[None, :]) / root
-        sign = np.where(np.abs(way) > 1e-12 * np.abs(way).max(initial=0.0), np.sign(way), 0.0)
         size = np.abs(skills)
-        more = float(sign.sum()) or float((sign * size).sum())  # most workers are more often right than a guess
-        out: Floats = np.where(degree > 0, sign * (1.0 if more >= 0 else -1.0), 0.0) * size
+        undecided = (degree == 0) | (np.abs(way) <= 1e-12 * np.abs(way).max(initial=0.0))
+        sign = np.where(undecided, 0.0, np.sign(way))
+        # Most workers are more often right than a guess; so is one of whom nothing is known.
+        turned = (float(sign.sum()) or float((sign * size).sum())) < 0
+        out: Floats = np.where(undecided, 1.0, -sign if turned else sign) * size
         return out
 
 

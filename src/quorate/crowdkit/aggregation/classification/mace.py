@@ -21,15 +21,15 @@ SMOOTHING = 0.01  # pseudo-votes in all cells of a line together, in the plain f
 class MACE(BaseClassificationAggregator):
     """Workers either know the label or spam: then they answer by a distribution of their own, whatever the task.
 
-    `n_restarts` fits start from random numbers by `random_state`, and the one with the largest likelihood is kept. A whole number
-    starts all of them alike, as in crowd-kit: then one is enough, and only one is run. Each takes `n_iter` iterations: variational
-    for `method="vb"`, with beta priors `alpha` (to spam) and `beta` (to know), and plain EM for any other method. The start is
-    uniform with noise, from 1 to 2 + `default_noise` before it is normalised. `smoothing` and `verbose` are there for the sake of the
-    signature: crowd-kit smooths by 0.01 / K, and nothing is printed.
+    `n_restarts` fits start from random numbers by `random_state`, and the one with the largest likelihood is kept. A whole
+    number starts all of them alike, as in crowd-kit: then only one is run. Each takes `n_iter` iterations: variational for
+    `method="vb"`, with beta priors `alpha` (to spam) and `beta` (to know), and plain EM for any other method. The start is
+    uniform with noise, from 1 to 2 + `default_noise` before it is normalised. `smoothing` and `verbose` are there for the
+    sake of the signature: crowd-kit smooths by 0.01 / K, and nothing is printed.
 
-    A tie goes to the first of its labels in sorted order. Fitted: `labels_`; `probas_`; `spamming_`, [workers, 2]: to spam, to know;
-    `thetas_`, [workers, K]: answers of a spammer; `theta_priors_` and `strategy_priors_` of the variational fit; `smoothing_`.
-    Workers and labels of the arrays are in order of their first votes.
+    A tie goes to the first of its labels in sorted order. Fitted: `labels_`; `probas_`; `spamming_`, [workers, 2]: to spam,
+    to know; `thetas_`, [workers, K]: answers of a spammer; `theta_priors_` and `strategy_priors_` of the variational fit;
+    `smoothing_`. Workers and labels of the arrays are in order of their first votes.
 
     >>> import pandas as pd
     >>> votes = pd.DataFrame({"task": ["t1", "t1", "t1"], "worker": ["ann", "bob", "eve"], "label": ["cat", "cat", "dog"]})

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from quorate.crowdkit.aggregation.base import BaseClassificationAggregator
 from quorate.crowdkit.aggregation.utils import add_skills_to_data
-from quorate.crowdkit.frames import COLUMNS, Encoded, Floats, encode, first_best, frame_of, pd, series_of
+from quorate.crowdkit.frames import Encoded, Floats, encode, first_best, frame_of, labelled, pd, series_of
 
 __all__ = ["MajorityVote"]
 
@@ -63,12 +63,7 @@ def weighted(
     """Return the votes of a frame, and the skill of every vote's worker, [votes]; None where no skills are given."""
     if skills is None:
         return encode(data), None
-    if not isinstance(data, pd.DataFrame):
-        encode(data)  # which says what to give
-    given = data[COLUMNS]
-    with_skill = add_skills_to_data(given[given["label"].notna()], skills, on_missing_skill, default_skill)
-    if given["label"].isna().any():
-        encode(given)  # which warns
+    with_skill = add_skills_to_data(labelled(data), skills, on_missing_skill, default_skill)
     return encode(with_skill), with_skill["skill"].to_numpy("float64")
 
 

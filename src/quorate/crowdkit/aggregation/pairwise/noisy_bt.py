@@ -16,11 +16,12 @@ __all__ = ["NoisyBradleyTerry"]
 
 
 class NoisyBradleyTerry(BasePairwiseAggregator):
-    """A worker of skill q looks with probability q, and prefers left to right by the items' scores; else answers left by its bias.
+    """A worker of skill q looks with probability q, and then compares the items' scores; else it answers left by its bias.
 
-    The likelihood is maximised by L-BFGS from uniform random numbers by `random_state`: at most `n_iter` steps, fewer if one would
-    gain less than `tol` of the likelihood. `regularization_ratio` is the weight of one win and one loss of every item against an
-    item of its own, which keeps scores finite. Fitted: `scores_`, by item; `skills_` and `biases_`, by worker; all from 0 to 1.
+    The likelihood is maximised by L-BFGS from uniform random numbers by `random_state`: at most `n_iter` steps, fewer if one
+    would gain less than `tol` of the likelihood. `regularization_ratio` is the weight of one win and one loss of every item
+    against an item of its own, which keeps scores finite. Fitted: `scores_`, by item; `skills_` and `biases_`, by worker; all
+    from 0 to 1.
 
     >>> import pandas as pd
     >>> games = pd.DataFrame({"worker": ["w", "w", "v"], "left": [*"aab"], "right": [*"bba"], "label": [*"aaa"]})
@@ -32,9 +33,7 @@ class NoisyBradleyTerry(BasePairwiseAggregator):
     skills_: pd.Series[Any]
     biases_: pd.Series[Any]
 
-    def __init__(
-        self, n_iter: int = 100, tol: float = 1e-5, regularization_ratio: float = 1e-5, random_state: int = 0
-    ) -> None:
+    def __init__(self, n_iter: int = 100, tol: float = 1e-5, regularization_ratio: float = 1e-5, random_state: int = 0) -> None:
         self.n_iter = n_iter
         self.tol = tol
         self.regularization_ratio = regularization_ratio

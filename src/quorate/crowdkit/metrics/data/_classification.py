@@ -14,7 +14,7 @@ from quorate.crowdkit.frames import Encoded, Floats, encode, pd, series_of
 __all__ = ["alpha_krippendorff", "consistency", "uncertainty"]
 
 
-class MissingColumn(KeyError, AssertionError):
+class MissingColumnError(KeyError, AssertionError):
     """A column is missing: a KeyError as of any frame, an AssertionError as crowd-kit's."""
 
     def __str__(self) -> str:
@@ -104,14 +104,12 @@ def uncertainty(
     if not len(votes):
         return float("nan") if aggregate else pd.Series(dtype=float)
     chances = _chances(votes, workers_skills.reindex(votes.workers.ids).to_numpy("float64"))
-    total = np.stack([np.bincount(by.codes, chances[:, c], len(by)) for c in range(len(votes.labels))], axis=1)
+    total = np.stack([np.bincount(by.codes, chances[:, c], len(by)) for c in range(len(votes.labels))], axis=1).astype(np.float64)
     out = series_of(_entropy(total), by.ids, name=None, index=compute_by)
     return float(out.mean()) if aggregate else out
 
 
-def alpha_krippendorff(
-    answers: pd.DataFrame, distance: Callable[[Hashable, Hashable], float] = binary_distance
-) -> float:
+def alpha_krippendorff(answers: pd.DataFrame, distance: Callable[[Hashable, Hashable], float] = binary_distance) -> float:
     """Return Krippendorff's alpha: 1 for perfect agreement, 0 for that of chance.
 
     - `answers`: columns task, worker and label. Tasks with one vote count nothing.
@@ -140,7 +138,7 @@ def _checked(answers: pd.DataFrame) -> Encoded:
     """Return the votes; raise where a column is missing."""
     for name in ("task", "worker", "label"):
         if name not in getattr(answers, "columns", [name]):
-            raise MissingColumn(f'There is no "{name}" column in answers')
+            raise MissingColumnError(f'There is no "{name}" column in answers')
     return encode(answers)
 
 

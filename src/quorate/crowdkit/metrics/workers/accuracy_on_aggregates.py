@@ -36,4 +36,5 @@ def accuracy_on_aggregates(
         used = MajorityVote() if aggregator is _MAJORITY else aggregator
         aggregates = used.fit_predict(answers)
     votes = answers[COLUMNS]
-    return get_accuracy(votes[votes["label"].notna()], aggregates, by=by)
+    found: float | pd.Series[Any] = get_accuracy(votes[votes["label"].notna()], aggregates, by=by)
+    return found
