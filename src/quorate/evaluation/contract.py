@@ -329,7 +329,9 @@ def _fit(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)  # slow convergence is not what is checked
         gold = _some_gold(votes) if MODELS[model].needs_gold else None
-        return MODELS[model](**cast(Any, options)).fit(votes, engine=engine, confidence=confidence, gold=gold)
+        # Restarts repeat what one start shows: two of them show that the better one is kept.
+        restarts = {"restarts": 2} if "restarts" in MODELS[model].options() else {}
+        return MODELS[model](**cast(Any, restarts | options)).fit(votes, engine=engine, confidence=confidence, gold=gold)
 
 
 def _some_gold(votes: Votes | Source) -> dict[object, object]:

@@ -72,9 +72,7 @@ def ebcc(
                 break
 
 
-def started(
-    shares: Floats, task_key: NDArray[np.uint64], label_hash: NDArray[np.uint64], subtypes: int, restart: int
-) -> Floats:
+def started(shares: Floats, task_key: NDArray[np.uint64], label_hash: NDArray[np.uint64], subtypes: int, restart: int) -> Floats:
     """Return random distributions of tasks over cells, [tasks, K * subtypes]: shares divided among subtypes evenly at random.
 
     A number is drawn by a hash of seed, task, label, restart and subtype, so that no order has a part in it.

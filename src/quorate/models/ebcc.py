@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, Final, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.data.exact import sums_of
 from quorate.data.fit import Fit, TraceRow
 from quorate.data.options import MOST_VOTES, Number, Place, Rules
 from quorate.data.votes import Votes
@@ -25,7 +26,10 @@ from quorate.models.ibcc import pseudo_tasks
 from quorate.models.lfc import diagonal_votes
 
 Floats = NDArray[np.float64]
+ClassWeight = float | Literal["votes"]
+VOTES: Final = "votes"
 LEAST = 1e-6  # pseudo-votes: without any, a distribution is none
+SHARES: Final = 6  # where the shares stand among the arguments of the kernels
 BETTER = 1e-9  # by which part of itself a bound must be higher to be another one than rounding's
 
 
@@ -35,17 +39,19 @@ class EBCC(Model):
 
     Given the label and the subtype of a task, one of `subtypes`, workers answer independently. A worker's answers have a
     Dirichlet distribution for each: beforehand with `diagonal` pseudo-votes for the label and `other` for every other one.
-    Subtypes share `subtype_weight` pseudo-tasks, so that few of them are used; labels have `class_weight` each. The
-    fit is mean-field variational Bayes from `restarts` random divisions of the vote shares among subtypes, drawn by `seed`; the
-    one with the highest bound of the log-evidence is the answer. Each stops when its bound gains less than `tol`, after
-    `max_iter` iterations at the latest. `result.log_likelihood` is the bound. `ties` and `seed` decide between labels that score
-    the same.
+    Subtypes share `subtype_weight` pseudo-tasks, so that few of them are used. Labels have `class_weight` pseudo-tasks each;
+    "votes" gives them as many as there are tasks, divided by their shares of the votes.
+
+    The fit is mean-field variational Bayes from `restarts` random divisions of the vote shares among subtypes, drawn by
+    `seed`; the one with the highest bound of the log-evidence is the answer. Each stops when its bound gains less than `tol`,
+    after `max_iter` iterations at the latest. `result.log_likelihood` is the bound. `ties` and `seed` decide between labels
+    that score the same.
 
     >>> import quorate as qr
-    >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
-    >>> result = qr.EBCC(restarts=2).fit(votes)
-    >>> result.labels["label"].to_list()
-    ['cat', 'dog']
+    >>> crowd = qr.simulate(tasks=200, workers=15, votes_per_task=5, seed=2)
+    >>> result = qr.EBCC(restarts=2).fit(crowd.votes)
+    >>> qr.evaluate(result, crowd.truth).accuracy > 0.9
+    True
     """
 
     name: ClassVar[str] = "ebcc"
@@ -60,7 +66,7 @@ class EBCC(Model):
         "diagonal": Number(least=LEAST, most=MOST_VOTES),
         "other": Number(least=LEAST, most=MOST_VOTES),
         "subtype_weight": Number(least=LEAST, most=MOST_VOTES),
-        "class_weight": Number(least=LEAST, most=MOST_VOTES),
+        "class_weight": Number(least=LEAST, most=MOST_VOTES, words=(VOTES,)),
         "tol": Number(least=0),
         "max_iter": Number(least=1, whole=True),
     }
@@ -71,8 +77,8 @@ class EBCC(Model):
     diagonal: float = 4.0
     other: float = 1.0
     subtype_weight: float = 0.1
-    class_weight: float = 1.0
-    tol: float = 1e-2
+    class_weight: ClassWeight = VOTES
+    tol: float = 1e-3
     max_iter: int = 500
 
     def _fit(self, session: Session, known: Knowns) -> Fit:
@@ -90,8 +96,9 @@ class EBCC(Model):
                 NotConverged,
             )
         trace = best.trace((time.perf_counter() - began) / max(self.restarts * len(best.bounds), 1))
-        for row in trace if known.options.progress is not None else ():
-            known.options.progress(row)
+        if known.options.progress is not None:
+            for row in trace:
+                known.options.progress(row)
         posterior = np.zeros((known.votes.n_tasks, known.votes.n_labels))
         posterior[:, possible] = best.posterior
         with np.errstate(divide="ignore"):
@@ -109,10 +116,12 @@ class EBCC(Model):
 
     def _restarts(self, whole: WholeVotes, known: Knowns, possible: NDArray[np.bool_]) -> Iterator[Mean]:
         """Yield the fit of every restart: as many at once as there are threads."""
-        problem, n_tasks, labels = _problem(whole, known, possible), whole.votes.n_tasks, int(possible.sum())
+        n_tasks, labels = whole.votes.n_tasks, int(possible.sum())
         if not n_tasks:
             yield Mean(np.zeros((0, labels)), np.zeros(1), np.zeros(1, np.int64), True)
             return
+        problem = _problem(whole, possible)
+        priors = self._priors(known, possible, problem[SHARES])
         kernel = _kernel(whole)
         at_once = max(whole.threads, 1) if whole.is_compiled else 1
         for first in range(0, self.restarts, at_once):
@@ -123,7 +132,7 @@ class EBCC(Model):
                 *problem,
                 subtypes=self.subtypes,
                 first=first,
-                priors=self._priors(known, possible),
+                priors=priors,
                 tol=self.tol,
                 posterior=posterior,
                 bound=bound,
@@ -132,17 +141,21 @@ class EBCC(Model):
                 threads=whole.threads,
             )
             for i, ran in enumerate(iterations):
-                done = ran > 1 and bool(bound[i, ran - 1] - bound[i, ran - 2] < self.tol)
+                done = bool(ran > 1 and bound[i, ran - 1] - bound[i, ran - 2] < self.tol)
                 yield Mean(posterior[i], bound[i, :ran], changed[i, :ran], done)
 
-    def _priors(self, known: Knowns, possible: NDArray[np.bool_]) -> Priors:
-        tasks = pseudo_tasks(self.class_weight, known, possible)
+    def _priors(self, known: Knowns, possible: NDArray[np.bool_], shares: Floats) -> Priors:
+        weight: float | Floats
+        if isinstance(self.class_weight, str):
+            weight = np.zeros(len(possible))
+            weight[possible] = np.maximum(sums_of(shares, np.zeros(1, np.int64))[0], LEAST)  # labels that nobody gave, too
+        else:
+            weight = self.class_weight
+        tasks = pseudo_tasks(weight, known, possible)
         fixed = None
         if tasks is None and known.classes is not None:
-            with np.errstate(divide="ignore"):
-                fixed = np.log(known.classes.priors[possible])
-        weight = None if tasks is None else tasks[possible]
-        return Priors(self.diagonal, self.other, self.subtype_weight, weight, fixed)
+            fixed = np.log(known.classes.priors[possible])  # above 0, each
+        return Priors(self.diagonal, self.other, self.subtype_weight, None if tasks is None else tasks[possible], fixed)
 
 
 class Mean(NamedTuple):
@@ -174,14 +187,12 @@ class Mean(NamedTuple):
 
 
 def _kernel(whole: WholeVotes) -> Any:
-    if whole.is_compiled:
-        from quorate.kernels.ebcc_cpu import ebcc
-    else:
-        from quorate.kernels.ebcc_reference import ebcc
-    return ebcc
+    from quorate.kernels import ebcc_cpu, ebcc_reference
+
+    return ebcc_cpu.ebcc if whole.is_compiled else ebcc_reference.ebcc
 
 
-def _problem(whole: WholeVotes, known: Knowns, possible: NDArray[np.bool_]) -> tuple[Any, ...]:
+def _problem(whole: WholeVotes, possible: NDArray[np.bool_]) -> tuple[Any, ...]:
     """Return votes, start and keys over the labels that exist, as the kernels take them."""
     votes = whole.votes
     weights = RowWeights.of(votes)
@@ -193,21 +204,17 @@ def _problem(whole: WholeVotes, known: Knowns, possible: NDArray[np.bool_]) -> t
     if whole.gold is not None:
         given = whole.gold >= 0
         gold[given] = code[whole.gold[given]]
-    shares = _shares(votes, weight, possible, known)
+    shares = _shares(votes, weight, possible)
     shares[gold >= 0] = np.eye(shares.shape[1])[gold[gold >= 0]]
     ptr, label = votes.task_ptr, code[panel.row_label]
     keys = whole.task_key, whole.label_hash[possible]
     return ptr, votes.row, pair.astype(np.int64), weight.astype(np.float64), label, panel.worker_ptr, shares, gold, *keys
 
 
-def _shares(votes: Votes, weight: Floats, possible: NDArray[np.bool_], known: Knowns) -> Floats:
-    """Return the share of each label that exists in the votes of each task, [tasks, labels]; none of one whose prior is 0."""
+def _shares(votes: Votes, weight: Floats, possible: NDArray[np.bool_]) -> Floats:
+    """Return the share of each label that exists in the votes of each task, [tasks, labels]."""
     k, task = votes.n_labels, np.repeat(np.arange(votes.n_tasks), np.diff(votes.task_ptr))
     cell = task * k + votes.row_label[votes.row]
     shares = np.bincount(cell, weight[votes.row], minlength=votes.n_tasks * k).reshape(-1, k)[:, possible]
-    if known.classes is not None:
-        can_be = known.classes.priors[possible] > 0
-        shares = shares * can_be
-        shares[shares.sum(axis=1) == 0] = can_be
     total = shares.sum(axis=1, keepdims=True)
     return np.ascontiguousarray(shares / np.where(total > 0, total, 1.0))

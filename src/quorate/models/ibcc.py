@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from quorate.data.counts import Lines
 from quorate.data.exact import LOG_UNIT, sum_of, sums_of, whole
 from quorate.data.fit import Fit
-from quorate.data.options import DEFAULTS, MOST_VOTES, Number, Rules
+from quorate.data.options import MOST_VOTES, Number, Rules
 from quorate.engines import memory
 from quorate.engines.base import ClassEstimate, Session, WorkerBlock
 from quorate.kernels.special import digamma, dirichlet_log_norm, log_gamma
@@ -61,8 +61,8 @@ class IBCC(Model):
     diagonal: float = 4.0
     other: float = 1.0
     class_weight: float = 1.0
-    tol: float = DEFAULTS.tol
-    max_iter: int = DEFAULTS.max_iter
+    tol: float = 1e-3
+    max_iter: int = 500
 
     def _fit(self, session: Session, known: Knowns) -> Fit:
         possible = known.possible(session)
@@ -81,12 +81,16 @@ class IBCC(Model):
         )
 
 
-def pseudo_tasks(class_weight: float, known: Knowns, possible: NDArray[np.bool_]) -> Floats | None:
-    """Return the Dirichlet of the labels beforehand, [K]: pseudo-tasks of each that exists; None where priors are fixed."""
+def pseudo_tasks(class_weight: float | Floats, known: Knowns, possible: NDArray[np.bool_]) -> Floats | None:
+    """Return the Dirichlet of the labels beforehand, [K]: pseudo-tasks of each that exists; None where priors are fixed.
+
+    Priors that are worth some tasks add these to the model's own, `class_weight`: of every label, or [K].
+    """
     given = known.classes
-    if given is None:
-        return np.where(possible, class_weight, 0.0)
-    return None if given.weight is None else given.weight * given.priors
+    if given is not None and given.weight is None:
+        return None
+    more = 0.0 if given is None or given.weight is None else given.weight * given.priors
+    return np.where(possible, class_weight + more, 0.0)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -158,4 +162,3 @@ def divergence(counts: Floats, believed: Floats) -> float:
     after = prior + seen
     lines = expected_log(after, np.ones(len(after), np.bool_))
     return dirichlet_log_norm(after) - dirichlet_log_norm(prior) + float(np.vdot(seen, lines))
-

@@ -38,8 +38,9 @@ class MACE(Model):
 
     `method` is "vb", variational Bayes with a beta prior of `alpha` (spamming) and `beta` (knowing) and `strategy_prior`
     pseudo-answers per label on a worker's habit; or "em", expectation-maximisation with `smoothing` added to all counts.
-    The fit runs `max_iter` iterations from each of `restarts` random starts and keeps the one with the highest objective: the
-    bound of the log-evidence ("vb"), or the likelihood with the term of smoothing ("em"). Starts are drawn evenly from 1 to
+    From each of `restarts` random starts it runs at most `max_iter` iterations, until the objective gains less than `tol`, and
+    keeps the fit with the highest objective: the bound of the log-evidence ("vb", then also `result.log_likelihood`), or the
+    likelihood with the term of smoothing ("em"). Starts are drawn evenly from 1 to
     2 + `default_noise` and normalised, by `seed` and by the answers of a worker, not by its name. Labels are equally
     likely beforehand, unless priors are given. `result.workers` has the probability of `spamming`, and `trust`, the
     rest of it. `ties` decides between labels that score the same.
@@ -67,6 +68,7 @@ class MACE(Model):
         "alpha": Number(least=LEAST, most=MOST_VOTES),
         "beta": Number(least=LEAST, most=MOST_VOTES),
         "strategy_prior": Number(least=LEAST, most=MOST_VOTES),
+        "tol": Number(least=0),
         "default_noise": Number(least=0, most=MOST_VOTES),
     }
 
@@ -77,6 +79,7 @@ class MACE(Model):
     alpha: float = 0.5
     beta: float = 0.5
     strategy_prior: float = 10.0
+    tol: float = 1e-4
     default_noise: float = 0.5
 
     def _fit(self, session: Session, known: Knowns) -> Fit:
@@ -148,13 +151,13 @@ class MaceRecipe(EMRecipe):
 
     @property
     def stop(self) -> str:
-        """The stopping rule: it is the number of iterations, for the objective always gains more than minus infinity."""
+        """The stopping rule."""
         return "objective"
 
     @property
     def tol(self) -> float:
-        """The gain below which it stops: none."""
-        return -float("inf")
+        """The gain below which it stops; starts that were given run all iterations."""
+        return self.settings.tol if self.start is None else -float("inf")
 
     @property
     def phase(self) -> str:
@@ -192,7 +195,8 @@ class MaceStep:
         if self._start is None:
             self._start = drawn(panel, self._votes, recipe.possible, recipe.settings, recipe.restart)
         self._known = np.zeros(panel.n_rows)  # answers of each row that were known, expected in the last E-step
-        self.now = Competence(*self._start[0].T, self._start[1][self._worker, panel.row_label], np.zeros(panel.n_workers))
+        spamming, knowing = self._start[0].T
+        self.now = Competence(spamming, knowing, self._start[1][self._worker, panel.row_label], np.zeros(panel.n_workers))
         self._begun = False
 
     def __call__(self, counts: Any, shared: Any = None) -> Lines:
@@ -277,9 +281,7 @@ def _above_zero(total: Floats) -> Floats:
     return np.where(total > 0, total, 1.0)
 
 
-def drawn(
-    panel: Panel, row_votes: Floats, possible: NDArray[np.bool_], model: MACE, restart: int
-) -> tuple[Floats, Floats]:
+def drawn(panel: Panel, row_votes: Floats, possible: NDArray[np.bool_], model: MACE, restart: int) -> tuple[Floats, Floats]:
     """Return a random start: spamming and knowing, [workers, 2], and strategies, [workers, K].
 
     Numbers are drawn by a hash of seed, restart, and how often the worker gave which label: names, and any order, have no part
@@ -289,7 +291,9 @@ def drawn(
     votes = row_votes.view(np.uint64)
     with np.errstate(over="ignore"):
         seed = mix(np.array([model.seed % 2**64], np.uint64)) + GOLDEN * np.uint64(restart + 1)
-        worker = mix(panel.by_worker(mix(label_hash[panel.row_label] ^ mix(votes))) + seed) if panel.n_rows else np.zeros(0, np.uint64)
+        worker = (
+            mix(panel.by_worker(mix(label_hash[panel.row_label] ^ mix(votes))) + seed) if panel.n_rows else np.zeros(0, np.uint64)
+        )
         pair = mix(worker[:, None] + GOLDEN * np.arange(1, 3, dtype=np.uint64))
         habit = mix(worker[:, None] ^ label_hash)
     two, every = (1.0 + _uniform(bits) * (1.0 + model.default_noise) for bits in (pair, habit))
@@ -327,7 +331,9 @@ def fit_from(votes: Votes, starts: Sequence[tuple[Floats, Floats]], model: MACE,
     best: Competences | None = None
     for start in starts:
         recipe = MaceRecipe(settings, beliefs, settings=settings, possible=possible, start=start)
-        likelihood = (_restarted(session, recipe, em.FitOptions()).run.trace[-1] if iterations else _first(session, recipe)).log_likelihood
+        likelihood = (
+            _restarted(session, recipe, em.FitOptions()).run.trace[-1] if iterations else _first(session, recipe)
+        ).log_likelihood
         if best is None or likelihood > best.log_likelihood:
             step = recipe.steps[0]
             competence = np.stack([step.now.spamming, step.now.knowing], axis=1)
