@@ -115,8 +115,9 @@ class _Agreement:
 
         Of the values above a worker's own the largest are left out, of those below the smallest.
         """
-        with np.errstate(divide="ignore", invalid="ignore"):
-            said = np.sort(np.abs(self._values) / others, axis=1)  # workers who never met are last
+        silent = others == 0  # whose agreement says nothing: what a worker has itself stands for it
+        said = np.where(silent & self._met, own[:, None], np.abs(self._values) / np.where(silent, 1.0, others))
+        said.sort(axis=1)  # workers who never met are last
         degree = self._degree
         valid = np.arange(said.shape[1]) < degree[:, None]
         below = (valid & (said < own[:, None])).sum(axis=1)

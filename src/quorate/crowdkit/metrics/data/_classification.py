@@ -130,7 +130,7 @@ def alpha_krippendorff(answers: pd.DataFrame, distance: Callable[[Hashable, Hash
     if number.sum() == 0:
         return 1.0  # no task has two votes
     observed = float((((counts @ apart) * counts).sum(axis=1) / (size - 1)).sum() / number.sum())
-    expected = float(number @ apart @ number) / (number.sum() * (number.sum() - 1))
+    expected = float(number @ apart @ number / (number.sum() * (number.sum() - 1)))
     return 1.0 if expected == 0 else 1.0 - observed / expected
 
 
