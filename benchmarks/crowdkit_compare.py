@@ -2,8 +2,8 @@
 
     QUORATE_DATA=… python benchmarks/crowdkit_compare.py [--sets [NAME…]] [--cost] [--votes 20000]
 
-writes the tables of docs/moving-from-crowd-kit.md; without a choice both. Tasks, workers and labels are numbered in order of their
-first votes: then the order of rows and that of names are one, on which some of crowd-kit's answers depend.
+writes the tables of docs/moving-from-crowd-kit.md; without a choice both. Tasks, workers and labels are numbered in order of
+their first votes: then the order of rows and that of names are one, on which some of crowd-kit's answers depend.
 """
 
 import argparse

@@ -14,7 +14,9 @@ from quorate.crowdkit.frames import Encoded, Floats, encode, pd, series_of
 __all__ = ["MMSR"]
 
 PAIRS = 1 << 22  # pairs of votes counted at once
-POWERS = 1000  # of the matrix whose first eigenvector says who agrees with whom
+DENSE = 500  # workers up to which all eigenvectors are found at once
+POWERS = 300  # of a larger matrix, at most, for one of them
+NEWTON = 30  # steps towards its eigenvalue, at most
 
 
 class MMSR(BaseClassificationAggregator):
@@ -130,10 +132,8 @@ class _Agreement:
 
     def signed(self, skills: Floats) -> Floats:
         """Return the sizes of the skills, [workers], with the signs under which most pairs are of one mind."""
-        signs = np.sign(np.where(self._met, self._values, 0.0))
-        degree = np.abs(signs).sum(axis=1)
-        root = np.sqrt(np.where(degree > 0, degree, 1.0))
-        way = _leading(signs / root[:, None] / root[None, :]) / root
+        way = _two_sides(self._values > 0, (self._values < 0) | np.eye(len(self._values), dtype=np.bool_))
+        degree = self._degree
         size = np.abs(skills)
         undecided = (degree == 0) | (np.abs(way) <= 1e-12 * np.abs(way).max(initial=0.0))
         sign = np.where(undecided, 0.0, np.sign(way))
@@ -180,19 +180,42 @@ def _scaled(one: Floats, two: Floats) -> Floats:
     return one / np.sqrt(lengths[0] / lengths[1]) if all(lengths) else one
 
 
-def _leading(matrix: Floats) -> Floats:
-    """Return the eigenvector of the largest eigenvalue of a symmetric matrix whose eigenvalues are at least -1, [n]."""
-    if len(matrix) <= 500:
-        out: Floats = np.linalg.eigh(matrix)[1][:, -1]
-        return out
-    way = np.random.RandomState(0).normal(size=len(matrix)) + 1.0
+def _two_sides(agree: NDArray[np.bool_], differ: NDArray[np.bool_]) -> Floats:
+    """Return a vector, [n], whose signs part the workers into two sides, so that few agree across and few differ within.
+
+    The workers are nodes of a graph: an edge where two differ, a path over a node of its own where they agree. The sides are the
+    signs of the eigenvector of the walk on this graph whose eigenvalue is least, at best -1. The nodes between are
+    eliminated: with eigenvalue x, x D y = (differ + (agree + its degrees) / 2x) y.
+    """
+    apart, between = differ.astype(np.float64), agree.astype(np.float64)
+    between[np.diag_indices(len(between))] += between.sum(axis=1)
+    root = np.sqrt(differ.sum(axis=1) + agree.sum(axis=1))  # a worker differs from itself: none is 0
+    apart, between = (matrix / root[:, None] / root[None, :] for matrix in (apart, between))
+    least = -1.0
+    for _ in range(NEWTON):
+        value, way = _least(apart + between / (2 * least))
+        slope = -float(way @ between @ way) / (2 * least * least) - 1.0
+        new = min(max(least - (value - least) / slope, -1.0), -1e-3)
+        if abs(new - least) < 1e-12:
+            break
+        least = new
+    out: Floats = way / root
+    return out
+
+
+def _least(matrix: Floats) -> tuple[float, Floats]:
+    """Return the least eigenvalue of a symmetric matrix, and its vector, [n]."""
+    if len(matrix) <= DENSE:
+        values, vectors = np.linalg.eigh(matrix)
+        return float(values[0]), vectors[:, 0]
+    way = np.random.RandomState(0).normal(size=len(matrix))
     for _ in range(POWERS):
-        new = matrix @ way + way
+        new = 2.0 * way - matrix @ way
         new /= np.linalg.norm(new)
-        if np.abs(new - way).max() < 1e-12:
+        if np.abs(new - way).max() < 1e-10:
             break
         way = new
-    return way
+    return float(way @ matrix @ way), way
 
 
 def _weights(skills: Floats, labels: int, tasks: int) -> Floats:
