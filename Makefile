@@ -16,7 +16,7 @@ apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update 
 quietly = 2>&1 | grep -v '^WARNING: Location' || true
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup test coverage lint docs bench bench-serve crash trust compare asking pictures literature reproduce sanitize fuzz wheel clean
+.PHONY: help demo setup test coverage lint docs bench bench-serve crash trust compare asking pictures literature old-pandas crowdkit-compare reproduce sanitize fuzz wheel clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,14 @@ test: lint  ## lint, types, layers, tests, doctests
 
 coverage: $(READY)  ## the tests again, with the lines that none of them runs; slower, as every line is watched
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term
+
+OLD := build/old-pandas#  a pandas of two years ago, in front of the other packages
+old-pandas: $(READY)  ## quorate.crowdkit with a pandas of two years ago
+	@test -d $(OLD)/pandas || $(BIN)/pip install --quiet --no-deps --target $(OLD) pandas==2.2.3 pytz python-dateutil tzdata six $(quietly)
+	$(BIN)/python -m pytest tests/crowdkit/test_old_pandas.py
+
+crowdkit-compare: $(READY)  ## quorate.crowdkit beside crowd-kit: labels on the sets in QUORATE_DATA, time, memory, into docs/moving-from-crowd-kit.md (30 minutes)
+	$(BIN)/python benchmarks/crowdkit_compare.py
 
 lint: $(READY)  ## style, types and layers
 	$(BIN)/ruff check .

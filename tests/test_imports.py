@@ -38,7 +38,12 @@ def test_help_loads_no_data_library():
     assert not loaded(code) & {"polars", "narwhals", "pandas", "pyarrow"}
 
 
-OPTIONAL = {"pandas": {"io/frames.py"}, "pyarrow": set(), "altair": {"report/theme.py"}, "pyspark": {"spark/session.py"}}
+OPTIONAL = {
+    "pandas": {"io/frames.py", "crowdkit/frames.py"},
+    "pyarrow": set(),
+    "altair": {"report/theme.py"},
+    "pyspark": {"spark/session.py"},
+}
 
 
 @pytest.mark.parametrize("library", OPTIONAL)

@@ -260,6 +260,26 @@ class Model:
             raise OptionError(f"model {self.name!r} learns from gold alone: give gold=… (--gold FILE)")
         return given
 
+    def fit_predict(self, votes: Votes | Source, **options: Any) -> Any:
+        """Fit these votes, and return the label of every task: `fit(votes).labels`.
+
+        - `votes`: votes, or anything that `qr.read` takes.
+        - `options`: those of `fit`.
+
+        >>> import quorate as qr
+        >>> qr.MajorityVote().fit_predict([("t1", "ann", "cat"), ("t1", "bob", "cat")])["label"].to_list()
+        ['cat']
+        """
+        return self.fit(votes, **options).labels
+
+    def predict_proba(self, votes: Votes | Source, **options: Any) -> Any:
+        """Fit these votes, and return the probabilities of every task's labels: `fit(votes).probabilities`.
+
+        - `votes`: votes, or anything that `qr.read` takes.
+        - `options`: those of `fit`.
+        """
+        return self.fit(votes, **options).probabilities
+
     def require_weights(self) -> None:
         """Raise unless this model takes votes with weights."""
         if not self.takes_weights:

@@ -1,0 +1,1 @@
+"""Figures of votes and of workers."""
