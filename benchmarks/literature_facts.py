@@ -42,9 +42,11 @@ FACTS = {
         ("li2014catd",),
     ),
     "la": Fact("a worker is as good as its agreement with what was decided so far; two passes", "1 weight", "-", ("yang2022",)),
-    "zc": Fact("a worker is reliable or answers at random", "1 reliability", "-", ("demartini2012",)),
+    "zc": Fact("as one-coin, from a start where all workers are equally good", "1 reliability", "-", ("demartini2012",)),
     "lfc": Fact("as ds, with a Dirichlet prior for workers who are mostly right", "K x K confusion", "-", ("raykar2010",)),
-    "ibcc": Fact("as lfc, all parameters with a distribution (variational Bayes)", "K x K confusion", "-", ("kim2012",)),
+    "ibcc": Fact(
+        "as lfc, all parameters with a distribution (variational Bayes)", "K x K confusion", "-", ("kim2012", "simpson2013")
+    ),
     "ebcc": Fact(
         "labels have subtypes that workers answer alike, so that errors are correlated", "K x subtypes x K confusion", "-",
         ("li2019",),
@@ -80,6 +82,8 @@ PAPERS = {
     "raykar2010": "V. C. Raykar, S. Yu, L. H. Zhao, G. H. Valadez, C. Florin, L. Bogoni, L. Moy (2010). Learning from crowds. "
     "Journal of Machine Learning Research 11.",
     "kim2012": "H.-C. Kim, Z. Ghahramani (2012). Bayesian classifier combination. AISTATS.",
+    "simpson2013": "E. Simpson, S. Roberts, I. Psorakis, A. Smith (2013). Dynamic Bayesian combination of multiple imperfect "
+    "classifiers. Decision Making and Imperfection, Springer.",
     "li2019": "Y. Li, B. Rubinstein, T. Cohn (2019). Exploiting worker correlation for label aggregation in crowdsourcing. ICML.",
     "hovy2013": "D. Hovy, T. Berg-Kirkpatrick, A. Vaswani, E. Hovy (2013). Learning whom to trust with MACE. NAACL-HLT.",
     "uebersax1993": "J. S. Uebersax, W. M. Grove (1993). A latent trait finite mixture model for the analysis of rating "

@@ -115,3 +115,18 @@ def test_what_follows_a_fit(tmp_path):
         qr.aggregate(CROWD.votes, model="ebcc", engine="disk")
     with pytest.raises(qr.OptionError, match="model 'ebcc' cannot use history: it takes gold, priors"):
         qr.aggregate(CROWD.votes, model="ebcc", history=result)
+
+
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+def test_memory_is_asked_for_before_it_is_taken(monkeypatch, engine):
+    plenty = qr.EBCC(restarts=3, subtypes=2).fit(CROWD.votes, engine=engine, threads=3, confidence="posterior")
+    monkeypatch.setattr("quorate.models.ebcc.available", lambda: 60_000)  # for one restart at a time
+    tight = qr.EBCC(restarts=3, subtypes=2).fit(CROWD.votes, engine=engine, threads=3, confidence="posterior")
+    assert tight.log_likelihood == plenty.log_likelihood
+    with pytest.raises(qr.QuorateError, match=r"needs about .* MiB for 10000 subtypes of 3 labels, but .* are free: give fewer"):
+        qr.EBCC(subtypes=10_000).fit(CROWD.votes, engine=engine)
+
+
+def test_iterations_that_no_memory_could_keep_are_refused():
+    with pytest.raises(qr.OptionError, match="max_iter is 1000000000000"):
+        qr.EBCC(max_iter=10**12)

@@ -90,8 +90,8 @@ def read_gold(source: Source | Gold, labels: Vocabulary) -> Gold:
     code = dict(zip(labels.texts(), range(len(labels)), strict=True))
     for task, label in frame.filter(~pl.col("label").is_in(list(code))).head(1).iter_rows():
         raise InputError(
-            f"gold gives task {shown(task)} the label {shown(label)}, which is not among the labels: {listed(labels.ids())}; "
-            "declare it with labels=… when no vote has it"
+            f"gold gives task {shown(task)} the label {shown(label)}, which is not among the labels: "
+            f"{listed(labels.ids()) or '(none)'}; declare it with labels=… when no vote has it"
         )
     codes = frame["label"].replace_strict(code, return_dtype=pl.Int32) if len(frame) else pl.Series([], dtype=pl.Int32)
     return Gold(vocabulary(frame["task"]), codes.to_numpy())

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from quorate.data.exact import sums_of
 from quorate.data.fit import Fit, TraceRow
+from quorate.data.memory import available, gib
 from quorate.data.options import MOST_VOTES, Number, Place, Rules
 from quorate.data.votes import Votes
 from quorate.data.weights import RowWeights
 from quorate.engines import memory
 from quorate.engines.base import OffersWhole, Session
 from quorate.engines.whole import WholeVotes
-from quorate.errors import NotConverged, warn
+from quorate.errors import NotConverged, QuorateError, warn
 from quorate.kernels.ebcc_reference import Priors
 from quorate.models.base import COMMON, Knowns, Model
 from quorate.models.confusion import Beliefs, ConfusionRecipe
@@ -30,7 +31,8 @@ Floats = NDArray[np.float64]
 ClassWeight = float | Literal["votes"]
 VOTES: Final = "votes"
 LEAST = 1e-6  # pseudo-votes: without any, a distribution is none
-SHARES: Final = 6  # where the shares stand among the arguments of the kernels
+PAIRS: Final = 4  # where the labels of pairs stand among the arguments of the kernels
+SHARES: Final = 6  # and the shares
 BETTER = 1e-9  # by which part of itself a bound must be higher to be another one than rounding's
 
 
@@ -69,7 +71,7 @@ class EBCC(Model):
         "subtype_weight": Number(least=LEAST, most=MOST_VOTES),
         "class_weight": Number(least=LEAST, most=MOST_VOTES, words=(VOTES,)),
         "tol": Number(least=0),
-        "max_iter": Number(least=1, whole=True),
+        "max_iter": Number(least=1, most=1e6, whole=True),  # the bound of every one of them is kept
     }
     lacks: ClassVar[dict[str, str]] = {"smoothing": "its pseudo-votes are called diagonal and other"}
 
@@ -124,7 +126,7 @@ class EBCC(Model):
         problem = _problem(whole, possible)
         priors = self._priors(known, possible, problem[SHARES])
         kernel = _kernel(whole)
-        at_once = max(whole.threads, 1) if whole.is_compiled else 1
+        at_once = self._at_once(whole, len(problem[PAIRS]), labels)
         for first in range(0, self.restarts, at_once):
             n = min(at_once, self.restarts - first)
             posterior, bound = np.empty((n, n_tasks, labels)), np.empty((n, self.max_iter))
@@ -139,11 +141,26 @@ class EBCC(Model):
                 bound=bound,
                 changed=changed,
                 iterations=iterations,
-                threads=whole.threads,
+                threads=at_once,
             )
             for i, ran in enumerate(iterations):
                 done = bool(ran > 1 and bound[i, ran - 1] - bound[i, ran - 2] < self.tol)
                 yield Mean(posterior[i], bound[i, :ran], changed[i, :ran], done)
+
+    def _at_once(self, whole: WholeVotes, pairs: int, labels: int) -> int:
+        """Return how many restarts run at once: as many as threads and memory allow; raise if there is no room for one."""
+        cells, tasks = labels * self.subtypes, whole.votes.n_tasks
+        if whole.is_compiled:
+            threads, beside, each = max(whole.threads, 1), 16 * pairs * cells, 16 * pairs * cells + 8 * tasks * labels
+        else:
+            threads, beside, each = 1, 0, 32 * (pairs + tasks) * cells
+        have = available()
+        if beside + each > have:
+            raise QuorateError(
+                f"model 'ebcc' needs about {gib(beside + each)} for {self.subtypes} subtypes of {labels} labels, but {gib(have)} "
+                "are free: give fewer subtypes, choose another model, or use a machine with more memory"
+            )
+        return min(threads, (have - beside) // max(each, 1))
 
     def _priors(self, known: Knowns, possible: NDArray[np.bool_], shares: Floats) -> Priors:
         weight: float | Floats

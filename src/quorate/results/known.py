@@ -136,7 +136,9 @@ def class_prior(priors: Priors, weight: float | None, labels: Vocabulary) -> Cla
     names = labels.texts()
     strangers = [name for name in given if name not in names]
     if strangers:
-        raise OptionError(f"priors name the label {shown(strangers[0])}, which is not among the labels: {listed(labels.ids())}")
+        raise OptionError(
+            f"priors name the label {shown(strangers[0])}, which is not among the labels: {listed(labels.ids()) or '(none)'}"
+        )
     missing = [name for name in names if name not in given]
     if missing:
         raise OptionError(f"priors say nothing of the label {shown(missing[0])}: give one for each of {listed(labels.ids())}")
