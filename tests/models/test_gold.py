@@ -179,10 +179,3 @@ def test_one_coin_errors_fall_on_a_label_that_only_gold_has():
     wrong = 3 * np.log(0.5)  # three votes, in one of two ways each
     assert qr.OneCoin(class_priors="estimated").fit(**options).log_likelihood == pytest.approx(2 * np.log(0.5) + wrong)
     assert qr.OneCoin().fit(**options).log_likelihood == pytest.approx(2 * np.log(1 / 3) + wrong)
-
-
-def test_labels_that_nobody_gave_are_named_as_none():
-    with pytest.raises(qr.QuorateError, match=r"label 'x', which is not among the labels: \(none\)"):
-        qr.aggregate([], "goldmv", gold={"t": "x"})
-    with pytest.raises(qr.QuorateError, match=r"label 'x', which is not among the labels: \(none\)"):
-        qr.aggregate([], "lfc", priors={"x": 1.0})

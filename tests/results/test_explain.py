@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 import quorate as qr
 from quorate.data.vocabulary import text_of
 from quorate.io.folder.opened import EncodedVotes
-from quorate.models.base import USUAL as MODELS
+from quorate.models.base import USUAL
 from quorate.results.explain import explain_many
 from quorate.results.honest import HonestProbabilities
 from strategies import crowds
 
-ALONE = [name for name, model in MODELS.items() if not model.needs_gold]
 CROWD = qr.simulate(tasks=60, workers=8, labels=3, votes_per_task=(1, 6), spammers=0.2, seed=8)
 NOTHING = {"task": [], "worker": [], "label": []}
 pytestmark = pytest.mark.filterwarnings("ignore::quorate.NotConverged")  # of tiny crowds
@@ -52,7 +51,7 @@ def require_true(result, why, *, by="confidence"):
 
 
 @pytest.mark.parametrize("confidence", ["honest", "posterior"])
-@pytest.mark.parametrize("model", ALONE)
+@pytest.mark.parametrize("model", USUAL)
 @settings(max_examples=5, deadline=None)
 @given(crowds())
 def test_bars_add_up_to_what_is_reported(model, confidence, votes):
@@ -69,7 +68,7 @@ def changed(votes, task, worker, label):
     return own[:at] + ([] if label is None else [(task, worker, label)]) + own[at + 1 :]
 
 
-@pytest.mark.parametrize("model", ALONE)
+@pytest.mark.parametrize("model", USUAL)
 @settings(max_examples=5, deadline=None)
 @given(crowds(max_tasks=6, max_workers=4), st.integers(0, 3))
 def test_votes_that_a_label_hangs_on_flip_it_in_predict(model, votes, seed):
@@ -200,7 +199,7 @@ def test_accuracy_is_that_of_the_workers():
 
 
 @pytest.mark.parametrize("confidence", ["honest", "posterior"])
-@pytest.mark.parametrize("model", ALONE)
+@pytest.mark.parametrize("model", USUAL)
 def test_more_votes_settle_a_label(model, confidence):
     result = qr.aggregate(qr.simulate(tasks=80, workers=9, labels=2, votes_per_task=5, seed=3).votes, model=model)
     result = qr.aggregate(result.votes, model=model, confidence=confidence)

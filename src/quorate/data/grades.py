@@ -73,7 +73,7 @@ def grades_of(
     ([1, 0], [3.0, 1.0])
     >>> grades_of(["high", "low"])
     Traceback (most recent call last):
-    quorate.errors.OptionError: the labels 'high' and 'low' have no order that shows: give order=['low', …, 'high'], or …
+    quorate.errors.OptionError: the labels high, low have no order that shows: give order=['low', …, 'high'], or labels=… (--labels) in that order
     """
     values = numbers_of(texts)
     if order is not None:

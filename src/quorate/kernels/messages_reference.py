@@ -127,8 +127,8 @@ def trimmed_ratios(
 def group_sums(values: Floats, ptr: Ints) -> Floats:
     """Return the sum of each group of values, [groups], rounded to the grid of its group; `ptr` is [groups + 1].
 
-    >>> group_sums(np.array([0.1, 0.2, 0.3]), np.array([0, 0, 3])).tolist()
-    [0.0, 0.6]
+    >>> group_sums(np.array([0.25, 0.5, 1.0]), np.array([0, 0, 3])).tolist()
+    [0.0, 1.75]
     >>> group_sums(np.array([0.3, 0.2, 0.1]), np.array([0, 0, 3])).tolist()
     [0.0, 0.6]
     """

@@ -350,8 +350,7 @@ def make(model: str | Model, defaults: Mapping[str, object], given: Mapping[str,
                 here = listed(option for option in takes if option in defaults)  # its class may have more
                 raise OptionError(f"{name} is {shown(value)}, but model {model!r} takes only: {here}")
             raise OptionError(f"{name} is {shown(value)}, but {model} has no {name}: {why}; {_who_has(name, chosen_by)}")
-    # What is as for all models is left to the model, whose own default may be another.
-    return MODELS[model](**{n: value for n, value in given.items() if n in takes and not _is_default(value, defaults[n])})
+    return MODELS[model](**{name: value for name, value in given.items() if name in takes})
 
 
 def _who_has(option: str, chosen_by: str) -> str:
