@@ -188,6 +188,14 @@ def test_small_and_odd_groups():
     assert alone.rates["low"].item() < 0.95
 
 
+def test_a_group_that_is_known_and_one_that_is_not():
+    known = dict.fromkeys([task for task, label in TRUTH.items() if label == "good"][:15], "good")  # no table of both labels
+    groups = {task: "known" if task in known else "open" for task in TRUTH}
+    found = qr.rates(PLAIN, by=groups, gold=known, sample=False)
+    assert dict(found.rates.select("group", "method").iter_rows()) == {"known": "gold", "open": "votes"}
+    assert found.differences.filter(label="good")["low"].item() > 0
+
+
 def test_the_picture_shows_every_group(found):
     chart = json.dumps(found.plot().to_dict())
     assert "True share of good per group" in chart

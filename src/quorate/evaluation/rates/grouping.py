@@ -148,7 +148,7 @@ def _one_each(frame: pl.DataFrame, what: str, thing: str) -> pl.DataFrame:
     texts = pl.DataFrame({"task": text_column(frame["task"], "task"), "label": text_column(frame["value"], thing)})
     found = one_each(texts.drop_nulls("task"), what, thing).rename({"label": "value"})
     if not len(found):
-        raise InputError(f"the {what} name no task: give a {thing} for each")
+        raise InputError(f"the {what} name no task: give each its {thing}")
     return found
 
 
