@@ -163,6 +163,12 @@ def _outcomes(winner: pl.Series, left: pl.Series, right: pl.Series, columns: Map
         names = {side: plain(columns[side]) for side in ("left", "right") if side in columns}
         by_side = [_among(words, some | {names.get(side, side)}) for side, some in (("left", LEFT), ("right", RIGHT))]
         sided = by_side[0] | by_side[1] | tie | empty
+        if (named | sided).all() and not sided.all():
+            item, side = int((~sided).argmax()), int((~named).argmax())
+            raise InputError(
+                f"winner in row {item + 1} is {shown(winner[item])}, an item, and in row {side + 1} {shown(winner[side])}, a "
+                "side: give items throughout, or sides"
+            )
         if sided.all() or sided.sum() > named.sum():
             is_left, is_right, named = by_side[0], by_side[1], sided
     if not named.all():
