@@ -73,6 +73,15 @@ def test_groups_are_found_wherever_they_stand(found, tmp_path):
     assert weeks.rates["group"].to_list() == [9, 9, 10, 10]
 
 
+def test_a_column_may_be_called_like_a_folder_or_have_a_dot(found, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "system").mkdir()
+    assert qr.rates(VOTES, by="system").rates.equals(found.rates)
+    assert qr.rates(VOTES.rename({"system": "model.version"}), by="model.version").rates.equals(found.rates)
+    with pytest.raises(qr.InputError, match="cannot read systems.csv"):
+        qr.rates(VOTES, by="systems.csv")
+
+
 def test_differences_and_pairs(found):
     [one] = found.differences.filter(label="good").rows(named=True)
     shares = dict(found.rates.filter(label="good").select("group", "share").iter_rows())
