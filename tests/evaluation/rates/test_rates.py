@@ -183,6 +183,10 @@ def test_any_model(model):
     assert [low < true < high for low, high, true in zip(share["low"], share["high"], (0.8, 0.5), strict=True)] == [True] * 2
 
 
+def test_no_interval_is_one_of_all():
+    assert qr.rates(PLAIN, confidence=0.999).sentences()[0].startswith("99.9% intervals")
+
+
 def test_small_and_odd_groups():
     one = qr.rates([("a", "w", "x"), ("a", "v", "x"), ("b", "w", "y"), ("b", "v", "x")], by={"a": "g", "b": "h"})
     assert one.rates["share"].is_between(0, 1).all()
