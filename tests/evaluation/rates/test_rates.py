@@ -183,6 +183,16 @@ def test_any_model(model):
     assert [low < true < high for low, high, true in zip(share["low"], share["high"], (0.8, 0.5), strict=True)] == [True] * 2
 
 
+@pytest.mark.parametrize("known", [0, 40, 300])
+@pytest.mark.parametrize("sample", [True, False])
+def test_the_shares_of_a_group_sum_to_one(known, sample):
+    crowd = qr.simulate(tasks=300, workers=9, labels=4, label_weights=[90, 5, 3, 2], skill=0.6, votes_per_task=3, seed=4)
+    groups = {task: "even" if int(task[1:]) % 2 == 0 else "odd" for task, _ in crowd.truth.rows()}
+    found = qr.rates(crowd.votes, by=groups, gold=dict(crowd.truth.rows()[:known]), sample=sample).rates
+    assert found.group_by("group").agg(pl.col("share").sum())["share"].to_list() == pytest.approx([1.0, 1.0], abs=1e-8)
+    assert found.select((pl.col("low") <= pl.col("share")) & (pl.col("share") <= pl.col("high"))).to_series().all()
+
+
 def test_no_interval_is_one_of_all():
     assert qr.rates(PLAIN, confidence=0.999).sentences()[0].startswith("99.9% intervals")
 
