@@ -93,6 +93,8 @@ def test_missing_winners_are_abstentions():
             r"winner in row 2 is 'c', which is neither 'a' \(left\) nor 'b' \(right\): give the id",
         ),
         ([("a", "b", "left"), ("a", "b", "up")], "winner in row 2 is 'up'"),
+        ([("A", "B", "a"), ("B", "A", "a")], "winner in row 2 is 'a': that may be the item 'A', or the other side; give ids"),
+        ([("x", "b", "left"), ("b", "a", "a")], "winner in row 2 is 'a': that may be the item 'a'"),
         (
             [("x", "y", "left"), ("x", "y", "x")],
             "winner in row 2 is 'x', an item, and in row 1 'left', a side: give items throughout",
