@@ -77,7 +77,7 @@ def grades_of(
     ([1, 0], [3.0, 1.0])
     >>> grades_of(["high", "low"])
     Traceback (most recent call last):
-    quorate.errors.OptionError: the labels 'high' and 'low' have no order that shows: give labels=… (--labels) from the lowest …
+    quorate.errors.OptionError: the labels high, low have no order that shows: give labels=… (--labels) from the lowest to ...
     """
     values = numbers_of(texts)
     if order is not None:

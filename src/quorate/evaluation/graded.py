@@ -39,7 +39,7 @@ def grade_figures(
 
     >>> from quorate.data.grades import grades_of
     >>> grade_figures(np.array([[2, 0, 0], [0, 1, 1], [0, 0, 2]]), grades_of(["1", "2", "3"]))
-    GradeFigures(mean_absolute_error=0.16..., quadratic_kappa=0.87..., rank_correlation=0.9..., rank_correlation_of_means=nan)
+    GradeFigures(mean_absolute_error=0.16..., quadratic_kappa=0.88..., rank_correlation=0.9..., rank_correlation_of_means=nan)
     """
     total = matrix.sum()
     if not total:
