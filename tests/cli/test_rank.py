@@ -25,6 +25,8 @@ def test_a_leaderboard_on_the_screen(quorate, battles):
     assert at == sorted(at)
     assert f"{board['strength'][0]:.2f}" in out
     assert "judges: 1 is the mean one" in out
+    sure = quorate("rank", battles, "--confidence", 0.999)[1]
+    assert "99.9% interval" in sure, "no interval is one of 100%"
 
 
 def test_files_and_json(quorate, battles, tmp_path):

@@ -44,6 +44,26 @@ def test_an_order_makes_words_grades():
     assert turned.rank_correlation == pytest.approx(found.rank_correlation)
 
 
+def test_halves_stand_between_whole_numbers():
+    scale = np.array(["1", "1.5", "2", "10"])
+    true, chosen = pairs(6, k=4)
+    labels, truth = ({n: str(scale[code]) for n, code in enumerate(some)} for some in (chosen, true))
+    found = qr.evaluate(labels, truth)
+    assert found.label_names == tuple(scale)
+    assert found.rank_correlation == pytest.approx(spearmanr(true, chosen).statistic)
+    assert qr.evaluate({"a": "3"}, {"a": "3"}).mean_absolute_error == 0.0
+
+
+@pytest.mark.parametrize(("order", "apart"), [([1, 2, 3, 4], 1.0), ([4, 3, 2, 1], 1.0), ([2, 1, 4, 3], 3.0)])
+def test_numbers_may_fall_or_be_names(order, apart):
+    votes = [(task, judge, grade) for task, grade in enumerate(order * 3) for judge in ("ann", "bob", "eve")]
+    result = qr.Ordinal(order=order).fit(votes)
+    found = qr.evaluate(result, dict(enumerate(order * 3)))
+    assert found.rank_correlation == pytest.approx(1.0)
+    assert found.rank_correlation_of_means == pytest.approx(1.0)
+    assert qr.evaluate({"a": 3}, {"a": 2}, order=order).mean_absolute_error == apart
+
+
 def test_places_that_nobody_uses_count():
     found = qr.evaluate({1: "bad", 2: "fine"}, {1: "fine", 2: "fine"}, order=WORDS)
     assert found.mean_absolute_error == 1.5

@@ -413,5 +413,6 @@ def test_other_models_need_workers():
 def test_majority_vote_of_other_shapes_as_before():
     assert qr.aggregate([("a", "u", "x")], "mv").understood.has_workers
     assert qr.aggregate(io.StringIO("a,u,x\nb,v,y\n"), "mv", header=False).votes.workers.ids() == ["u", "v"]
+    assert not qr.aggregate(io.StringIO("a,x\nb,y\n"), "mv", header=False).understood.has_workers
     wide = {"item": ["a", "b"], "judge_1": ["x", "y"], "judge_2": ["x", None]}
     assert qr.aggregate(wide, "mv", wide=True).votes.workers.ids() == ["judge_1", "judge_2"]

@@ -201,7 +201,9 @@ def test_small_and_odd_crowds_have_an_answer():
     ({"order": ["low", None]}, "order is .*None.*: give all labels"),
     ({"order": ["low", "mid", "low"]}, "order has 'low' twice"),
     ({"order": ["low", "mid"]}, "label 'high' is not in the order, which is low, mid: add it"),
-    ({}, r"the labels high, low, mid have no order that shows: give order=\['low', …, 'high'\], or labels="),
+    ({"order": {"low", "mid", "high"}}, r"order is \{.*: give all labels"),
+    ({"order": ["low", float("nan")]}, r"order is \['low', nan\]: give all labels"),
+    ({}, r"the labels high, low, mid have no order that shows: give labels=… \(--labels\) .* or qr.Ordinal\(order="),
     ({"tol": -1.0}, "tol is -1.0: give a number of at least 0"),
 ])  # fmt: skip
 def test_bad_orders_are_one_clear_line(options, message):

@@ -93,6 +93,12 @@ def test_missing_winners_are_abstentions():
             r"winner in row 2 is 'c', which is neither 'a' \(left\) nor 'b' \(right\): give the id",
         ),
         ([("a", "b", "left"), ("a", "b", "up")], "winner in row 2 is 'up'"),
+        ([("A", "B", "a"), ("B", "A", "a")], "winner in row 2 is 'a': that may be the item 'A', or the other side; give ids"),
+        ([("x", "b", "left"), ("b", "a", "a")], "winner in row 2 is 'a': that may be the item 'a'"),
+        (
+            [("x", "y", "left"), ("x", "y", "x")],
+            "winner in row 2 is 'x', an item, and in row 1 'left', a side: give items throughout",
+        ),
         ([("a", "b", "a"), ("a", "a", "a")], "row 2 compares 'a' with itself"),
         ([("a", None, "a")], "right is missing in row 1"),
         ([("a", "b", "a", None)], "worker is missing in row 1"),
@@ -120,6 +126,12 @@ def test_a_column_can_be_named():
 def test_text_without_header(tmp_path):
     (tmp_path / "g.txt").write_text("a;b;a\nb;c;c\n")
     assert scores(tmp_path / "g.txt", left="1", right="2", winner="3", header=False, separator=";") == [1, 0]
+    assert scores(tmp_path / "g.txt", header=False) == [1, 0]
+    (tmp_path / "g.txt").write_text("a;b;a;ann\nb;c;c;bob\n")
+    assert read_comparisons(tmp_path / "g.txt", header=False).judges.ids() == ["ann", "bob"]
+    (tmp_path / "g.txt").write_text("a;b\nb;c\n")
+    with pytest.raises(InputError, match="the 2 columns without a header .* left=…, right=…, winner=…, worker=…"):
+        qr.rank(tmp_path / "g.txt", header=False)
 
 
 def test_votes_that_compare_lead_to_rank():

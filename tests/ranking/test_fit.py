@@ -167,3 +167,10 @@ def test_a_fit_that_is_cut_short_says_so():
     problem = problem_of(Tournament.of(left, right, outcome), position=False, judges=False)
     with pytest.warns(qr.NotConverged, match="still moved by"):
         assert not fit(problem, max_iter=2).converged
+
+
+def test_millions_of_items_and_judges_have_their_own_rows():
+    last = 5_000_000
+    t = Tournament.of([0, last - 1, 0], [1, last - 2, 1], [1, 0, 0], [0, last - 1, 0], items=last, judges=last)
+    assert (t.left.tolist(), t.right.tolist(), t.judge.tolist()) == ([0, last - 1], [1, last - 2], [0, last - 1])
+    assert t.count.tolist() == [2, 1]

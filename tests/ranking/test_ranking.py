@@ -118,7 +118,7 @@ def test_components_are_ranked_apart_and_said():
         (2, 1, "x"),
         (2, 1, "y"),
     ]
-    assert ranking.components.rows() == [(1, 3, 4, "a", True), (2, 2, 2, "x", True)]
+    assert ranking.components.rows() == [(1, 3, 4, "a", True), (2, 2, 2, None, True)]
     assert ranking.leaderboard.group_by("component").agg(pl.col("strength").sum().abs())["strength"].max() < 1e-9
     with pytest.raises(InputError, match="different components"):
         ranking.probability("a", "x")
@@ -151,6 +151,8 @@ def test_cycles_and_ties_are_equal():
         np.testing.assert_allclose(ranking.strength, 0, atol=1e-9)
         assert ranking.leaderboard.select("rank", "rank_low", "rank_high").unique().rows() == [(1, 1, 3)]
         assert ranking.neighbours["further"].to_list() == [None, None]
+        assert repr(ranking) == "Ranking(3 items, 3 comparisons: 3 share the lead)"
+        assert ranking.components["leader"].to_list() == [None], "whoever comes first by name does not lead"
         assert ranking.neighbours["probability"].to_list() == pytest.approx([0.5, 0.5])
 
 

@@ -157,7 +157,7 @@ def _print(found: Agreement) -> None:
         out.say(f"{found.repeated_votes} votes repeat their worker's vote on the same task: --duplicates last keeps one of them")
     rows = [(row[1], row[2], _range(row[3], row[4])) for row in found.figures_frame().rows()]
     out.print()
-    out.print(console.table([f"{found.level} labels", "value", f"{found.confidence:.0%} interval"], rows))
+    out.print(console.table([f"{found.level} labels", "value", f"{100 * found.confidence:g}% interval"], rows))
     if found.without_pairs:
         out.print()
         out.say(f"no pairs of workers: {found.without_pairs}")

@@ -133,7 +133,7 @@ def _print(found: Comparison) -> None:
     columns, rows = found.overview()
     out.print(console.table(columns, rows))
     if found.judged_by is not None:
-        out.heading(f"accuracy with its {found.confidence:.0%} interval; │ is majority vote")
+        out.heading(f"accuracy with its {100 * found.confidence:g}% interval; │ is majority vote")
         out.print(console.table(["", ""], axis(found), left=2))
 
 

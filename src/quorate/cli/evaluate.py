@@ -46,7 +46,7 @@ def command(
     from quorate.cli.output import label_list
 
     columns: Any = {"task": task, "label": label, "truth_task": truth_task, "truth_label": truth_label}
-    columns["order"] = None if order is None else label_list(order)
+    columns["order"] = None if order is None else label_list(order, "order")
     result = qr.evaluate(labels, truth, **columns, multi=multi, probabilities=probabilities)
     if not result.tasks:
         raise qr.InputError(f"no task has both a label and truth: {labels} or {truth} has no lines with a task and a label")

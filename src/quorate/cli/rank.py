@@ -117,7 +117,7 @@ def _print(found: Ranking, board: pl.DataFrame) -> None:
         out.say(sentence)
     several = len(found.has_maximum) > 1
     further = {(row["component"], row["upper"]): row for row in found.neighbours_frame().iter_rows(named=True)}
-    names = ["item", *(["component"] if several else []), "rank", "strength", f"{found.confidence:.0%} interval", "ranks"]
+    names = ["item", *(["component"] if several else []), "rank", "strength", f"{100 * found.confidence:g}% interval", "ranks"]
     names += ["points", "comparisons", "above the next", "to separate"]
     rows = []
     for line in board.head(MAX_ITEMS).iter_rows(named=True):
@@ -154,8 +154,8 @@ def _print_judges(found: Ranking) -> None:
 
     frame = found.judges_frame().sort("comparisons", descending=True, maintain_order=True)
     has_position = found.fitted.problem.has_position
-    names = ["judge", "comparisons", "reliability", f"{found.confidence:.0%} interval"]
-    names += ["position bias", f"{found.confidence:.0%} interval"] if has_position else []
+    names = ["judge", "comparisons", "reliability", f"{100 * found.confidence:g}% interval"]
+    names += ["position bias", f"{100 * found.confidence:g}% interval"] if has_position else []
     names += ["agrees"]
     rows = []
     for line in frame.head(MAX_JUDGES).iter_rows(named=True):

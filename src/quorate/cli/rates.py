@@ -115,7 +115,7 @@ def _print(found: Rates) -> None:
         out.say(sentence)
     out.print()
     frame = found.rates_frame()
-    names = ["group", "label", "share", f"{found.confidence:.0%} interval", "of the labels", "tasks", "gold", "by"]
+    names = ["group", "label", "share", f"{100 * found.confidence:g}% interval", "of the labels", "tasks", "gold", "by"]
     rows = [
         (
             one["group"],
@@ -134,7 +134,7 @@ def _print(found: Rates) -> None:
     apart = found.differences_frame()
     if len(apart):
         out.heading("differences of shares, in points")
-        names = ["group", "less", "label", "difference", f"{found.confidence:.0%} interval", "p-value"]
+        names = ["group", "less", "label", "difference", f"{100 * found.confidence:g}% interval", "p-value"]
         names += ["pairs"] if (apart["pairs"] > 0).any() else []
         rows = [
             (

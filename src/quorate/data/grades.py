@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -20,7 +21,8 @@ class Grades(NamedTuple):
     """The order of some labels."""
 
     codes: NDArray[np.int64]  # [K] labels from the lowest to the highest grade
-    values: NDArray[np.float64]  # [K] the number of each label: its own where all are numbers, else its place from 1 on
+    values: NDArray[np.float64]  # [K] the number of each label: its own where all are numbers that rise or fall in this order,
+    # else its place from 1 on
 
     def rank(self) -> NDArray[np.int64]:
         """Return the place of each label among the grades, [K], from 0 on."""
@@ -36,10 +38,10 @@ def check_order(order: object, name: str = "order") -> tuple[str, ...]:
     ('low', 'mid', 'high')
     """
     right = "give all labels from the lowest to the highest grade, each once, as ['low', 'mid', 'high']"
-    if isinstance(order, str | bytes) or not isinstance(order, Iterable):
+    if isinstance(order, str | bytes | AbstractSet) or not isinstance(order, Iterable):  # a set has no order of its own
         raise OptionError(f"{name} is {shown(order)}: {right}")
     given = list(order)
-    if not given or not all(isinstance(one, str | int | float | np.generic) for one in given):
+    if not given or not all(isinstance(one, str | int | float | np.generic) and one == one for one in given):
         raise OptionError(f"{name} is {shown(given)}: {right}")
     texts = tuple(text_of(one) for one in given)
     if len(set(texts)) < len(texts):
@@ -65,15 +67,17 @@ def grades_of(
     order: Sequence[str] | None = None,  # as `check_order` returns it
     *,
     is_declared: bool = False,  # whether the labels come in an order that somebody gave
-    how: str = "give order=['low', …, 'high'], or labels=… (--labels) in that order",
+    how: str = "give labels=… (--labels) from the lowest to the highest grade, or qr.Ordinal(order=['low', …, 'high'])",
 ) -> Grades:
     """Return the order of labels: the given one; else that of numbers; else that in which they were declared.
+
+    Numbers that neither rise nor fall in a given order are names, and count by their places in it.
 
     >>> grades_of(["10", "9"]).codes.tolist(), grades_of(["high", "low"], ["low", "mid", "high"]).values.tolist()
     ([1, 0], [3.0, 1.0])
     >>> grades_of(["high", "low"])
     Traceback (most recent call last):
-    quorate.errors.OptionError: the labels high, low have no order that shows: give order=['low', …, 'high'], or labels=… (--labels) in that order
+    quorate.errors.OptionError: the labels high, low have no order that shows: give labels=… (--labels) from the lowest to ...
     """
     values = numbers_of(texts)
     if order is not None:
@@ -84,12 +88,18 @@ def grades_of(
                 f"label {shown(strange)} is not in the order, which is {listed(order)}: add it, or leave such labels out"
             )
         at = np.array([place[text] + 1.0 for text in texts])
-        return Grades(np.argsort(at), at if values is None else values)
+        return Grades(np.argsort(at), values if values is not None and _is_monotone(numbers_of(order)) else at)
     if values is not None:
         return Grades(np.lexsort((np.array(texts, dtype=np.str_), values)), values)
     if is_declared or len(texts) < 2:
         return Grades(np.arange(len(texts)), np.arange(1.0, len(texts) + 1.0))
     raise OptionError(f"the labels {listed(texts)} have no order that shows: {how}")
+
+
+def _is_monotone(values: NDArray[np.float64] | None) -> bool:
+    """Return whether numbers rise all along, or fall; None stands for labels that are no numbers."""
+    steps = np.zeros(0) if values is None else np.diff(values)
+    return values is not None and bool((steps >= 0).all() or (steps <= 0).all())
 
 
 def moments_of(posterior: NDArray[np.float64], grades: Grades) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -20,7 +20,7 @@ NOTHING: Final = float("nan")
 class GradeFigures:
     """Figures of labels with an order; NaN where they are not known.
 
-    Grades count as the numbers they are, or as their places in the order, from 1 on.
+    Grades count as the numbers they are, where these rise or fall in the order; else as their places in it, from 1 on.
     """
 
     mean_absolute_error: float = NOTHING  # of labels, in grades
@@ -58,7 +58,8 @@ def grade_figures(
             float((by_true - mean_rank) @ matrix @ (by_chosen - mean_rank)),
             float(of_true @ (by_true - mean_rank) ** 2) * float(of_chosen @ (by_chosen - mean_rank) ** 2),
         ),
-        rank_correlation_of_means=_spearman(of_rank[np.asarray(true, np.int64)].astype(np.float64), np.asarray(means)),
+        # Means are in the numbers of the grades, which may fall from the lowest grade to the highest: so must the truth be.
+        rank_correlation_of_means=_spearman(values[np.asarray(true, np.int64)], np.asarray(means)),
     )
 
 

@@ -436,7 +436,9 @@ def _order(names: Sequence[str], order: Sequence[object] | None, labels: object)
     own: Any = labels.settings.get("order") if isinstance(labels, Result) else None
     if own is not None and set(names) <= set(check_order(own)):
         return check_order(own)
-    return tuple(names) if len(names) > 1 and numbers_of(names) is not None else None
+    if not names or numbers_of(names) is None:
+        return None
+    return tuple(names[place] for place in grades_of(names).codes)
 
 
 def _grade_figures(

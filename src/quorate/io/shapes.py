@@ -185,7 +185,7 @@ def shape_of(columns: Sequence[str], wanted: Wanted, layout: Layout, where: str)
     if layout.wide:
         return _wide(columns, wanted, layout, where)
     if not layout.header:
-        wanted = _by_number([c for c in columns if c != layout.weight], wanted, where)
+        wanted = _by_number([c for c in columns if c != layout.weight], wanted, where, giver if may_be_absent else None)
     named = {"weight": layout.weight, "count": layout.count}
     counted = {**wanted, **{role: name for role, name in named.items() if name is not None}}
     may_be_absent |= layout.count is not None and wanted.get("worker") is None
@@ -206,19 +206,24 @@ def _ignored(columns: Sequence[str], found: Mapping[str, str]) -> str | None:
     return next((c for c in columns if plain(c) in names and c not in found.values()), None)
 
 
-def _by_number(columns: Sequence[str], wanted: Wanted, where: str) -> Wanted:
-    """Return the columns of a table without header, which are called 1, 2, …: all roles in order, or as the caller says."""
+def _by_number(columns: Sequence[str], wanted: Wanted, where: str, absent: str | None) -> Wanted:
+    """Return the columns of a table without header, which are called 1, 2, …: all roles in order, or as the caller says.
+
+    `absent` is the role whose column may not be there: it is not where there is one column less.
+    """
     given = {role: None if name is None else str(name) for role, name in wanted.items()}
     roles = [role for role in wanted if role not in OPTIONAL]
     if any(name is not None for name in given.values()):
         return given
+    if len(columns) == len(roles) - 1 and absent is not None:
+        roles.remove(absent)
     if len(columns) != len(roles):
-        options = ", ".join(f"{role}=…" for role in roles)
+        options = ", ".join(f"{'worker' if role == 'judge' else role}=…" for role in roles)
         hint = "; where there is one column per worker: wide=True (--wide)" if len(columns) > len(roles) else ""
         raise InputError(
             f"{where}: the {len(columns)} columns without a header are called 1, 2, …: say which with {options}{hint}"
         )
-    return dict(zip(roles, columns, strict=True))
+    return {**wanted, **dict(zip(roles, columns, strict=True))}
 
 
 def _wide(columns: Sequence[str], wanted: Wanted, layout: Layout, where: str) -> Shape:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
@@ -67,7 +68,7 @@ class Ordinal(Model):
     max_iter: int = DEFAULTS.max_iter
 
     def __post_init__(self) -> None:
-        if isinstance(self.order, Iterable) and not isinstance(self.order, str | bytes):
+        if isinstance(self.order, Iterable) and not isinstance(self.order, str | bytes | AbstractSet):
             object.__setattr__(self, "order", tuple(self.order))  # an iterator comes once
         super().__post_init__()
         if self.order is not None:

@@ -154,7 +154,7 @@ def _outcomes(winner: pl.Series, left: pl.Series, right: pl.Series, columns: Map
     Winners are ids of items where all of them can be, and words for the sides otherwise: an item may be called "a".
     """
     texts = winner.cast(pl.String)
-    words = texts.str.to_lowercase().str.replace_all("[^a-z0-9]", "")
+    words = _words(texts)
     is_left, is_right = (_equal(texts, side.cast(pl.String)) for side in (left, right))
     tie = _among(words, TIE) & ~is_left & ~is_right
     empty = texts.is_null().to_numpy() | (texts.str.strip_chars() == "").fill_null(True).to_numpy()
@@ -163,8 +163,22 @@ def _outcomes(winner: pl.Series, left: pl.Series, right: pl.Series, columns: Map
         names = {side: plain(columns[side]) for side in ("left", "right") if side in columns}
         by_side = [_among(words, some | {names.get(side, side)}) for side, some in (("left", LEFT), ("right", RIGHT))]
         sided = by_side[0] | by_side[1] | tie | empty
+        if (named | sided).all() and not sided.all():
+            item, side = int((~sided).argmax()), int((~named).argmax())
+            raise InputError(
+                f"winner in row {item + 1} is {shown(winner[item])}, an item, and in row {side + 1} {shown(winner[side])}, a "
+                "side: give items throughout, or sides"
+            )
         if sided.all() or sided.sum() > named.sum():
             is_left, is_right, named = by_side[0], by_side[1], sided
+            other_item = np.where(is_left, _equal(words, _words(right)), is_right & _equal(words, _words(left)))
+            if other_item.any():
+                row = int(other_item.argmax())
+                item = right[row] if is_left[row] else left[row]
+                raise InputError(
+                    f"winner in row {row + 1} is {shown(winner[row])}: that may be the item {shown(item)}, or the other side; "
+                    "give ids of items throughout, or 'left' and 'right'"
+                )
     if not named.all():
         row = int((~named).argmax())
         raise InputError(
@@ -172,6 +186,11 @@ def _outcomes(winner: pl.Series, left: pl.Series, right: pl.Series, columns: Map
             f"{shown(right[row])} (right): give {ACCEPTED}"
         )
     return np.select([empty, is_left, is_right], [np.nan, 1.0, 0.0], 0.5)
+
+
+def _words(ids: pl.Series) -> pl.Series:
+    """Return ids in lower case without spaces and punctuation."""
+    return ids.cast(pl.String).str.to_lowercase().str.replace_all("[^a-z0-9]", "")
 
 
 def _equal(one: pl.Series, other: pl.Series) -> NDArray[np.bool_]:

@@ -70,10 +70,11 @@ def _same_order(t: Tournament) -> tuple[Floats, Floats]:
 
 def _other_order(t: Tournament) -> tuple[Floats, Floats]:
     """Return pairs of comparisons of the same items in opposite orders, and those that agree, [judges] each."""
-    key = (t.judge * t.items + t.left) * t.items + t.right  # rows are sorted by it
-    other = (t.judge * t.items + t.right) * t.items + t.left
-    at = np.minimum(np.searchsorted(key, other), max(len(key) - 1, 0))
-    here = np.flatnonzero((key[at] == other) & (t.left < t.right)) if len(key) else at
-    there, judge = at[here], t.judge[here]
+    pairs, pair = np.unique(np.minimum(t.left, t.right) * t.items + np.maximum(t.left, t.right), return_inverse=True)
+    key = t.judge * len(pairs) + pair
+    order = np.argsort(key, kind="stable")
+    twice = np.flatnonzero(key[order[1:]] == key[order[:-1]])  # a judge has at most two rows of a pair
+    here, there = order[twice], order[twice + 1]
+    judge = t.judge[here]
     alike = t.left_wins[here] * t.right_wins[there] + t.right_wins[here] * t.left_wins[there] + t.ties[here] * t.ties[there]
     return sums(judge, t.count[here] * t.count[there], t.judges), sums(judge, alike, t.judges)

@@ -59,7 +59,9 @@ class Ranking:
 
     def __repr__(self) -> str:
         count = int(self.tournament.count.sum())
-        leads = f"{shown(text_of(self.items[int(self._order[0])]))[1:-1]} leads"
+        first = self._order[ranks(self.strength, self.component)[self._order] == 1]
+        first = first[self.component[first] == 0]
+        leads = f"{shown(text_of(self.items[int(first[0])]))[1:-1]} leads" if len(first) == 1 else f"{len(first)} share the lead"
         parts = f" in {len(self.has_maximum)} components" if len(self.has_maximum) > 1 else ""
         return f"Ranking({len(self.items)} items{parts}, {count} comparisons: {leads})"
 
@@ -119,7 +121,7 @@ class Ranking:
 
     @cached_property
     def components(self) -> Frame:
-        """A line per component: component, items, comparisons, leader, maximum_exists.
+        """A line per component: component, items, comparisons, leader (null where several share the first rank), maximum_exists.
 
         Items of different components were never compared, not even through others: nothing is known of which is better.
         `maximum_exists` is False where some items won, or lost, all comparisons with the others, so that only the prior keeps
@@ -293,13 +295,15 @@ class Ranking:
         """Return `components` as a polars frame."""
         count, order = len(self.has_maximum), self._order
         first = np.searchsorted(self.component[order], np.arange(count))
+        leading = np.bincount(self.component, ranks(self.strength, self.component) == 1, count)
+        leader = column(self.items, order[first])
         compared = np.bincount(self.component[self.tournament.left], self.tournament.count, count)
         return pl.DataFrame(
             {
                 "component": np.arange(1, count + 1),
                 "items": np.bincount(self.component, minlength=count),
                 "comparisons": compared.astype(np.int64),
-                "leader": column(self.items, order[first]),
+                "leader": leader.set(pl.Series(leading > 1), None),
                 "maximum_exists": self.has_maximum,
             }
         )

@@ -55,13 +55,16 @@ class Tournament:
                 raise InputError(f"{name} holds a code below 0, or beyond the last one, {limit - 1}")
         if (first == second).any():
             raise InputError(f"comparison {int((first == second).argmax()) + 1} is of an item with itself")
-        key, row = np.unique((who * n + first) * n + second, return_inverse=True)
+        # Pairs are numbered first: a number for judge, left and right at once can be larger than an integer holds.
+        pairs, pair = np.unique(first * n + second, return_inverse=True)
+        key, row = np.unique(who * len(pairs) + pair, return_inverse=True)
+        who, of_row = np.divmod(key, max(len(pairs), 1))
         return cls(
             n,
             people,
-            key // n % n,
-            key % n,
-            key // (n * n),
+            pairs[of_row] // n,
+            pairs[of_row] % n,
+            who,
             *(sums(row, (result == value).astype(np.float64), len(key)) for value in (1.0, 0.0, 0.5)),
         )
 

@@ -73,6 +73,15 @@ def test_groups_are_found_wherever_they_stand(found, tmp_path):
     assert weeks.rates["group"].to_list() == [9, 9, 10, 10]
 
 
+def test_a_column_may_be_called_like_a_folder_or_have_a_dot(found, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "system").mkdir()
+    assert qr.rates(VOTES, by="system").rates.equals(found.rates)
+    assert qr.rates(VOTES.rename({"system": "model.version"}), by="model.version").rates.equals(found.rates)
+    with pytest.raises(qr.InputError, match="cannot read systems.csv"):
+        qr.rates(VOTES, by="systems.csv")
+
+
 def test_differences_and_pairs(found):
     [one] = found.differences.filter(label="good").rows(named=True)
     shares = dict(found.rates.filter(label="good").select("group", "share").iter_rows())
@@ -174,6 +183,20 @@ def test_any_model(model):
     assert [low < true < high for low, high, true in zip(share["low"], share["high"], (0.8, 0.5), strict=True)] == [True] * 2
 
 
+@pytest.mark.parametrize("known", [0, 40, 300])
+@pytest.mark.parametrize("sample", [True, False])
+def test_the_shares_of_a_group_sum_to_one(known, sample):
+    crowd = qr.simulate(tasks=300, workers=9, labels=4, label_weights=[90, 5, 3, 2], skill=0.6, votes_per_task=3, seed=4)
+    groups = {task: "even" if int(task[1:]) % 2 == 0 else "odd" for task, _ in crowd.truth.rows()}
+    found = qr.rates(crowd.votes, by=groups, gold=dict(crowd.truth.rows()[:known]), sample=sample).rates
+    assert found.group_by("group").agg(pl.col("share").sum())["share"].to_list() == pytest.approx([1.0, 1.0], abs=1e-8)
+    assert found.select((pl.col("low") <= pl.col("share")) & (pl.col("share") <= pl.col("high"))).to_series().all()
+
+
+def test_no_interval_is_one_of_all():
+    assert qr.rates(PLAIN, confidence=0.999).sentences()[0].startswith("99.9% intervals")
+
+
 def test_small_and_odd_groups():
     one = qr.rates([("a", "w", "x"), ("a", "v", "x"), ("b", "w", "y"), ("b", "v", "x")], by={"a": "g", "b": "h"})
     assert one.rates["share"].is_between(0, 1).all()
@@ -186,6 +209,14 @@ def test_small_and_odd_groups():
     alone = qr.rates([(n, "w", "x") for n in range(9)])
     assert alone.rates.select("label", "share").rows() == [("x", 1.0)]
     assert alone.rates["low"].item() < 0.95
+
+
+def test_a_group_that_is_known_and_one_that_is_not():
+    known = dict.fromkeys([task for task, label in TRUTH.items() if label == "good"][:15], "good")  # no table of both labels
+    groups = {task: "known" if task in known else "open" for task in TRUTH}
+    found = qr.rates(PLAIN, by=groups, gold=known, sample=False)
+    assert dict(found.rates.select("group", "method").iter_rows()) == {"known": "gold", "open": "votes"}
+    assert found.differences.filter(label="good")["low"].item() > 0
 
 
 def test_the_picture_shows_every_group(found):

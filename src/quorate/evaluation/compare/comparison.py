@@ -168,7 +168,7 @@ class Comparison:
     def overview(self) -> tuple[list[str], list[list[str]]]:
         """Return the columns and the rows of a table of models for people: of figures that are known alone."""
         frame = self.models_frame().filter(pl.col("refused").is_null())
-        interval = f"{self.confidence:.0%} interval"
+        interval = f"{100 * self.confidence:g}% interval"
         columns, rows = ["model"], [[row["model"]] for row in frame.iter_rows(named=True)]
         spans = [_span(row["accuracy_low"], row["accuracy_high"]) for row in frame.iter_rows(named=True)]
         shown: list[tuple[str, Any, str]] = [("accuracy", "accuracy", ".1%"), (interval, spans, ""), ("F1", "f1", ".3f")]

@@ -60,9 +60,8 @@ def differences(
 def _freedom(a: Estimate, b: Estimate) -> float:
     """Return the degrees of freedom of a difference (Welch and Satterthwaite), as a whole number, from the widest label."""
     va, vb = float((a.variance + a.shared).max()), float((b.variance + b.shared).max())
-    if (math.isinf(a.df) and math.isinf(b.df)) or va + vb == 0:
-        return math.inf
-    return max(math.floor((va + vb) ** 2 / (va**2 / a.df + vb**2 / b.df)), 1)
+    open_still = va**2 / a.df + vb**2 / b.df
+    return max(math.floor((va + vb) ** 2 / open_still), 1) if open_still > 0 else math.inf
 
 
 def _same_tasks(a: Estimate, b: Estimate) -> Floats:

@@ -168,7 +168,7 @@ class Rates:
         """Return what the figures rest on, as sentences."""
         facts, methods = self.facts, {one.method for one in self.found}
         whose = "the tasks that these are a sample of" if facts["sample"] else "these very tasks"
-        out = [f"{self.confidence:.0%} intervals of the shares among {whose}; labels by {facts['model']}"]
+        out = [f"{100 * self.confidence:g}% intervals of the shares among {whose}; labels by {facts['model']}"]
         if "votes" in methods:
             out.append("by votes alone, intervals allow for some errors that all judges share; only known labels show them")
         if "rogan-gladen" in methods:

@@ -74,6 +74,7 @@ def prediction_powered(found: Beliefs, tasks: Integers, at: Integers, labels: In
         share = left.mean(axis=0) + power * predicted.mean(axis=0)
         total = (1.0 - n / whole) * variance / n
     share = np.clip(share, 0.0, 1.0)
+    share /= share.sum()  # every label has a tuning of its own, so that more than two need not sum to 1
     method = PPI if rest else KNOWN
     return Estimate(share, np.minimum(total, MAX_VARIANCE), np.zeros(k), method, n - 1, tasks, influence, whole)
 

@@ -18,13 +18,14 @@ from quorate.errors import InputError, OptionError, listed, shown
 from quorate.evaluation.rates.shares import Integers
 from quorate.io.answers import is_dict, one_each, text_column
 from quorate.io.columns import REST
+from quorate.io.files import FORMATS, PACKED
 from quorate.io.ids import column, matched, narrowed, series_of, sort_order, vocabulary
 from quorate.io.read import Shaping
 from quorate.io.shapes import Layout, layout_of
 from quorate.io.sources import Source, encoded_folder, open_table, read_frame
 
 ALL: Final = "all"  # the group of all tasks, where nothing is said of groups
-MAX_NAMED: Final = 5
+TABLES: Final = frozenset({*FORMATS, *PACKED, ".json"})  # suffixes of files: a column may be called "model.version"
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,11 +125,11 @@ def read_items(item: object, source: VotesSource, table: pl.DataFrame | None) ->
 
 
 def _is_column(given: object) -> bool:
-    """Return whether this names a column, not a file: nothing of that name is there, and it does not look like a path."""
+    """Return whether this names a column, not a file: no file of that name is there, and it does not look like a path."""
     if not isinstance(given, str):
         return False
-    looks = os.sep in given or glob.has_magic(given) or given == "-" or bool(Path(given).suffix)
-    return not looks and not Path(given).exists()
+    looks = os.sep in given or glob.has_magic(given) or given == "-" or Path(given).suffix.lower() in TABLES
+    return not looks and not Path(given).is_file()
 
 
 def _only(table: pl.DataFrame, name: str, option: str) -> pl.Series:
@@ -148,7 +149,7 @@ def _one_each(frame: pl.DataFrame, what: str, thing: str) -> pl.DataFrame:
     texts = pl.DataFrame({"task": text_column(frame["task"], "task"), "label": text_column(frame["value"], thing)})
     found = one_each(texts.drop_nulls("task"), what, thing).rename({"label": "value"})
     if not len(found):
-        raise InputError(f"the {what} name no task: give a {thing} for each")
+        raise InputError(f"the {what} name no task: give each its {thing}")
     return found
 
 
