@@ -16,7 +16,7 @@ apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update 
 quietly = 2>&1 | grep -v '^WARNING: Location' || true
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup test coverage lint docs bench bench-serve crash trust compare asking pictures literature old-pandas crowdkit-compare reproduce sanitize fuzz wheel clean
+.PHONY: help demo setup test coverage lint docs bench bench-serve crash trust compare asking pictures literature crowdkit-compare reproduce sanitize fuzz wheel clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,16 +45,16 @@ $(READY): $(BASE)
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || { $(call apt,chromium); } || echo "no chromium: the tests of the report in a browser will be skipped"
 	@touch $(READY)
 
-test: lint  ## lint, types, layers, tests, doctests
+OLD := build/old-pandas# a pandas of two years ago, which a test of quorate.crowdkit puts in front of the other packages
+$(OLD)/pandas: $(READY)
+	@$(BIN)/pip install --quiet --no-deps --upgrade --target $(OLD) pandas==2.2.3 pytz python-dateutil tzdata six $(quietly)
+	@test -d $@ && touch $@ || echo "no pandas 2.2.3: the test of the drop-in with an old pandas will be skipped"
+
+test: lint $(OLD)/pandas  ## lint, types, layers, tests, doctests
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 coverage: $(READY)  ## the tests again, with the lines that none of them runs; slower, as every line is watched
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term
-
-OLD := build/old-pandas#  a pandas of two years ago, in front of the other packages
-old-pandas: $(READY)  ## quorate.crowdkit with a pandas of two years ago
-	@test -d $(OLD)/pandas || $(BIN)/pip install --quiet --no-deps --target $(OLD) pandas==2.2.3 pytz python-dateutil tzdata six $(quietly)
-	$(BIN)/python -m pytest tests/crowdkit/test_old_pandas.py
 
 crowdkit-compare: $(READY)  ## quorate.crowdkit beside crowd-kit: labels on the sets in QUORATE_DATA, time, memory, into docs/moving-from-crowd-kit.md (30 minutes)
 	$(BIN)/python benchmarks/crowdkit_compare.py

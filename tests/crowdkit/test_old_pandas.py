@@ -1,4 +1,4 @@
-"""The drop-in with a pandas of two years ago, which `make old-pandas` puts in front of the other packages."""
+"""The drop-in with a pandas of two years ago, which `make test` puts in front of the other packages."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ OLD = ROOT / "build" / "old-pandas"
 TESTS = ("test_answers.py", "test_metrics.py")
 
 
-@pytest.mark.skipif(not (OLD / "pandas").is_dir(), reason="no old pandas here: make old-pandas installs one")
+@pytest.mark.skipif(not (OLD / "pandas").is_dir(), reason="no old pandas here: make test installs one")
 def test_answers_are_the_same_with_an_old_pandas():
     given = {**os.environ, "PYTHONPATH": os.pathsep.join([str(OLD), os.environ.get("PYTHONPATH", "")])}
     version = subprocess.run(
