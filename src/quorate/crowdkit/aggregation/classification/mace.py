@@ -29,9 +29,9 @@ class MACE(BaseClassificationAggregator):
     sake of the signature: crowd-kit smooths by 0.01 / K, and nothing is printed.
 
     crowd-kit counts habits by names in sorted order, and gives them out in order of first votes. Where these orders differ, for
-    workers or labels, a worker gets the habits of another; labels differ on 1 to 19% of the tasks of real sets. This class does the
-    same, with a warning (`SuspiciousVotes`). `quorate.MACE` gives every worker its own, and so does this class on a frame whose
-    workers and labels are numbered by first votes (`pd.factorize`).
+    workers or labels, a worker gets the habits of another; labels differ on 1 to 19% of the tasks of real sets. This class
+    does the same, with a warning (`SuspiciousVotes`). `quorate.MACE` gives every worker its own, and so does this class on a
+    frame whose workers and labels are numbered by first votes (`pd.factorize`).
 
     A tie goes to the first of its labels in sorted order. Fitted: `labels_`; `probas_`; `spamming_`, [workers, 2]: to spam,
     to know; `thetas_`, [workers, K]: answers of a spammer; `theta_priors_` and `strategy_priors_` of the variational fit;

@@ -59,8 +59,8 @@ class NoisyBradleyTerry(BasePairwiseAggregator):
         search = _Search(left, right, left_won, workers.codes, len(items), len(workers), self.regularization_ratio)
         if len(data):
             warn(
-                "NoisyBradleyTerry follows crowd-kit, whose gradient is not that of the likelihood: its search breaks off before the "
-                "maximum, which quorate.rank finds",
+                "NoisyBradleyTerry follows crowd-kit, whose gradient is not that of the likelihood: its search breaks off before "
+                "the maximum, which quorate.rank finds",
                 NotConverged,
             )
             with np.errstate(divide="ignore", invalid="ignore"):  # a long step may have the value -inf
