@@ -20,6 +20,7 @@ from quorate.crowdkit import (
     Wawa,
     ZeroBasedSkill,
 )
+from quorate.errors import NotConverged, SuspiciousVotes
 
 VOTES = pd.DataFrame(
     [
@@ -191,10 +192,28 @@ def test_mace():
     assert drawn.probas_.sum(axis=1).to_list() == pytest.approx([1.0] * 4)
 
 
-def test_mace_does_not_depend_on_names():
-    one = MACE().fit(VOTES).probas_
-    two = MACE().fit(VOTES.assign(worker=VOTES["worker"].map({"w1": "z", "w2": "y", "w3": "x"}))).probas_
-    assert_frame_equal(one, two)
+@pytest.mark.parametrize(
+    ("method", "spamming", "thetas", "t1"),
+    [
+        ("vb", [0.64737783, 0.22534051], [0.32477658, 0.34153719, 0.30223647], [0.06731678, 0.78783856, 0.14484466]),
+        ("em", [0.50819871, 0.49180129], [0.42985156, 0.56871514, 0.0014333], [0.00037402, 0.74672447, 0.25290151]),
+    ],
+)
+def test_mace_gives_habits_to_other_workers_as_crowd_kit_does(method, spamming, thetas, t1):
+    assert list(SHUFFLED["worker"].unique()) == ["w3", "w1", "w2"]
+    with pytest.warns(SuspiciousVotes, match="the workers do not first appear in sorted order") as said:
+        found = MACE(n_restarts=1, n_iter=2, method=method).fit(SHUFFLED)
+    assert len(said) == 1
+    assert found.spamming_[0].tolist() == pytest.approx(spamming, abs=1e-7)
+    assert found.thetas_[0].tolist() == pytest.approx(thetas, abs=1e-7)
+    assert found.probas_.loc["t1", ["a", "b", "c"]].to_list() == pytest.approx(t1, abs=1e-7)
+
+
+def test_mace_of_numbers_by_first_votes_is_right():
+    numbers = SHUFFLED.apply(lambda column: pd.factorize(column)[0])
+    names = numbers.apply(lambda column: column.map("abcdefgh".__getitem__))
+    one, two = (MACE(n_restarts=1).fit(votes).probas_.to_numpy() for votes in (numbers, names))  # without a warning
+    assert one.tolist() == pytest.approx(two)
 
 
 def test_kos():
@@ -255,28 +274,47 @@ def test_bradley_terry_step_by_step(n_iter, expected):
 
 
 def test_bradley_terry_goes_on_to_its_maximum():
-    scores = BradleyTerry(1000, tol=1e-12).fit_predict(GAMES)
+    scores = BradleyTerry(1000, tol=0).fit_predict(GAMES)
     wins, met = {"a": 3, "b": 2, "c": 2}, {("a", "b"): 3, ("b", "c"): 2, ("a", "c"): 2}
     for item, won in wins.items():  # of every item, expected wins are those it had
         pairs = [(n, other) for pair, n in met.items() if item in pair for other in pair if other != item]
         assert sum(n * scores[item] / (scores[item] + scores[other]) for n, other in pairs) == pytest.approx(won)
-    assert len(BradleyTerry(1000).fit(GAMES).loss_history_) < 50
     assert BradleyTerry(10).fit_predict(GAMES.iloc[:0]).to_dict() == {}
     with pytest.raises(ValueError, match="'x' at index 0 is neither left, 'a', nor right, 'b'"):
         BradleyTerry(10).fit(games(("1", "a", "b", "x")))
 
 
-def test_noisy_bradley_terry():
-    random = np.random.RandomState(0)
-    rows = []
-    for _ in range(60):
-        left, right = random.choice(4, 2, replace=False)
-        for worker in ("good", "fair", "left"):
-            says = {"good": min(left, right), "fair": min(left, right) if random.rand() < 0.8 else max(left, right), "left": left}
-            rows.append((worker, left, right, says[worker]))
-    found = NoisyBradleyTerry().fit(games(*rows))
-    assert found.scores_.index[found.scores_.argsort()].to_list() == [3, 2, 1, 0]
-    assert found.skills_["left"] < found.skills_["fair"] < found.skills_["good"]
-    assert found.biases_["left"] > 0.9
-    assert found.fit_predict(games(*rows)) is found.scores_
+def test_bradley_terry_stops_after_two_steps_as_crowd_kit_does():
+    with pytest.warns(NotConverged, match=r"stopped after 2 steps.*tol=0 takes all 1000 steps, and quorate.rank"):
+        found = BradleyTerry(1000).fit(GAMES)
+    assert found.scores_.to_dict() == BradleyTerry(2).fit_predict(GAMES).to_dict()
+    assert found.loss_history_ == []
+    even = games(("1", "a", "b", "a"), ("1", "a", "b", "b"))
+    assert BradleyTerry(1000).fit_predict(even).to_dict() == {"a": 0.5, "b": 0.5}  # the maximum: nothing to warn of
+
+
+NOISY = games(*[row.split() for row in ("1 a b a", "1 b c b", "2 c a a", "2 b a b", "3 c b b", "3 a c c")])
+
+
+@pytest.mark.parametrize(
+    ("n_iter", "scores", "skills", "biases"),
+    [
+        (1, [0.67218621, 0.81640172, 0.56399075], [0.68964202, 0.73340848, 0.59470289], [0.64144059, 0.58633411, 0.59679817]),
+        (10, [0.71458577, 0.89936654, 0.54479868], [0.70732609, 0.727992, 0.59470289], [0.70810755, 0.39818411, 0.62323825]),
+        (100, [0.71458577, 0.89936654, 0.54479868], [0.70732609, 0.727992, 0.59470289], [0.70810755, 0.39818411, 0.62323825]),
+    ],
+)
+def test_noisy_bradley_terry(n_iter, scores, skills, biases):
+    with pytest.warns(NotConverged, match="breaks off before the maximum"):
+        found = NoisyBradleyTerry(n_iter).fit(NOISY)
+    assert found.scores_.to_dict() == pytest.approx(dict(zip("abc", scores, strict=True)), abs=1e-7)
+    assert found.skills_.to_dict() == pytest.approx(dict(zip("123", skills, strict=True)), abs=1e-7)
+    assert found.biases_.to_dict() == pytest.approx(dict(zip("123", biases, strict=True)), abs=1e-7)
+    assert found.scores_.index.name == "label"
+
+
+def test_noisy_bradley_terry_steps_that_are_too_long():
+    with pytest.warns(NotConverged):  # the penalty has the wrong sign: the value falls without end
+        found = NoisyBradleyTerry(regularization_ratio=0.1).fit(NOISY.iloc[:3])
+    assert found.scores_.between(0, 1).all()
     assert NoisyBradleyTerry().fit_predict(GAMES.iloc[:0]).to_dict() == {}

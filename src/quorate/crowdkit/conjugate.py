@@ -8,19 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Function = Callable[[Floats], tuple[float, Floats]]  # value and gradient at a point
-DECREASE, CURVATURE = 1e-4, 0.4  # of the Wolfe conditions
 DESCENT = 0.01  # the next direction must fall at least this share as fast as the steepest
-NARROW = 1e-14  # a bracket this narrow, relative to its end, holds no better step
-LEAST, MOST = 1e-100, 1e100  # lengths of a step
-SEARCHES = 100  # lengths that are tried
 SHRINK = 0.66  # a bracket that two tries do not bring below this share of its width is halved
 REACH = 1.1, 4.0  # how far a try may go beyond the last one, in widths of it, while nothing is bracketed
+
+
+class Search(NamedTuple):
+    """What a search along a direction asks for, and when it gives up."""
+
+    decrease: float = 1e-4  # of the Wolfe conditions
+    curvature: float = 0.4
+    narrow: float = 1e-14  # a bracket this narrow, relative to its end, holds no better step
+    least: float = 1e-100  # lengths of a step
+    most: float = 1e100
+    tries: int = 100
+    settles: bool = False  # whether the best step of a bracket that is too narrow will do
+
+
+WOLFE = Search()
 
 
 @dataclass
@@ -83,27 +95,27 @@ class Line:
         return float(self.next_way @ new) <= -DESCENT * float(new @ new)
 
 
-def more_thuente(at: Callable[[float], Try], start: Try, length: float) -> Try | None:
-    """Return a try that meets the strong Wolfe conditions; None where none of `SEARCHES` tries does."""
+def more_thuente(at: Callable[[float], Try], start: Try, length: float, search: Search = WOLFE) -> Try | None:
+    """Return a try that meets the strong Wolfe conditions; None where none of the tries does."""
     if not start.slope < 0:
         return None
-    needed = DECREASE * start.slope
+    needed = search.decrease * start.slope
     low, high = start, start  # the best try, and the other end of the bracket
     bracketed, below = False, False  # whether a minimum is between them; whether a try has met the decrease
-    width = MOST - LEAST
+    width = search.most - search.least
     width_before = 2 * width
     smallest, largest = 0.0, length + REACH[1] * length
-    for _ in range(SEARCHES):
+    for _ in range(search.tries):
         now = at(length)
-        if not np.isfinite(now.value):
+        if not np.isfinite(now.value) and not search.settles:
             return None
         limit = start.value + now.at * needed
         below = below or (now.value <= limit and now.slope >= 0)
-        if now.value <= limit and abs(now.slope) <= CURVATURE * -start.slope:
+        if now.value <= limit and abs(now.slope) <= search.curvature * -start.slope:
             return now
-        stuck = bracketed and (now.at <= smallest or now.at >= largest or largest - smallest <= NARROW * largest)
-        if stuck or (now.at >= MOST and now.value <= limit and now.slope <= needed) or now.at <= LEAST:
-            return None
+        stuck = bracketed and (now.at <= smallest or now.at >= largest or largest - smallest <= search.narrow * largest)
+        if stuck or (now.at >= search.most and now.value <= limit and now.slope <= needed) or now.at <= search.least:
+            return now if search.settles else None
         if not below and now.value <= low.value and now.value > limit:
             # Far from the minimum: search the function less the decrease that is asked for.
             one, two, three = (Try(t.at, t.value - t.at * needed, t.slope - needed) for t in (low, high, now))
@@ -118,8 +130,8 @@ def more_thuente(at: Callable[[float], Try], start: Try, length: float) -> Try |
             smallest, largest = min(low.at, high.at), max(low.at, high.at)
         else:
             smallest, largest = length + REACH[0] * (length - low.at), length + REACH[1] * (length - low.at)
-        length = min(max(length, LEAST), MOST)
-        if bracketed and (length <= smallest or length >= largest or largest - smallest <= NARROW * largest):
+        length = min(search.most, max(search.least, length))  # the least, where there is no number
+        if bracketed and (length <= smallest or length >= largest or largest - smallest <= search.narrow * largest):
             length = low.at
     return None
 
@@ -199,9 +211,9 @@ def zoom_in(at: Callable[[float], Try], accepted: Callable[[], bool], start: Try
     before = start
     for i in range(10):
         now = at(length)
-        if now.value > start.value + DECREASE * length * start.slope or (now.value >= before.value and i > 0):
+        if now.value > start.value + WOLFE.decrease * length * start.slope or (now.value >= before.value and i > 0):
             return _zoom(at, accepted, start, before, now)
-        if abs(now.slope) <= -CURVATURE * start.slope and accepted():
+        if abs(now.slope) <= -WOLFE.curvature * start.slope and accepted():
             return now
         if now.slope >= 0:
             return _zoom(at, accepted, start, now, before)
@@ -216,10 +228,10 @@ def _zoom(at: Callable[[float], Try], accepted: Callable[[], bool], start: Try, 
         if not left + 0.1 * wide <= inside <= right - 0.1 * wide:
             inside = (low.at + high.at) / 2
         now = at(inside)
-        if now.value > start.value + DECREASE * now.at * start.slope or now.value >= low.value:
+        if now.value > start.value + WOLFE.decrease * now.at * start.slope or now.value >= low.value:
             high = now
             continue
-        if abs(now.slope) <= -CURVATURE * start.slope and accepted():
+        if abs(now.slope) <= -WOLFE.curvature * start.slope and accepted():
             return now
         if now.slope * (high.at - low.at) >= 0:
             high = low

@@ -41,6 +41,11 @@ class Codes:
         out[self.seen] = np.arange(len(self.seen))
         return out
 
+    @property
+    def in_order_of_names(self) -> bool:
+        """Whether the ids first appear in sorted order."""
+        return bool((np.diff(self.seen) > 0).all())
+
 
 @dataclass(frozen=True, eq=False)
 class Encoded:

@@ -161,7 +161,7 @@ def add_skills_to_data(
                 f"{lost} tasks have no workers with known skills: give a skill for a worker of every task, "
                 "or use another value of on_missing_skill"
             )
-        out = kept
+        out = kept.set_index("task").reset_index()  # task is the first column, and rows are numbered again
     elif on_missing_skill == "value":
         if default_skill is None:
             raise ValueError('Default skill value must be specified when using on_missing_skill="value"')

@@ -80,8 +80,9 @@ class GLAD(BaseClassificationAggregator):
         self.loss_history_ = steps.run()
         self.probas_ = frame_of(steps.posterior, tasks.ids, labels.ids, name="variable")
         self.labels_ = series_of(labels.ids.take(first_best(steps.posterior)), tasks.ids, name="agg_label", index="task")
-        self.alphas_ = series_of(steps.alphas, workers.ids, workers.seen, name="alpha", index="worker")
-        self.betas_ = series_of(steps.betas, tasks.ids, tasks.seen, name="beta", index="task")
+        named = ("worker", "task") if self.n_iter > 0 else (None, None)  # as in crowd-kit
+        self.alphas_ = series_of(steps.alphas, workers.ids, workers.seen, name="alpha", index=named[0])
+        self.betas_ = series_of(steps.betas, tasks.ids, tasks.seen, name="beta", index=named[1])
         self.priors_ = series_of(priors, labels.ids, labels.seen, name=None, index=None)
         return self
 

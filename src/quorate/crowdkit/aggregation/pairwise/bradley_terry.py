@@ -9,20 +9,24 @@ from numpy.typing import NDArray
 
 from quorate.crowdkit.aggregation.base import BasePairwiseAggregator
 from quorate.crowdkit.frames import Floats, coded, pd, series_of
+from quorate.errors import NotConverged, warn
 
 __all__ = ["BradleyTerry"]
+
+EARLY = 2  # steps of crowd-kit where it has a tolerance
 
 
 class BradleyTerry(BasePairwiseAggregator):
     """An item with score p beats one with score q with probability p / (p + q); scores add up to 1.
 
-    At most `n_iter` steps; fewer if a step moves no score by more than `tol`. Who compared does not matter. An item that
-    always loses ends at 0; items that cannot be compared, because nothing connects them, keep the scale they started with.
-    Fitted: `scores_`, by item; `loss_history_`, the largest move of a score in every step.
+    `n_iter` steps are taken where `tol` is 0. With any `tol` above 0 crowd-kit stops after two, and so does this class; a warning
+    (`NotConverged`) says so where the second still moved a score by more than `tol`. `quorate.rank` finds the maximum. Who
+    compared does not matter. An item that always loses ends at 0; items that cannot be compared, because nothing connects them,
+    keep the scale they started with. Fitted: `scores_`, by item; `loss_history_`, which is empty, as in crowd-kit.
 
     >>> import pandas as pd
     >>> games = pd.DataFrame({"left": ["a", "a", "b"], "right": ["b", "b", "a"], "label": ["a", "b", "a"]})
-    >>> BradleyTerry(n_iter=100).fit_predict(games).round(3).to_dict()
+    >>> BradleyTerry(n_iter=100, tol=0).fit_predict(games).round(3).to_dict()
     {'a': 0.667, 'b': 0.333}
     """
 
@@ -48,13 +52,14 @@ class BradleyTerry(BasePairwiseAggregator):
         one, two = pairs // n, pairs % n
         wins = np.bincount(winner[apart], minlength=n)
         scores = np.full(n, 1.0 / n)
-        for _ in range(self.n_iter):
-            new = _step(scores, wins, one, two, games)
-            moved = float(np.abs(new - scores).max())
-            scores = new
-            self.loss_history_.append(moved)
-            if moved < self.tol:
-                break
+        for _ in range(min(self.n_iter, EARLY) if self.tol > 0 else self.n_iter):
+            before, scores = scores, _step(scores, wins, one, two, games)
+        if self.tol > 0 and self.n_iter > EARLY and (moved := float(np.abs(scores - before).max())) > self.tol:
+            warn(
+                f"BradleyTerry stopped after {EARLY} steps, as crowd-kit does with any tol above 0; the last moved a score by "
+                f"{moved:.2g}. tol=0 takes all {self.n_iter} steps, and quorate.rank finds the maximum",
+                NotConverged,
+            )
         self.scores_ = series_of(scores, items, name="agg_score", index=None)
         return self
 
