@@ -32,8 +32,9 @@ def descend(function: Function, x: Floats, *, most_steps: int, tol: float, flat:
     It ends earlier where no part of the gradient is larger than `flat`, where a step gains at most `tol` of the value (of 1,
     if that is larger), or where no step down the gradient is found.
 
-    >>> descend(lambda x: (float(x @ x), 2 * x), np.array([3.0, -1.0]), most_steps=10, tol=1e-9).round(9).tolist()
-    [0.0, 0.0]
+    >>> found = descend(lambda x: (float(x @ x), 2 * x), np.array([3.0, -1.0]), most_steps=10, tol=1e-9)
+    >>> bool(np.abs(found).max() < 1e-9)
+    True
     """
     value, gradient = function(x)
     past: deque[Pair] = deque(maxlen=MEMORY)
