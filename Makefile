@@ -21,7 +21,7 @@ quietly = 2>&1 | grep -v '^WARNING: Location' || true
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(BASE)  ## install quorate into .venv, then show a small crowd, every model on it, a few telling workers
+demo: $(BASE)  ## install quorate into .venv, then show a small crowd, the usual models on it, a few telling workers
 	@$(BIN)/quorate demo
 
 setup: $(READY)  ## install what development needs into .venv, too (the targets below do this by themselves)

@@ -1,4 +1,4 @@
-"""`quorate compare`: every model on the same votes, which differences are real, and which model to take."""
+"""`quorate compare`: models on the same votes, which differences are real, and which model to take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`quorate demo`: a small crowd in a temporary folder, every model on it, a few telling workers, and a page of it all."""
+"""`quorate demo`: a small crowd in a temporary folder, the usual models on it, a few telling workers, and a page of it all."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def command(
     keep: Annotated[Path | None, typer.Option("--keep", help="Keep the data in this folder.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the crowd.")] = 9,
 ) -> None:
-    """Show every model on a small crowd, and a page of it all."""
+    """Show the usual models on a small crowd, and a page of it all."""
     from quorate.data import options
     from quorate.errors import InputError
 
@@ -75,7 +75,7 @@ def _run(folder: Path, page: Path, seed: int) -> None:
         found = qr.evaluate(results[name], folder / "truth.csv")
         wrong = f"{found.calibration.errors} ({found.expected_errors:.0f})"
         rows.append((name, model.title, f"{found.accuracy:.1%}", wrong, results[name].iterations, f"{seconds * 1000:.0f}"))
-    out.heading("every model on the same votes")
+    out.heading("the usual models on the same votes")
     out.print(console.table(["model", "", "accuracy", "wrong (expected)", "iterations", "ms"], rows, left=2))
     out.say("expected: how many labels are wrong, as confidence tells it without truth. It allows for errors that workers share,")
     out.say("which these simulated ones do not: here it is too modest. On real votes: docs/can-you-trust-it.md")

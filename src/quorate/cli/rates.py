@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import typer
-
 from quorate.cli import reading
-from quorate.cli.command import for_knowledge, one_of
+from quorate.cli.command import ANY_MODEL, for_input, for_knowledge, for_model, for_output, one_of
 from quorate.data.options import DEFAULTS, ModelName
 
 if TYPE_CHECKING:
@@ -28,24 +26,22 @@ MAX_LINES = 40  # of a table on the screen
 def command(
     votes: reading.VotesFiles,
     by: Annotated[
-        str | None, typer.Option(help="The group of each task: a column of the votes, or a table of task and group.")
+        str | None, for_input(help="The group of each task: a column of the votes, or a table of task and group.")
     ] = None,
     gold: Annotated[Path | None, for_knowledge(help="Known labels of random tasks of each group, to correct by.")] = None,
     item: Annotated[
-        str | None, typer.Option(help="What a task is about, to pair groups by: a column of the votes or of --by, or a table.")
+        str | None, for_input(help="What a task is about, to pair groups by: a column of the votes or of --by, or a table.")
     ] = None,
-    baseline: Annotated[str | None, typer.Option(help="The group to compare all others with; else every two are.")] = None,
-    confidence: Annotated[float, typer.Option(help="How often an interval is to hold the truth.")] = 0.9,
+    baseline: Annotated[str | None, for_model(help="The group to compare all others with; else every two are.")] = None,
+    confidence: Annotated[float, for_model(help="How often an interval is to hold the truth.")] = 0.9,
     these_tasks: Annotated[
-        bool, typer.Option("--these-tasks", help="Shares among these very tasks, not among what they are a sample of.")
+        bool, for_model("--these-tasks", help="Shares among these very tasks, not among what they are a sample of.")
     ] = False,
-    model: Annotated[
-        str, typer.Option("-m", "--model", help="The model that judges the workers.", autocompletion=one_of(ModelName))
-    ] = DEFAULTS.model,
-    seed: Annotated[int, typer.Option(help="Seed of the model, which decides ties.")] = 0,
-    output_path: Annotated[Path | None, typer.Option("-o", "--output", help="Write the shares here.")] = None,
-    differences: Annotated[Path | None, typer.Option(help="Write the differences between groups here.")] = None,
-    gold_needed: Annotated[Path | None, typer.Option(help="Write how many more known labels would help here.")] = None,
+    model: Annotated[str, for_model("-m", "--model", help=ANY_MODEL, autocompletion=one_of(ModelName))] = DEFAULTS.model,
+    seed: Annotated[int, for_model(help="Seed of the model, which decides ties.")] = 0,
+    output_path: Annotated[Path | None, for_output("-o", "--output", help="Write the shares here.")] = None,
+    differences: Annotated[Path | None, for_output(help="Write the differences between groups here.")] = None,
+    gold_needed: Annotated[Path | None, for_output(help="Write how many more known labels would help here.")] = None,
     task: reading.Task = None,
     worker: reading.Worker = None,
     label: reading.Label = None,
@@ -62,8 +58,8 @@ def command(
     form: reading.Format = "auto",
     question: reading.Question = None,
     predictions: reading.Predictions = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but warnings.")] = False,
+    as_json: Annotated[bool, for_output("--json", help="Print one JSON document instead of tables.")] = False,
+    quiet: Annotated[bool, for_output("--quiet", help="Print nothing but warnings.")] = False,
 ) -> None:
     """Estimate the true share of each label per group of tasks.
 

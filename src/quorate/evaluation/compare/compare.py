@@ -64,7 +64,7 @@ def compare(
     truth_label: str | None = None,
     **shaping: Unpack[Shaping],
 ) -> Comparison:
-    """Return every model on the same votes: how accurate each is, which differences are real, and which model to take.
+    """Return models on the same votes: how accurate each is, which differences are real, and which model to take.
 
     - `source`: the votes: anything that `qr.read` takes, or the votes that it returned.
     - `truth`: known labels to judge by, as for `qr.evaluate`; never learned from. Its columns are named by `truth_task` and
