@@ -318,3 +318,10 @@ def test_noisy_bradley_terry_steps_that_are_too_long():
         found = NoisyBradleyTerry(regularization_ratio=0.1).fit(NOISY.iloc[:3])
     assert found.scores_.between(0, 1).all()
     assert NoisyBradleyTerry().fit_predict(GAMES.iloc[:0]).to_dict() == {}
+
+
+def test_a_factor_that_runs_away_ends_before_it_is_no_number():
+    votes = pd.DataFrame({"task": [1, 1, 1, 2, 2], "worker": [*"abcac"], "label": [*"xxyyy"]})
+    model = MMSR()
+    assert model.fit_predict(votes).to_dict()[1] == "x"
+    assert np.isfinite(model.skills_).all()

@@ -37,6 +37,14 @@ def test_a_merge_weighs_by_the_votes_of_both(model, tmp_path):
     assert accuracy > qr.evaluate(qr.aggregate(CROWD.votes, "mv"), CROWD.truth).accuracy
 
 
+@pytest.mark.parametrize("model", ["kos", "mmsr", "mace", "ebcc"])
+def test_a_model_whose_parameters_do_not_follow_from_counts_is_not_merged(model):
+    crowd = qr.simulate(tasks=60, workers=8, labels=2, votes_per_task=4, seed=1)
+    parts = [qr.aggregate(half, model) for half in (crowd.votes[:120], crowd.votes[120:])]
+    with pytest.raises(qr.InputError, match=f"models of '{model}' know workers .*: fit all votes"):
+        qr.merge(*parts)
+
+
 def agreed(result, votes):
     """Votes of each worker that agree with the labels, and all of them, by worker, [2, workers]."""
     both = votes.join(result.labels.select("task", right="label"), on="task").with_columns(pl.col("label") == pl.col("right"))

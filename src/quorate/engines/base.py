@@ -420,7 +420,11 @@ class OffersScoring(Protocol):
 
 
 class Engine(Protocol):
-    """Where passes run: loaded by name (`engines.registry`), so that nothing imports an engine that is not used."""
+    """Where passes run: loaded by name (`engines.registry`), so that nothing imports an engine that is not used.
+
+    Its `place` says what it has in this process ("process": all counts; "memory": all votes, too), for models that ask for
+    it; an engine without one has nothing there.
+    """
 
     @property
     def name(self) -> str:

@@ -58,7 +58,7 @@ WEIGHTED = Room(tally=4)
 GRADED = Room(tables=5, posteriors=3)  # posteriors of all tasks, and what their means and medians are made of
 # Messages in both directions, signs, and where the votes of each worker are.
 MESSAGES = Room(per_vote=48, per_task=64, per_worker=24, tables=1, lines=False, tally=4)
-# The probability that a vote is right; and 25 vectors of the M-step (see models/ascent.py).
+# The probability that a vote is right; and 25 vectors of the M-step (see models/lbfgs.py).
 GLAD = Room(per_vote=8, per_task=200, per_worker=200, tables=1, lines=False)
 
 

@@ -31,14 +31,6 @@ class WholeVotes:
         """Whether compiled kernels are to be used, where a method has some."""
         return self.kernels is not reference
 
-    def fixed(self, posterior: Floats) -> Floats:
-        """Return the posterior, [tasks, K], with gold tasks certain of their label (in place)."""
-        if self.gold is not None:
-            given = np.flatnonzero(self.gold >= 0)
-            posterior[given] = 0.0
-            posterior[given, self.gold[given]] = 1.0
-        return posterior
-
     def decided(
         self, scores: Floats, posterior: Floats, tie_weights: Floats | None = None
     ) -> tuple[NDArray[np.int32], Floats, NDArray[np.bool_]]:

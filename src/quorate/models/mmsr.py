@@ -21,8 +21,8 @@ from quorate.errors import NotConverged, warn
 from quorate.kernels import messages_cpu, messages_reference
 from quorate.models import rank_one
 from quorate.models.base import COMMON, Knowns, Model
-from quorate.models.confusion import ConfusionRecipe
 from quorate.models.em import Progress
+from quorate.models.weighted import weight_table, weighted_fit
 from quorate.results.knowledge import other_labels
 
 Floats = NDArray[np.float64]
@@ -68,22 +68,11 @@ class MMSR(Model):
         labels = other_labels(known.possible(session)) + 1
         found = _Skills(self, here.whole(), labels, known.options.progress)
         weights = whole(rank_one.log_odds(found.skill, labels), LOG_UNIT)
-        table = np.zeros((votes.n_rows, votes.n_labels))
-        table[np.arange(votes.n_rows), votes.row_label] = np.repeat(weights, np.diff(votes.worker_ptr))
-        shares = np.full(votes.n_labels, 1.0 / max(votes.n_labels, 1))
-        by_weight = Parameters(shares, table, np.zeros((votes.n_workers, votes.n_labels)), uses_prior=False)
+        shares, totals = np.full(votes.n_labels, 1.0 / max(votes.n_labels, 1)), np.zeros((votes.n_workers, votes.n_labels))
+        by_weight = Parameters(shares, weight_table(votes, weights), totals, uses_prior=False)
         session.adopt(lambda _: by_weight, shares)
-        outcome = session.weighted_majority()
-        params, statistics, _ = session.estimate(ConfusionRecipe(self))
-        return Fit(
-            outcome,
-            params,
-            statistics,
-            tuple(found.trace),
-            found.converged,
-            worker_columns={"skill": found.skill, "weight": weights},
-            skill=weights,
-        )
+        columns = {"skill": found.skill, "weight": weights}
+        return weighted_fit(self, session, tuple(found.trace), converged=found.converged, columns=columns)
 
 
 class _Skills:

@@ -151,37 +151,6 @@ def signs(pairs: Pairs, labels: int) -> Floats:
     return out
 
 
-def balanced_signs(pairs: Pairs, agreement: Floats, labels: int, tasks_shared: NDArray[np.bool_] | None = None) -> Floats:
-    """Return the signs of skills that crowd-kit gives, [workers].
-
-    A pair that agrees beyond chance is joined through a node of its own, any other pair (those without common tasks, too,
-    and each worker with itself) directly. Where signs fit perfectly this graph is bipartite. They are read off the
-    eigenvector of its random walk whose eigenvalue -m is nearest to -1. With the added nodes eliminated, m is the largest at
-    which the smallest eigenvalue of m D + N - (P + P's degrees) / (2 m) is 0, which Newton's method finds from m = 1.
-    `tasks_shared`, [workers], leaves workers out. More workers are to be above 0 than below.
-    """
-    workers = len(pairs.ptr) - 1
-    full = np.full((workers, workers), -1.0 / (labels - 1))
-    full[np.repeat(np.arange(workers), np.diff(pairs.ptr)), pairs.other] = agreement
-    some = np.flatnonzero(np.ones(workers, np.bool_) if tasks_shared is None else tasks_shared)
-    full = full[np.ix_(some, some)]
-    above, below = (full > 0).astype(np.float64), (full < 0).astype(np.float64)
-    degree = above.sum(axis=1) + below.sum(axis=1)
-    half = (above + np.diag(above.sum(axis=1))) / 2.0
-    scale = 1.0 / np.sqrt(np.maximum(degree, 1.0))
-    out, vector, m = np.zeros(workers), np.ones(len(some)), 1.0
-    for _ in range(30 if len(some) else 0):
-        values, vectors = np.linalg.eigh(scale[:, None] * (m * np.diag(degree) + below - half / m) * scale)
-        vector = scale * vectors[:, 0]
-        step = values[0] / (vector @ (degree * vector) + vector @ (half @ vector) / m**2)
-        m -= step
-        if abs(step) < 1e-12:
-            break
-    found = np.sign(vector)
-    out[some] = found * (np.sign(found.sum()) or 1.0)
-    return out
-
-
 def log_odds(skill: Floats, labels: int) -> Floats:
     """Return what a vote of a worker of this skill counts, [workers]: log((K - 1) p / (1 - p)), with p its probability.
 

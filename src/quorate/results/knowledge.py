@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 import numpy as np
 import polars as pl
@@ -31,6 +31,14 @@ LENT = 0.01  # votes of the mean worker that free a warm start from what was nev
 # workers (quorate.results.careful), or by judges of grades (quorate.results.graded).
 Scoring = Literal["confusion", "weight", "coin", "heads", "careful", "ordinal"]
 RULES: Rules = {"scoring": Choice(get_args(Scoring)), "temperature": TEMPERATURE}
+# Models whose parameters do not follow from votes by true label, and so not from the sum of two such tables.
+NOT_MERGED: Final[Mapping[str, str]] = {
+    "goldmv": "do not keep their votes on gold apart",
+    "kos": "know workers from messages, not from counts of their votes",
+    "mmsr": "know workers from how they agree with each other, not from counts of their votes",
+    "mace": "know workers from how often they spam, not from counts of their votes",
+    "ebcc": "know workers by subtypes of the labels, which counts of their votes do not keep",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,10 +289,9 @@ def merged(first: Learned, second: Learned) -> Learned:
     """Return the knowledge of both, and the parameters that follow from it."""
     if first.scoring != second.scoring or (first.scoring == "weight" and first.model != second.model):
         raise InputError(f"a model of {first.model!r} and one of {second.model!r} have nothing to add: merge the same kind")
-    if first.model == "goldmv":
-        raise InputError(
-            "models of 'goldmv' do not keep their votes on gold apart: fit all votes with all gold instead of a merge"
-        )
+    if first.model in NOT_MERGED:
+        why = NOT_MERGED[first.model]
+        raise InputError(f"models of {first.model!r} {why}: fit all votes (and all gold) instead of a merge")
     if set(first.knowledge.labels.texts()) != set(second.knowledge.labels.texts()):
         raise InputError(
             f"the models are over other labels ({listed(first.knowledge.labels.ids())}, and "

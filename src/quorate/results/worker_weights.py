@@ -14,6 +14,7 @@ LEAST: Final = 1e-6  # goldmv: of a worker who was never right, so that a vote s
 NO_LOSS: Final = 0.5  # catd: wrong votes of a worker who has fewer
 LENT: Final = 2.0  # la: votes that every worker starts with
 LENT_RIGHT: Final = 1.0  # and those of them that are right
+AGREEMENT: Final = ("wawa", "zbs", "goldmv")  # a weight is the share of right votes
 
 
 def weighing(model: str, settings: Mapping[str, Any], total: Floats, labels: int) -> Weighing:
@@ -38,4 +39,6 @@ def weighing(model: str, settings: Mapping[str, Any], total: Floats, labels: int
         return lambda right: labels * (right + LENT_RIGHT) / (total + LENT) - 1.0
     if model == "iwmv":
         return lambda right: labels * right / some - 1.0
-    return lambda right: right / some
+    if model in AGREEMENT:
+        return lambda right: right / some
+    raise ValueError(f"the weights of model {model!r} do not follow from how often workers were right")

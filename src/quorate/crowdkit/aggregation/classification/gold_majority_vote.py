@@ -39,6 +39,6 @@ class GoldMajorityVote(SkillWeighted):
         """Fit the votes of a frame, and return the label of every task; arguments as in `fit`."""
         return self.fit(data, true_labels).predict(data)
 
-    def fit_predict_proba(self, data: pd.DataFrame, true_labels: pd.Series[Any]) -> pd.DataFrame:
+    def fit_predict_proba(self, data: pd.DataFrame, true_labels: pd.Series[Any]) -> pd.DataFrame:  # type: ignore[override]
         """Fit the votes of a frame, and return each label's share of every task; arguments as in `fit`."""
         return self.fit(data, true_labels).predict_proba(data)

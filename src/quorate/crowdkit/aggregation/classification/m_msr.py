@@ -58,9 +58,12 @@ class MMSR(BaseClassificationAggregator):
             matrix = _Agreement(votes)
             one, two = skills, skills
             for _ in range(self.n_iter):
-                new_two = matrix.step(one, two)
-                new_one = matrix.step(new_two, one)
-                moved = float(np.linalg.norm(np.outer(new_one, new_two) - np.outer(one, two)))
+                with np.errstate(over="ignore", invalid="ignore"):
+                    new_two = matrix.step(one, two)
+                    new_one = matrix.step(new_two, one)
+                    moved = float(np.linalg.norm(np.outer(new_one, new_two) - np.outer(one, two)))
+                if not np.isfinite(moved):  # with few workers the factor can run away: what was before it is the answer
+                    break
                 one, two = new_one, new_two
                 self.loss_history_.append(moved)
                 if moved < self.tol:

@@ -30,6 +30,16 @@ class SkillWeighted(BaseClassificationAggregator):
         self._apply(data)
         return self.probas_
 
+    def fit_predict(self, data: pd.DataFrame) -> pd.Series[Any]:
+        """Fit the votes of a frame, and return the label of every task; arguments as in `fit`."""
+        self.fit(data)
+        return self.predict(data)
+
+    def fit_predict_proba(self, data: pd.DataFrame) -> pd.DataFrame:
+        """Fit the votes of a frame, and return each label's share of every task; arguments as in `fit`."""
+        self.fit(data)
+        return self.predict_proba(data)
+
     def _apply(self, data: pd.DataFrame) -> None:
         """Set labels and shares by the skills of the fit."""
         self._require("skills_")
@@ -61,11 +71,3 @@ class Wawa(SkillWeighted):
         skills = votes.agreement(first_best(votes.scores()))
         self.skills_ = series_of(skills, votes.workers.ids, name="skill", index="worker")
         return self
-
-    def fit_predict(self, data: pd.DataFrame) -> pd.Series[Any]:
-        """Fit the votes of a frame, and return the label of every task; arguments as in `fit`."""
-        return self.fit(data).predict(data)
-
-    def fit_predict_proba(self, data: pd.DataFrame) -> pd.DataFrame:
-        """Fit the votes of a frame, and return each label's share of every task; arguments as in `fit`."""
-        return self.fit(data).predict_proba(data)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from quorate.crowdkit.aggregation.classification.wawa import SkillWeighted
@@ -57,11 +55,3 @@ class ZeroBasedSkill(SkillWeighted):
                 break
         self.skills_ = series_of(skills, votes.workers.ids, name="skill", index="worker")
         return self
-
-    def fit_predict(self, data: pd.DataFrame) -> pd.Series[Any]:
-        """Fit the votes of a frame, and return the label of every task; arguments as in `fit`."""
-        return self.fit(data).predict(data)
-
-    def fit_predict_proba(self, data: pd.DataFrame) -> pd.DataFrame:
-        """Fit the votes of a frame, and return each label's share of every task; arguments as in `fit`."""
-        return self.fit(data).predict_proba(data)
