@@ -19,6 +19,7 @@ from quorate.results.explain import explain_many
 from quorate.results.honest import HonestProbabilities
 from strategies import crowds
 
+EXPLAINED = [*USUAL, "wawa", "zbs", "catd", "la", "zc", "lfc", "ibcc", "mace", "mmsr"]
 CROWD = qr.simulate(tasks=60, workers=8, labels=3, votes_per_task=(1, 6), spammers=0.2, seed=8)
 NOTHING = {"task": [], "worker": [], "label": []}
 pytestmark = pytest.mark.filterwarnings("ignore::quorate.NotConverged")  # of tiny crowds
@@ -51,7 +52,7 @@ def require_true(result, why, *, by="confidence"):
 
 
 @pytest.mark.parametrize("confidence", ["honest", "posterior"])
-@pytest.mark.parametrize("model", USUAL)
+@pytest.mark.parametrize("model", EXPLAINED)
 @settings(max_examples=5, deadline=None)
 @given(crowds())
 def test_bars_add_up_to_what_is_reported(model, confidence, votes):
@@ -68,7 +69,7 @@ def changed(votes, task, worker, label):
     return own[:at] + ([] if label is None else [(task, worker, label)]) + own[at + 1 :]
 
 
-@pytest.mark.parametrize("model", USUAL)
+@pytest.mark.parametrize("model", EXPLAINED)
 @settings(max_examples=5, deadline=None)
 @given(crowds(max_tasks=6, max_workers=4), st.integers(0, 3))
 def test_votes_that_a_label_hangs_on_flip_it_in_predict(model, votes, seed):
@@ -199,7 +200,7 @@ def test_accuracy_is_that_of_the_workers():
 
 
 @pytest.mark.parametrize("confidence", ["honest", "posterior"])
-@pytest.mark.parametrize("model", USUAL)
+@pytest.mark.parametrize("model", EXPLAINED)
 def test_more_votes_settle_a_label(model, confidence):
     result = qr.aggregate(qr.simulate(tasks=80, workers=9, labels=2, votes_per_task=5, seed=3).votes, model=model)
     result = qr.aggregate(result.votes, model=model, confidence=confidence)

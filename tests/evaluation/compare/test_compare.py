@@ -19,7 +19,7 @@ def crowd():
     return qr.simulate(tasks=120, workers=9, labels=2, votes_per_task=4, seed=7)
 
 
-def test_all_models_take_part_by_default(crowd):
+def test_the_usual_models_take_part_by_default(crowd):
     found = qr.compare(crowd.votes, refits=0)
     assert found.models["model"].to_list() == list(USUAL)
     assert found.labels.columns == ["task", *USUAL]

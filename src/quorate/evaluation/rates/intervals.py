@@ -23,7 +23,7 @@ def two_sided(t: float, df: float) -> float:
     """
     t = abs(t)
     if df > MANY:
-        return 2.0 * (1.0 - NormalDist().cdf(t))
+        return math.erfc(t / math.sqrt(2.0))
     n = max(int(df), 1)
     angle = math.atan(t / math.sqrt(n))
     cosine, term, total = math.cos(angle), 1.0, 0.0
