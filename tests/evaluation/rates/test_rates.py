@@ -227,3 +227,15 @@ def test_the_picture_shows_every_group(found):
     assert "share of bad" in json.dumps(found.plot(label="bad", theme="dark").to_dict())
     with pytest.raises(qr.OptionError, match="label is 'ugly': choose one of bad, good"):
         found.plot(label="ugly")
+
+
+def test_about_nine_in_ten_intervals_hold_the_rate_that_made_the_labels():
+    held = []
+    for seed in range(24):
+        share = (0.5, 0.7, 0.85)[seed % 3]
+        crowd = qr.simulate(
+            tasks=500, workers=12, labels=2, votes_per_task=5, skill=0.75, label_weights=[1 - share, share], seed=seed
+        )
+        found = qr.rates(crowd.votes, by={task: int(task[1:]) % 5 for task in crowd.truth["task"]})
+        held += [low <= share <= high for low, high in found.rates.filter(label="l1").select("low", "high").iter_rows()]
+    assert 0.85 <= np.mean(held) <= 0.985  # 120 intervals, few of them independent: benchmarks/rates_coverage.py has many more
