@@ -1,0 +1,121 @@
+"""The passes on 1 to 16 threads, beside what the memory of the machine gives to as many threads.
+
+It needs NumPy and the compiled core, nothing else, so that it also runs on a machine without a network:
+`python benchmarks/scaling.py --json F` measures, `python benchmarks/scaling.py --draw F --plot docs/race/threads.svg` draws.
+"""
+
+import argparse
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from measure import interleaved, machine
+from passes import Crowd
+
+THREADS = (1, 2, 4, 8, 12, 16)
+READING = "reading the votes once"
+
+
+def reader(arrays, threads):
+    """A callable that reads every array once, a part of each in each of so many threads."""
+    pool = ThreadPoolExecutor(threads)
+    parts = [[a[len(a) * i // threads : len(a) * (i + 1) // threads] for a in arrays] for i in range(threads)]
+    return lambda: list(pool.map(lambda part: [np.bitwise_or.reduce(a) for a in part], parts))
+
+
+def majority(crowd):
+    """A callable: majority vote, counted."""
+    from quorate.kernels import cpu
+
+    k = len(crowd.label_hash)
+    row_label = np.tile(np.arange(k, dtype=np.int32), len(crowd.counts) // k)
+    labels, counts, classes = crowd.labels.copy(), crowd.counts.copy(), crowd.class_counts.copy()
+
+    def run():
+        counts[:] = 0
+        classes[:] = 0
+        cpu.majority(
+            crowd.task_ptr, crowd.row, row_label, crowd.task_key, crowd.label_hash, soft=False, tie_weights=None, threads=crowd.threads,
+            labels=labels, counts=counts, class_counts=classes,
+        )  # fmt: skip
+
+    return run
+
+
+def measured(votes, workers, threads, repeats):
+    """{threads: {pass: seconds}}."""
+    crowd, found = Crowd(votes, workers=workers, threads=max(threads)), {}
+    for n in threads:
+        crowd.threads = n
+        found[n] = interleaved(
+            {
+                READING: reader([crowd.task_ptr, crowd.row], n),
+                "majority vote": majority(crowd),
+                "hard": lambda: crowd.hard(True),
+                "hard, with likelihood": lambda: crowd.hard(True, likelihood=True),
+                "hard, full recount": lambda: crowd.hard(False),
+                "soft": crowd.soft,
+            },
+            repeats,
+        )
+    return found
+
+
+def draw(found, path):
+    """Draws times faster than one thread over threads, as SVG."""
+    import polars as pl
+
+    from quorate.report.theme import alt, save_svg, themed
+
+    panels = []
+    for one in found["crowds"]:
+        times = {int(n): passes for n, passes in one["seconds"].items()}
+        shown = ("hard", "hard, full recount", "soft", "majority vote", READING)
+        rows = [(name, n, times[1][name] / passes[name]) for n, passes in times.items() for name in shown]
+        points = pl.DataFrame(rows, ["curve", "threads", "faster"], orient="row")
+        ticks = sorted(times)
+        x = alt.X("threads:Q").title("threads").scale(type="log", base=2, nice=False, padding=10).axis(values=ticks)
+        y = alt.Y("faster:Q").title("times faster than one thread").scale(type="log", base=2, nice=False, padding=10)
+        y = y.axis(values=ticks)
+        colours = ["#0072b2", "#d55e00", "#00835f", "#b0559b", "#4a515c"]
+        named = alt.Color("curve:N").title(None).scale(domain=list(shown), range=colours).legend(orient="top", columns=2)
+        shape = alt.Shape("curve:N").title(None).scale(domain=list(shown)).legend(orient="top", columns=2)
+        base = alt.Chart(points).encode(x, y, named)
+        ideal = alt.Chart(pl.DataFrame({"threads": ticks, "faster": ticks})).mark_line(strokeDash=[4, 4], color="#9aa1ab")
+        title = f"{one['votes'] / 1e6:g} million votes, {one['workers']:,} workers"
+        lines = ideal.encode(x, y) + base.mark_line() + base.mark_point(opacity=1).encode(shape)
+        panels.append(lines.properties(width=320, height=280, title=title))
+    save_svg(themed(alt.hconcat(*panels)), path)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--votes", type=float, default=40.0, help="millions of votes")
+    parser.add_argument("--workers", type=int, nargs="+", default=[20_000, 1_000_000])
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--json", type=Path, help="where the figures go")
+    parser.add_argument("--draw", type=Path, help="figures of an earlier run, to draw")
+    parser.add_argument("--plot", type=Path, help="where the picture goes")
+    given = parser.parse_args()
+    if given.draw:
+        draw(json.loads(given.draw.read_text()), given.plot)
+        return
+    threads = [n for n in THREADS if n <= (os.cpu_count() or 1)]
+    print(machine(), flush=True)
+    found = {"machine": machine(), "crowds": []}
+    for workers in given.workers:
+        votes = int(given.votes * 1e6)
+        one = {"votes": votes, "workers": workers, "seconds": measured(votes, workers, threads, given.repeats)}
+        found["crowds"].append(one)
+        print(f"\n{votes / 1e6:g} million votes, {workers:,} workers: milliseconds (times faster than one thread)")
+        for name in one["seconds"][1]:
+            times = [one["seconds"][n][name] for n in threads]
+            print(f"  {name:24}", *(f"{1e3 * t:9.2f} ({times[0] / t:5.2f})" for t in times), flush=True)
+        if given.json:
+            given.json.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
