@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 import weakref
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -48,6 +49,8 @@ from quorate.kernels.cpu import compiled
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
+CALL_VOTES: Final = 1 << 22  # votes of one kernel call: the next are read meanwhile
+CALL_ROWS: Final = 1 << 4  # votes per row, at least: a call prepares the lines of all rows
 MAX_COPY: Final = 1 << 26  # bytes of counts: smaller ones are copied, so that the next pass does not wait for the checkpoint
 
 
@@ -178,13 +181,15 @@ class DiskStore:
         is part of the checkpoint on disk.
         """
         other = next(n for n in range(3) if n not in (self._labels, self._stored_number))
-        there, said, crc32 = self._label_file(other), [], 0
+        there, said, crc32, resumable = self._label_file(other), [], 0, self._workspace.keeper is None
         with writing(there.path):
             there.path.unlink(missing_ok=True)
             with there.path.open("wb", buffering=0) as file:
                 for cut, shard in self._walk(what):
                     said.append(act(cut, shard))
-                    crc32 = there.append(file, shard.labels, crc32)
+                    written = there.append(file, shard.labels)
+                    if resumable:  # else there is no checkpoint that needs it
+                        crc32 = zlib.crc32(written, crc32)
         self._labels, self._crc32 = other, crc32
         return said
 
@@ -299,7 +304,7 @@ class DiskEngine:
     resume: bool = False
     report: Report | None = None
     shard_votes: int = SHARD  # per shard, where this engine encodes
-    batch_votes: int = 1 << 24  # per kernel call, where they fit in memory
+    batch_votes: int = 1 << 24  # per kernel call, at most; where they fit in memory
 
     def read(self, source: Votes | Source, **options: Any) -> Votes:
         """Return the votes of any source, encoded on disk unless they are in memory; the options are those of `read`."""
@@ -358,7 +363,7 @@ class DiskEngine:
             resume=self.resume,
             report=self.report,
             glad_kernels=self.glad_kernels,
-            batch=(self.batch_votes, memory_of(self.memory) // 4),
+            batch=(min(self.batch_votes, max(CALL_VOTES, CALL_ROWS * votes.n_rows)), memory_of(self.memory) // 4),
             limit=None if self.memory is None else memory_of(self.memory),
         )
         store = partial(DiskStore, workspace, votes, files, seed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zlib
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -119,11 +118,11 @@ class LabelFile:
         require_below(str(self.path), packed, self.n_labels)
         out[:] = packed
 
-    def append(self, file: BinaryIO, labels: NDArray[np.int32], crc32: int = 0) -> int:
-        """Write the labels of the next tasks, and return the CRC-32 of all labels so far."""
+    def append(self, file: BinaryIO, labels: NDArray[np.int32]) -> bytes | memoryview:
+        """Write the labels of the next tasks, and return their bytes."""
         packed = np.ascontiguousarray(labels, self.dtype).view(np.uint8).data if len(labels) else b""
         write_all(file, packed)
-        return zlib.crc32(packed, crc32)
+        return packed
 
 
 class ShardReader:
@@ -183,7 +182,8 @@ class ShardReader:
         ptr, row, key = buffers["task_ptr"][: n + 1], buffers["row"][: votes.stop - votes.start], buffers["task_hash"][:n]
         for name, start, out in (("task_ptr", tasks.start, ptr), ("row", votes.start, row), ("task_hash", tasks.start, key)):
             self._files.files[name].read_into(out, start)
-        ptr -= votes.start
+        if votes.start:
+            ptr -= votes.start
         current = buffers["labels"][:n]
         if labels is None:
             current[:] = 0
