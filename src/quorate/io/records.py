@@ -60,13 +60,19 @@ def from_tuples(items: Iterable[object], wanted: Wanted, layout: Layout) -> Iter
     roles = _roles(wanted, layout)
     coming, done = iter(items), 0
     while some := list(islice(coming, CHUNK)):
-        for number, item in enumerate(some, done + 1):
-            if not isinstance(item, tuple | list) or len(item) != len(roles):
-                raise InputError(f"item {number} is {shown(item)}: give tuples ({', '.join(roles)}){_other_shape(item)}")
+        if not (set(map(type, some)) <= {tuple, list} and set(map(len, cast(Any, some))) == {len(roles)}):
+            _require_items(some, roles, done)
         columns = zip(*cast(list[Any], some), strict=True)
         batch = pl.DataFrame({role: series_of(list(column), role, done) for role, column in zip(roles, columns, strict=True)})
         yield layout.cleaned(batch)
         done += len(some)
+
+
+def _require_items(items: Iterable[object], roles: Sequence[str], done: int) -> None:
+    """Raise unless every item is a tuple, or of a type like it, with an item per role."""
+    for number, item in enumerate(items, done + 1):
+        if not isinstance(item, tuple | list) or len(item) != len(roles):
+            raise InputError(f"item {number} is {shown(item)}: give tuples ({', '.join(roles)}){_other_shape(item)}")
 
 
 def _roles(wanted: Wanted, layout: Layout) -> tuple[str, ...]:
