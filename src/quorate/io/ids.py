@@ -50,12 +50,15 @@ def series_of(values: object, what: str, first_row: int = 0) -> pl.Series:
         raise InputError(f"the {what} column is {shown(values)}: give a sequence of ids")
     if what == "weight":
         return _weights(values, first_row)
-    given = list(values)
-    if not set(map(type, given)) <= SIMPLE:  # values of few types need not be looked at one by one
+    given = values if isinstance(values, list) else list(values)
+    kinds: set[type] = set(map(type, given))
+    if not kinds <= SIMPLE:  # values of few types need not be looked at one by one
         given = [_plain(v) for v in given]
         if any(isinstance(v, bytes) for v in given):
             given = [_text_of_bytes(v, what, first_row + n) if isinstance(v, bytes) else v for n, v in enumerate(given, 1)]
-    kinds = set(map(type, given)) - {NoneType}
+        kinds = set(map(type, given))
+    has_missing = NoneType in kinds
+    kinds.discard(NoneType)
     if _is_label(what):
         refuse(given, what, first_row)
     if kinds and all(issubclass(kind, list | tuple | set | frozenset | np.ndarray) for kind in kinds):  # sets of options
@@ -65,10 +68,10 @@ def series_of(values: object, what: str, first_row: int = 0) -> pl.Series:
             raise InputError(f"the {what} column mixes decimals with whole numbers too large for them: give such ids as text")
         return pl.Series(given, dtype=pl.Float64, strict=False)
     filled: list[object] = given
-    if None in given:  # missing values are of any type
+    if has_missing:  # missing values are of any type
         filler = next((v for v in given if v is not None), "")
         filled = [filler if v is None else v for v in given]
-    kind = common_kind(filled, what, first_row)
+    kind = "string" if kinds <= {str} else common_kind(filled, what, first_row)
     try:
         return pl.Series(given, dtype=DTYPE[kind])
     except (UnicodeEncodeError, TypeError) as error:

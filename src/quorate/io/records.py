@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from operator import itemgetter
 from typing import Any, Final, cast
 
 import numpy as np
@@ -62,8 +63,8 @@ def from_tuples(items: Iterable[object], wanted: Wanted, layout: Layout) -> Iter
     while some := list(islice(coming, CHUNK)):
         if not (set(map(type, some)) <= {tuple, list} and set(map(len, cast(Any, some))) == {len(roles)}):
             _require_items(some, roles, done)
-        columns = zip(*cast(list[Any], some), strict=True)
-        batch = pl.DataFrame({role: series_of(list(column), role, done) for role, column in zip(roles, columns, strict=True)})
+        columns = {role: list(map(itemgetter(n), cast(Any, some))) for n, role in enumerate(roles)}
+        batch = pl.DataFrame({role: series_of(column, role, done) for role, column in columns.items()})
         yield layout.cleaned(batch)
         done += len(some)
 
