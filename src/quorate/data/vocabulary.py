@@ -234,6 +234,6 @@ def common_kind(values: Sequence[object], what: str, first_row: int = 0) -> Kind
             f"{what} in row {first_row + row + 1} is {shown(bad)} of type {type(bad).__name__}: {rest}; use one type throughout"
         )
     kind = KIND_OF_TYPE[kinds.pop()] if kinds else "string"
-    if kind == "integer" and any(abs(v) > LARGEST for v in values):  # type: ignore[arg-type]
+    if kind == "integer" and max(map(abs, values), default=0) > LARGEST:  # type: ignore[arg-type]
         raise InputError(f"a {what} is beyond 64 bits: give such ids as text")
     return kind

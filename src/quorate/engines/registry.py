@@ -82,9 +82,8 @@ def resolve(
             )
         chosen = home if engine == "auto" else engine
     if chosen == "auto":
-        fits = source is None or in_memory(source, room, threads or os.cpu_count() or 1) <= (
-            available() if limit is None else limit
-        )
+        need = 0 if source is None else in_memory(source, room, threads or os.cpu_count() or 1)
+        fits = not need or need <= (available() if limit is None else limit)
         chosen = "disk" if not fits else "reference" if compiled() is None else "cpu"
     if isinstance(chosen, str):
         chosen = engine_named(chosen, threads or os.cpu_count() or 1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -112,6 +113,7 @@ BY_NAME: Final = frozenset({"gold label", "true", "given", "count", "group", "ex
 VOTE: Final = ("task", "worker", "label")
 REST: Final = "*"  # as a role: every column that serves no other, under its own name
 FEW: Final = 2  # columns of one family: judge_1, judge_2
+SEEN: Final = 1024  # names of columns that need not be looked at again: tables of one kind come one after the other
 MAX_LISTED: Final = 40  # columns in a message: tools export some thirty
 
 
@@ -152,7 +154,12 @@ def plain(name: object) -> str:
     >>> plain("Prompt_ID"), plain("")
     ('promptid', '')
     """
-    text = re.sub(r"[^a-z0-9]", "", str(name).lower())
+    return _plain_text(str(name))
+
+
+@lru_cache(SEEN)
+def _plain_text(name: str) -> str:
+    text = re.sub(r"[^a-z0-9]", "", name.lower())
     return "" if re.fullmatch(r"unnamed[0-9]*(level[0-9]*)?", text) else text  # as pandas calls a column without name
 
 
@@ -282,7 +289,11 @@ def _serves(column: str, wanted: Mapping[str, str | None], found: Mapping[str, s
 
 def _stem(name: object, rank: Rank) -> str | None:
     """Return the name of a rank that a column has, without what may follow it; None where it has none."""
-    text = plain(name)
+    return _plain_stem(plain(name), rank)
+
+
+@lru_cache(SEEN)
+def _plain_stem(text: str, rank: Rank) -> str | None:
     for suffix in rank.suffixes:
         if text.endswith(suffix) and text[: len(text) - len(suffix)] in rank.names:
             return text[: len(text) - len(suffix)]

@@ -18,6 +18,7 @@ from quorate.kernels.cpu import compiled
 ROLES: Final = ("task", "worker", "label")
 MISSING: Final = np.uint32(0xFFFFFFFF)  # the code of a label that is not there
 KINDS: Final[Mapping[pl.DataType, Kind]] = {pl.String(): "string", pl.Int64(): "integer", pl.Boolean(): "boolean"}
+FEW: Final = 1 << 15  # votes that one thread encodes before others have begun
 
 
 Codes = NDArray[np.uint32]
@@ -160,7 +161,7 @@ class CompiledCoder:
 
     def add(self, batch: pl.DataFrame) -> None:
         """Take a batch of prepared columns; only labels may be missing."""
-        stream = self._core.Stream(batch.select(ROLES).__arrow_c_stream__())
+        stream = self._core.Stream(batch[list(ROLES)].__arrow_c_stream__())
         tables = []
         for role, kind in zip(ROLES, stream.kinds, strict=True):
             fitting = self._core.TextDictionary if kind in ("string", "null") else self._core.IntDictionary
@@ -171,10 +172,10 @@ class CompiledCoder:
             if role not in self._dictionaries:
                 self._dictionaries[role] = fitting()
             tables.append(self._dictionaries[role])
-        columns = list(range(len(ROLES)))
+        columns, threads = list(range(len(ROLES))), threads_for(len(batch), self._threads)
         try:
             while (part := stream.next()) is not None:
-                self._core.encode(part, columns, tables, [self._codes[role] for role in ROLES], self._threads)
+                self._core.encode(part, columns, tables, [self._codes[role] for role in ROLES], threads)
         except ValueError as error:  # more ids than codes
             raise InputError(f"too much for one table of votes: {error}") from error
 
@@ -193,6 +194,11 @@ class CompiledCoder:
             return Vocabulary.known("string", data, offsets)
         values = found.finish()
         return Vocabulary.known(kind, values.astype(np.bool_) if kind == "boolean" else values)
+
+
+def threads_for(votes: int, threads: int) -> int:
+    """Return on how many threads so many votes are encoded: on all, unless one is done before others have begun."""
+    return 1 if votes < FEW else threads
 
 
 def require_same(role: str, before: Kind, now: Kind) -> None:

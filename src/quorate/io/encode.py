@@ -17,7 +17,7 @@ from quorate.data.exact import LOG_UNIT
 from quorate.data.vocabulary import Kind, Vocabulary, text_of
 from quorate.data.votes import FrameKind, Votes
 from quorate.errors import InputError, OptionError, listed, shown, undeclared, warn_abstentions
-from quorate.io.dictionary import MISSING, ROLES, Coded, Coder, CompiledCoder, PolarsCoder
+from quorate.io.dictionary import MISSING, ROLES, Coded, Coder, CompiledCoder, PolarsCoder, threads_for
 from quorate.io.ids import narrowed, prepared, require_present, sort_order
 from quorate.io.weights import ONE, weight_units, weights_of, with_weights
 from quorate.kernels.cpu import compiled
@@ -191,7 +191,7 @@ def votes_of(
     if core is None:
         arrays = assemble(codes, n_tasks, worker_rank, label_rank, n_given)
     else:
-        threads = os.cpu_count() or 1
+        threads = threads_for(len(codes["task"]), os.cpu_count() or 1)
         arrays = assemble_compiled(core, codes, n_tasks, worker_rank, label_rank, n_given, threads)
     tasks, unvoted, task_ptr = _voted(coded.ids["task"], arrays.task_ptr)
     workers, _, worker_ptr = _voted(coded.ids["worker"].take(order["worker"]), arrays.worker_ptr)

@@ -22,7 +22,7 @@ class Frame(Any):  # type: ignore[misc]
 
 def kind_of(source: object) -> FrameKind | None:
     """Return the kind of a frame, or None for anything else."""
-    frame = _wrapped(source)
+    frame = wrapped_frame(source)
     if frame is None:
         return None
     if frame.implementation.is_pandas_like():
@@ -32,20 +32,21 @@ def kind_of(source: object) -> FrameKind | None:
 
 def columns_of(frame: Any) -> list[str]:
     """Return the names of a frame's columns."""
-    return list(_wrapped(frame).columns)
+    return list(wrapped_frame(frame).columns)
 
 
 def select(frame: Any, columns: Mapping[str, str]) -> pl.DataFrame:
     """Return these columns of any frame as polars, named by their role."""
-    wrapped = _wrapped(frame)
+    wrapped = wrapped_frame(frame)
     return pl.DataFrame({role: _series(wrapped.get_column(name), role) for role, name in columns.items()})
 
 
 def with_index(frame: Any) -> Any:
-    """Return a frame of pandas whose named index levels are columns, too; any other as it is."""
-    names = [name for name in getattr(getattr(frame, "index", None), "names", None) or () if name is not None]
-    new = [name for name in names if name not in frame.columns]
-    return frame.reset_index(level=new) if new else frame
+    """Return a frame of pandas whose named index levels are columns, too; any other as it is, wrapped or not."""
+    own = _unwrapped(frame)
+    names = [name for name in getattr(getattr(own, "index", None), "names", None) or () if name is not None]
+    new = [name for name in names if name not in own.columns]
+    return own.reset_index(level=new) if new else frame
 
 
 def is_series(source: object) -> bool:
@@ -73,7 +74,7 @@ def of_series(source: Any, roles: Sequence[str]) -> dict[str, Any]:
 
 def scale_of(frame: Any, name: str) -> list[object] | None:
     """Return the labels in their order where a column says it: an ordered categorical, an Enum; None for any other column."""
-    wrapped = _wrapped(frame)
+    wrapped = wrapped_frame(frame)
     if wrapped is None:
         return None
     column = wrapped.get_column(name).to_native()
@@ -88,10 +89,15 @@ def scale_of(frame: Any, name: str) -> list[object] | None:
     return None
 
 
-def _wrapped(source: object) -> Any:
-    """Return any eager frame behind one interface, None for anything else; narwhals is loaded with the first frame."""
+def wrapped_frame(source: object) -> Any:
+    """Return any eager frame behind one interface, None for anything else; narwhals is loaded with the first frame.
+
+    Every function here takes a wrapped frame, too: wrapping takes longer than looking at a small one.
+    """
     import narwhals as nw
 
+    if type(source) is nw.DataFrame:
+        return source
     try:
         wrapped: Any = nw.from_native(source, eager_only=True, pass_through=True)
     except nw.exceptions.DuplicateError as error:
@@ -99,6 +105,12 @@ def _wrapped(source: object) -> Any:
         twice = next((name for n, name in enumerate(names) if name in names[:n]), "")
         raise InputError(f"the column {twice!r} occurs twice in the frame: rename one of them") from error
     return wrapped if isinstance(wrapped, nw.DataFrame) else None
+
+
+def _unwrapped(frame: Any) -> Any:
+    import narwhals as nw
+
+    return frame.to_native() if type(frame) is nw.DataFrame else frame
 
 
 def _series(column: Any, what: str) -> pl.Series:

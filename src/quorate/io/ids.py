@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from datetime import date, time
+from itertools import pairwise
+from types import NoneType
 from typing import Any, Final, cast
 from uuid import UUID
 
@@ -21,6 +23,8 @@ from quorate.kernels.cpu import compiled
 EXACT: Final = 2**53  # beyond this, numbers with a decimal point skip whole numbers
 CHUNK: Final = 1 << 20  # texts handled at once, so that copies stay small
 SMALL: Final = 1 << 14  # numbers that are given to polars as a list
+FEW_TEXTS: Final = 1 << 10  # that are sorted before polars has begun
+SIMPLE: Final = frozenset({str, int, bool, NoneType})  # types of values that are taken as they are
 KIND_OF_ARRAY: Final = {
     "<i8": pl.Int64(),
     "<i4": pl.Int32(),
@@ -46,20 +50,28 @@ def series_of(values: object, what: str, first_row: int = 0) -> pl.Series:
         raise InputError(f"the {what} column is {shown(values)}: give a sequence of ids")
     if what == "weight":
         return _weights(values, first_row)
-    given = [_plain(v) for v in values]
-    if any(isinstance(v, bytes) for v in given):
-        given = [_text_of_bytes(v, what, first_row + n) if isinstance(v, bytes) else v for n, v in enumerate(given, 1)]
-    present = [v for v in given if v is not None]
+    given = values if isinstance(values, list) else list(values)
+    kinds: set[type] = set(map(type, given))
+    if not kinds <= SIMPLE:  # values of few types need not be looked at one by one
+        given = [_plain(v) for v in given]
+        if any(isinstance(v, bytes) for v in given):
+            given = [_text_of_bytes(v, what, first_row + n) if isinstance(v, bytes) else v for n, v in enumerate(given, 1)]
+        kinds = set(map(type, given))
+    has_missing = NoneType in kinds
+    kinds.discard(NoneType)
     if _is_label(what):
         refuse(given, what, first_row)
-    if present and all(isinstance(v, list | tuple | set | frozenset | np.ndarray) for v in present):  # sets of options
+    if kinds and all(issubclass(kind, list | tuple | set | frozenset | np.ndarray) for kind in kinds):  # sets of options
         return pl.Series([None if v is None else options_of(cast(Any, v)) for v in given], dtype=pl.List(pl.String))
-    if any(type(v) is float for v in present) and all(type(v) in (int, float) for v in present):
-        if any(abs(cast(float, v)) > EXACT for v in present):
+    if float in kinds and kinds <= {int, float}:
+        if any(abs(cast(float, v)) > EXACT for v in given if v is not None):
             raise InputError(f"the {what} column mixes decimals with whole numbers too large for them: give such ids as text")
         return pl.Series(given, dtype=pl.Float64, strict=False)
-    filler = present[0] if present else ""  # missing values are of any type
-    kind = common_kind([filler if v is None else v for v in given], what, first_row)
+    filled: list[object] = given
+    if has_missing:  # missing values are of any type
+        filler = next((v for v in given if v is not None), "")
+        filled = [filler if v is None else v for v in given]
+    kind = "string" if kinds <= {str} else common_kind(filled, what, first_row)
     try:
         return pl.Series(given, dtype=DTYPE[kind])
     except (UnicodeEncodeError, TypeError) as error:
@@ -226,8 +238,18 @@ def _as_text(ids: Vocabulary) -> pl.Series:
 
 
 def sort_order(ids: Vocabulary) -> NDArray[np.uint32]:
-    """Return the codes in the order of their ids: numbers by value, texts by their bytes."""
-    return column(ids).arg_sort().to_numpy()
+    """Return the codes in the order of their ids: numbers by value, texts by their bytes.
+
+    >>> sort_order(Vocabulary.of(["b", "a", "ab"])).tolist(), sort_order(Vocabulary.of([3, -1])).tolist()
+    ([1, 2, 0], [1, 0])
+    """
+    if ids.kind != "string":
+        return np.argsort(ids.values).astype(np.uint32)
+    if len(ids) > FEW_TEXTS:
+        return column(ids).arg_sort().to_numpy()
+    whole, cuts = ids.values.tobytes(), ids.offsets.tolist()
+    texts = [whole[a:b] for a, b in pairwise(cuts)]
+    return np.array(sorted(range(len(texts)), key=texts.__getitem__), np.uint32)
 
 
 def narrowed(ids: Vocabulary) -> Vocabulary:

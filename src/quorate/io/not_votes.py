@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -69,7 +69,9 @@ MIN_JOINED: Final = 3  # labels that look like sets or rankings
 MANY_NUMBERS: Final = 30  # different whole numbers that may be measurements
 NEAR: Final = 0.25  # how much nearer than others votes on one task are, where numbers measure
 SAMPLE: Final = 1 << 17  # votes whose numbers are compared
-NUMBER: Final = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)$"
+NUMBER: Final = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)")
+# What Unicode calls white space, and polars strips; Python would strip four separators of old files, too.
+WHITE_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 XML: Final = "XML, as CVAT and Pascal VOC write boxes and shapes"
 COCO: Final = frozenset({"images", "annotations"})
 REGIONS: Final = f"{NAMES_ONLY}: export the labels of each region as a table"
@@ -149,16 +151,17 @@ def signs(votes: Votes, seen: int) -> Iterator[str]:
         )
     if given.kind != "string" or not len(given):
         return
-    texts = pl.Series(given.take(np.arange(min(seen, MAX_TEXTS))).texts(), dtype=pl.String).str.strip_chars()
+    texts = [text.strip(WHITE_SPACE) for text in given.take(np.arange(min(seen, MAX_TEXTS))).texts()]
     yield from _written_as_json(texts)
     yield from _decimals(texts)
     yield from _rankings(texts)
-    long = texts.str.count_matches(" ") >= WORDS - 1
-    if seen >= MANY_TEXTS and len(votes) < FEW_VOTES * seen and 2 * int(long.sum()) > len(texts):
-        yield (
-            f"{seen} different texts in {len(votes)} votes look like free text ({listed(texts.filter(long), 2)}), which quorate "
-            f"does not merge: {NAMES_ONLY}; sort them into a few labels first"
-        )
+    if seen >= MANY_TEXTS and len(votes) < FEW_VOTES * seen:
+        long = [text for text in texts if text.count(" ") >= WORDS - 1]
+        if 2 * len(long) > len(texts):
+            yield (
+                f"{seen} different texts in {len(votes)} votes look like free text ({listed(long, 2)}), which quorate "
+                f"does not merge: {NAMES_ONLY}; sort them into a few labels first"
+            )
 
 
 def boxes_as_sets(sets: pl.Series) -> Iterator[str]:
@@ -183,12 +186,12 @@ def _measure(votes: Votes) -> bool:
     return False
 
 
-def _written_as_json(texts: pl.Series) -> Iterator[str]:
+def _written_as_json(texts: Sequence[str]) -> Iterator[str]:
     """Yield a sign for labels that are JSON lists of options; raise for other lists and for objects."""
-    if not texts.str.contains(r"^[\[{]").all():
+    if not all(text.startswith(("[", "{")) for text in texts):
         return
     try:
-        found = [json.loads(text) for text in texts.head(LOOKED_AT)]
+        found = [json.loads(text) for text in texts[:LOOKED_AT]]
     except (ValueError, RecursionError):
         return
     kinds = [kind_of(value, may_be_set=False) for value in found]
@@ -198,21 +201,21 @@ def _written_as_json(texts: pl.Series) -> Iterator[str]:
         yield f"labels look like sets written as JSON ({listed(texts, 3)}): multi=True (--multi) takes them as such"
 
 
-def _decimals(texts: pl.Series) -> Iterator[str]:
+def _decimals(texts: Sequence[str]) -> Iterator[str]:
     """Yield a sign for a few numbers with decimals, which may be the steps of a scale; raise for many."""
-    if not texts.str.contains(NUMBER).all():
+    if not all(map(NUMBER.fullmatch, texts)):
         return
-    broken = texts.filter(texts.cast(pl.Float64) % 1 != 0)
+    broken = [text for text in texts if float(text) % 1 != 0]  # an infinite one, of very many digits, is not whole either
     message = f"{len(broken)} labels are numbers with decimals ({listed(broken, 3)}); {NUMBERS}; {MEANT}"
     if len(broken) > MAX_STEPS:
         raise InputError(message)
-    if len(broken):
+    if broken:
         yield message
 
 
-def _rankings(texts: pl.Series) -> Iterator[str]:
+def _rankings(texts: Sequence[str]) -> Iterator[str]:
     """Yield a sign for labels that put the same things in different orders."""
-    if len(texts) < MIN_JOINED or not texts.str.contains(">", literal=True).all():
+    if len(texts) < MIN_JOINED or not all(">" in text for text in texts):
         return
     orders = {tuple(sorted(part.strip() for part in text.split(">"))) for text in texts}
     if len(orders) == 1 and len(next(iter(orders))) > 2:

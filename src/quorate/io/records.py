@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from operator import itemgetter
 from typing import Any, Final, cast
 
 import numpy as np
@@ -60,13 +61,19 @@ def from_tuples(items: Iterable[object], wanted: Wanted, layout: Layout) -> Iter
     roles = _roles(wanted, layout)
     coming, done = iter(items), 0
     while some := list(islice(coming, CHUNK)):
-        for number, item in enumerate(some, done + 1):
-            if not isinstance(item, tuple | list) or len(item) != len(roles):
-                raise InputError(f"item {number} is {shown(item)}: give tuples ({', '.join(roles)}){_other_shape(item)}")
-        columns = zip(*cast(list[Any], some), strict=True)
-        batch = pl.DataFrame({role: series_of(list(column), role, done) for role, column in zip(roles, columns, strict=True)})
+        if not (set(map(type, some)) <= {tuple, list} and set(map(len, cast(Any, some))) == {len(roles)}):
+            _require_items(some, roles, done)
+        columns = {role: list(map(itemgetter(n), cast(Any, some))) for n, role in enumerate(roles)}
+        batch = pl.DataFrame({role: series_of(column, role, done) for role, column in columns.items()})
         yield layout.cleaned(batch)
         done += len(some)
+
+
+def _require_items(items: Iterable[object], roles: Sequence[str], done: int) -> None:
+    """Raise unless every item is a tuple, or of a type like it, with an item per role."""
+    for number, item in enumerate(items, done + 1):
+        if not isinstance(item, tuple | list) or len(item) != len(roles):
+            raise InputError(f"item {number} is {shown(item)}: give tuples ({', '.join(roles)}){_other_shape(item)}")
 
 
 def _roles(wanted: Wanted, layout: Layout) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ ANYBODY: Final = ""  # as the worker's column: it may be absent
 UNNAMED: Final = ""  # as the task's column of a wide table: there is none, and lines are called by their numbers
 EVERYBODY: Final = "everybody"  # the one worker of votes that do not say who gave them
 MAX_COUNTED: Final = 1 << 31  # votes that a column of counts may amount to
+SIMPLE: Final = re.compile("[a-z0-9_-]+")  # a name without capitals, white space and decimals
 CELL: Final = "worker {}"  # the role of a worker's column in a wide table
 
 
@@ -103,7 +104,7 @@ def layout_of(
     spelling = {}
     if normalize and labels is not None:
         texts = [text_of(label) for label in labels]
-        forms = normal(pl.Series(texts, dtype=pl.String)).to_list()
+        forms = normal_forms(texts)
         if len(set(forms)) < len(forms):
             twice = next(text for n, text in enumerate(texts) if forms[n] in forms[:n])
             raise OptionError(f"labels name {shown(twice)} in two spellings, which normalize=True joins: leave one out")
@@ -130,13 +131,26 @@ def normal(labels: pl.Series) -> pl.Series:
     >>> normal(pl.Series(["Cat ", "new  York", "1.0"])).to_list()
     ['cat', 'new york', '1']
     """
-    return (
-        labels.str.normalize("NFC")
+    form = (
+        pl.col("label")
+        .str.normalize("NFC")
         .str.strip_chars()
         .str.replace_all(r"\s+", " ")
         .str.to_lowercase()
         .str.replace(r"^(-?[0-9]+)\.0+$", "${1}")
     )
+    return labels.to_frame("label").select(form).to_series().alias(labels.name)  # in one query: each costs more than few labels
+
+
+def normal_forms(labels: Sequence[str]) -> list[str]:
+    """Return the normal form of every label; simple names are their own, and polars need not be asked.
+
+    >>> normal_forms(["cat", "dog_2"]), normal_forms(["cat", "Dog "])
+    (['cat', 'dog_2'], ['cat', 'dog'])
+    """
+    if all(map(SIMPLE.fullmatch, labels)):
+        return list(labels)
+    return normal(pl.Series(labels, dtype=pl.String)).to_list()
 
 
 @dataclass(frozen=True)

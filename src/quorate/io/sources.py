@@ -112,11 +112,12 @@ def open_table(source: Votes | Source, wanted: Wanted, layout: Layout = PLAIN, *
     if isinstance(source, pl.LazyFrame):
         reading = Reading(f"{wide}polars frame")
         return Table(_from_lazy(source, wanted, layout, reading), reading=reading)
-    kind = frames.kind_of(source)
-    if kind is not None:
-        given = [look_frame(frames.with_index(source), f"the {kind} frame")]
+    wrapped = frames.wrapped_frame(source)
+    if wrapped is not None:
+        kind, whole = frames.kind_of(wrapped) or "polars", frames.wrapped_frame(frames.with_index(wrapped))
+        given = [look_frame(whole, f"the {kind} frame")]
         return _open_export(given, wanted, layout, sets, kind) or _open_frames(
-            iter([source]), wanted, f"the {kind} frame", layout, kind, Reading(f"{wide}{kind} frame")
+            iter([whole]), wanted, f"the {kind} frame", layout, kind, Reading(f"{wide}{kind} frame")
         )
     if type(source).__module__.partition(".")[0] == "datasets":  # Hugging Face: batches as Arrow tables
         return _open_dataset(source, wanted, layout, sets)

@@ -7,6 +7,7 @@ at the first task that refutes them. docs/reading-votes.md lists all of them wit
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -20,7 +21,8 @@ from quorate.data.votes import Panel, Votes
 from quorate.errors import InputError, SuspiciousVotes, listed, shown, warn
 from quorate.io import not_votes
 from quorate.io.columns import COUNT, plain
-from quorate.io.shapes import normal
+from quorate.io.not_votes import WHITE_SPACE
+from quorate.io.shapes import normal_forms
 
 MIN_VOTES: Final = 20  # fewer votes than these may look like anything
 MIN_TASKS: Final = 30  # with several votes each, before perfect agreement is remarkable
@@ -134,9 +136,9 @@ def _spellings(votes: Panel) -> Iterator[str]:
         return
     if labels.kind == "boolean":
         return
-    texts = pl.Series(labels.texts(), dtype=pl.String)
-    forms = normal(texts)
-    if forms.n_unique() < len(forms):
+    texts = labels.texts()
+    forms = normal_forms(texts)
+    if len(set(forms)) < len(forms):
         groups = pl.DataFrame({"form": forms, "text": texts}).group_by("form", maintain_order=True).agg("text")
         alike = groups.filter(pl.col("text").list.len() > 1)["text"].to_list()
         examples = "; ".join(" and ".join(shown(text) for text in some[:SOME]) for some in alike[:SOME])
@@ -162,14 +164,14 @@ def _abstention(values: Sequence[str], typed: str) -> str:
     )
 
 
-def _sets(texts: pl.Series, mark: str) -> list[str]:
+def _sets(texts: Sequence[str], mark: str) -> list[str]:
     """Return labels that are joined by a mark, where the parts of all of them are options that come again."""
-    joined = texts.filter(texts.str.contains(mark, literal=True))
-    if len(joined) < MIN_SETS or joined.str.contains(r"^[\[{]").any():  # JSON has commas of its own
+    joined = [text for text in texts if mark in text]
+    if len(joined) < MIN_SETS or any(text.startswith(("[", "{")) for text in joined):  # JSON has commas of its own
         return []
-    parts = joined.str.split(mark).explode().str.strip_chars()
-    known = {*parts.filter(parts.is_duplicated()), *texts}
-    return joined.to_list() if all(part in known for part in parts) else []
+    known = frozenset(texts)
+    parts = Counter(part.strip(WHITE_SPACE) for text in joined for part in text.split(mark))
+    return joined if all(times > 1 or part in known for part, times in parts.items()) else []
 
 
 def named_twice(paths: Sequence[Path] | None) -> Iterator[str]:

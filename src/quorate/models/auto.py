@@ -10,7 +10,7 @@ about skill, and majority vote is the answer. docs/can-you-trust-it.md has the m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -25,7 +25,7 @@ from quorate.engines.base import ClassEstimate, Gather, PassSums, Session, Worke
 from quorate.models import em
 from quorate.models.base import COMMON, Knowns, Model
 from quorate.models.confusion import ConfusionRecipe, EMRecipe
-from quorate.results.careful import KINDS, CarefulShared, Kind, Seen, careful_priors, careful_table, shared_by_all
+from quorate.results.careful import KINDS, CarefulShared, Kind, SeenOnce, careful_priors, careful_table, shared_by_all
 from quorate.results.honest import Dependence, facts_of
 
 Floats = NDArray[np.float64]
@@ -134,6 +134,7 @@ class CarefulRecipe(EMRecipe):
     dependence: Dependence
     exists: NDArray[np.bool_]  # [K]
     classes: Any = None
+    seen: SeenOnce = field(default_factory=SeenOnce)
 
     @property
     def phase(self) -> str:
@@ -168,7 +169,7 @@ class CarefulRecipe(EMRecipe):
 
     def shared(self, priors: Floats, gather: Gather) -> CarefulShared:
         """Return the mean worker and the spread of skill, from two rounds of sums over all workers."""
-        return shared_by_all(gather, self.dependence, self.exists)
+        return shared_by_all(gather, self.dependence, self.exists, self.seen.look)
 
     def on(self, block: WorkerBlock) -> CarefulStep:
         """Return the M-step of these workers."""
@@ -184,7 +185,8 @@ class CarefulStep:
 
     def __call__(self, counts: Any, shared: CarefulShared) -> Lines:
         """Return log-probabilities of votes by true label, [rows, K]."""
-        seen, recipe, panel = Seen.of(self.block, counts), self.recipe, self.block.panel
+        recipe, panel = self.recipe, self.block.panel
+        seen = recipe.seen.take(self.block, counts)
         rows = panel.row_worker(), panel.row_label, seen.counts
         table = careful_table(recipe.kind, seen, shared, recipe.dependence, recipe.exists, *rows)
         return Lines(table, seen.met)

@@ -8,7 +8,8 @@ B the worker's own rows up to a cap.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -37,7 +38,8 @@ class CarefulShared(NamedTuple):
     trust: float  # g: how far shared error leaves agreement informative
 
 
-class Seen(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Seen:
     """Votes of some workers under the labels believed, those of their history included."""
 
     counts: Floats  # [rows, K]
@@ -58,9 +60,44 @@ class Seen(NamedTuple):
             others = past.others
             np.add.at(said, (others.worker, others.label), others.counts.sum(axis=1))
             np.add.at(right, others.worker, others.counts[np.arange(len(others.label)), others.label])
-        said[panel.row_worker(), panel.row_label] += counts.sum(axis=1)
+        said.reshape(-1)[panel.row_worker() * panel.n_labels + panel.row_label] += counts.sum(axis=1)
         right += panel.by_worker(counts[np.arange(panel.n_rows), panel.row_label])
         return cls(counts, met, said, right)
+
+    @cached_property
+    def votes(self) -> Floats:
+        """The votes of each worker, [workers]."""
+        out: Floats = self.met.sum(axis=1)
+        return out
+
+    def expected_accuracy(self, own: Floats) -> Floats:
+        """Return what the mean worker would reach on the labels that each worker met, [workers]; `own` is its accuracy, [K]."""
+        out: Floats = np.clip(self.met @ own / np.maximum(self.votes, TINY), 0.02, 0.98)
+        return out
+
+
+class SeenOnce:
+    """What the rounds of sums of an M-step saw, for its table: both look at the same counts.
+
+    It is held from the one to the other, and no longer: it is as large as the table.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[Any, Seen] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:  # whoever gets a copy has other counts
+        return SeenOnce, ()
+
+    def look(self, block: WorkerBlock, counts: Any) -> Seen:
+        """Return what is seen of a block, and keep it."""
+        seen = Seen.of(block, counts)
+        self._last = counts, seen
+        return seen
+
+    def take(self, block: WorkerBlock, counts: Any) -> Seen:
+        """Return what was seen of these counts, and keep it no longer."""
+        last, self._last = self._last, None
+        return last[1] if last is not None and last[0] is counts else Seen.of(block, counts)
 
 
 def pooled_votes(block: WorkerBlock, counts: Any) -> Floats:
@@ -71,8 +108,10 @@ def pooled_votes(block: WorkerBlock, counts: Any) -> Floats:
     return pooled
 
 
-def shared_by_all(gather: Gather, found: Dependence, exists: NDArray[np.bool_]) -> CarefulShared:
-    """Return the mean worker and the spread of skill, from two rounds of sums over all workers."""
+def shared_by_all(
+    gather: Gather, found: Dependence, exists: NDArray[np.bool_], see: Callable[[WorkerBlock, Any], Seen] = Seen.of
+) -> CarefulShared:
+    """Return the mean worker and the spread of skill, from two rounds of sums over all workers, of whom `see` tells."""
     pooled = gather(pooled_votes)
     k, n_labels = len(exists), int(exists.sum())
     inner = np.ix_(exists, exists)
@@ -82,19 +121,13 @@ def shared_by_all(gather: Gather, found: Dependence, exists: NDArray[np.bool_]) 
     mean_worker[inner] = population(pooled[inner], accuracy)
     own = np.clip(np.diag(mean_worker), 0.01, 0.99)
 
-    kappa = 1.0 / spread(gather(partial(_moments, own))) - 1.0
+    kappa = 1.0 / spread(gather(partial(_moments, see, own))) - 1.0
     return CarefulShared(mean_worker, own, kappa, 1.0 / (1.0 + found.shared_error * (kappa + 1.0)))
 
 
-def _moments(own: Floats, block: WorkerBlock, counts: Any) -> Floats:
-    seen = Seen.of(block, counts)
-    return spread_moments(seen.right, seen.met.sum(axis=1), _expected_accuracy(seen.met, own))
-
-
-def _expected_accuracy(met: Floats, own: Floats) -> Floats:
-    """Return what the mean worker would reach on the labels that each worker met, [workers]."""
-    out: Floats = np.clip(met @ own / np.maximum(met.sum(axis=1), TINY), 0.02, 0.98)
-    return out
+def _moments(see: Callable[[WorkerBlock, Any], Seen], own: Floats, block: WorkerBlock, counts: Any) -> Floats:
+    seen = see(block, counts)
+    return spread_moments(seen.right, seen.votes, seen.expected_accuracy(own))
 
 
 def careful_table(
@@ -108,8 +141,8 @@ def careful_table(
     counts: Floats,  # [rows, K] the worker's votes for it, by true label
 ) -> Floats:
     """Return log W of one of the two versions, [rows, K true]."""
-    met, total, phi = seen.met, seen.met.sum(axis=1), found.inflation
-    expected_rate = _expected_accuracy(met, shared.own)
+    met, total, phi = seen.met, seen.votes, found.inflation
+    expected_rate = seen.expected_accuracy(shared.own)
     rate = np.clip((seen.right + shared.kappa * expected_rate) / (total + shared.kappa), 0.01, 0.995)
     weight = phi**-0.5 if kind == "A" else shared.trust
     shift = weight * (_logit(rate) - _logit(expected_rate))
@@ -119,7 +152,9 @@ def careful_table(
     of_label = errors.sum(axis=1, keepdims=True)
     errors /= np.where(of_label > 0, of_label, 1.0)
     wrong = np.where(exists, 1.0 - right, 0.0)
-    cells = wrong[worker] * errors[:, label].T  # [rows, K true]
+    # The table is long, and workers are few: what can be is computed by worker, and the rest in place.
+    cells = np.take(wrong, worker, axis=0)  # [rows, K true]
+    cells *= np.take(errors.T, label, axis=0)
     own = np.arange(len(label)), label
     cells[own] = right[worker, label]
     if kind == "A":
@@ -128,13 +163,18 @@ def careful_table(
         taste = ((seen.said + lent + 1e-3) / (expected + lent + 1e-3)) ** (0.6 * phi**-0.25)
         cells *= taste[worker, label][:, None]
         norm = wrong * (taste @ errors.T) + np.where(exists, right, 0.0) * taste  # sums over given labels
-        cells /= np.where(norm > 0, norm, 1.0)[worker]
+        cells /= np.take(np.where(norm > 0, norm, 1.0), worker, axis=0)
     else:
         effective = found.effective_votes
-        mine = np.minimum(met / (met + 10.0), shared.trust * effective / (effective + 5.0))[worker]
-        cells = (1.0 - mine) * cells + mine * counts / np.maximum(met, TINY)[worker]
-    table = np.log(np.maximum(cells, 1e-6))
-    table[:, ~exists] = -np.inf
+        share = np.minimum(met / (met + 10.0), shared.trust * effective / (effective + 5.0))
+        cells *= np.take(1.0 - share, worker, axis=0)
+        mine = np.take(share, worker, axis=0)
+        mine *= counts
+        mine /= np.take(np.maximum(met, TINY), worker, axis=0)
+        cells += mine
+    table = np.log(np.maximum(cells, 1e-6, out=cells), out=cells)
+    if not exists.all():
+        table[:, ~exists] = -np.inf
     return whole(table, LOG_UNIT)
 
 

@@ -484,7 +484,7 @@ class Result:
             frame = pl.DataFrame(
                 {
                     "task": column(tasks),
-                    "label": labels.gather(numbers(piece(outcome.labels, cut))),
+                    "label": labels[numbers(piece(outcome.labels, cut))],
                     "confidence": numbers(piece(outcome.confidence, cut)),
                     "votes": numbers(sizes),
                     **({} if weights is None else {"weight": numbers(next(weights))}),
