@@ -61,14 +61,13 @@ class Crew {
         if (votes < p.rows) return;
         if (p.recount == Pass::Recount::soft && all <= kPrivateBytes / sizeof(double)) {
             for (Worker& w : worker_) w.soft = room(doubles_, cells);
-        } else if (p.recount == Pass::Recount::hard && all <= kPrivateBytes / sizeof(uint32_t) &&
-                   votes < (int64_t(1) << 32)) {
+        } else if (p.recount == Pass::Recount::hard && all <= kPrivateBytes) {
             for (Worker& w : worker_) w.hard = room(tallies_, cells);
         }
         share_out(threads_, int64_t(worker_.size()), [&](int, int64_t i) {
             Worker& w = worker_[size_t(i)];
             if (w.soft) std::memset(w.soft, 0, cells * sizeof(double));
-            if (w.hard) std::memset(w.hard, 0, cells * sizeof(uint32_t));
+            if (w.hard) std::memset(w.hard, 0, cells);
         });
     }
 
@@ -109,6 +108,9 @@ class Crew {
                             p.rest[r * p.k + c] += tally[(2 * r + 1) * stride + c];
                         }
                     if (p.rest) continue;
+                } else if (tally && stride == p.k) {
+                    for (int64_t i = begin * p.k; i < end * p.k; ++i) counts[i] += Cell(tally[i]);
+                    continue;
                 }
                 for (int64_t r = begin; tally && r < end; ++r)
                     for (int c = 0; c < p.k; ++c) counts[r * p.k + c] += Cell(tally[r * stride + c]);
@@ -127,7 +129,7 @@ class Crew {
     std::vector<Worker> worker_;
     std::vector<Aligned<double>> doubles_;
     std::vector<Aligned<float>> floats_;
-    std::vector<Aligned<uint32_t>> tallies_;
+    std::vector<Aligned<uint8_t>> tallies_;
 };
 
 }  // namespace quorate

@@ -1,4 +1,5 @@
 // The kernels, compiled once for each instruction set (see isa.hpp and CMakeLists.txt).
+#include "ballots.hpp"
 #include "full_pass.hpp"
 #include "scan.hpp"
 
@@ -15,14 +16,46 @@ static void full(const Pass& p, Worker& w, int64_t begin, int64_t end, Sums& sum
     }
 }
 
+template <class T>
+static void scan_costs(Scan& scan, int lanes, int64_t begin, int64_t end) {
+    switch (lanes) {
+        case 2: scan.run<T, 2>(begin, end); break;
+        case 4: scan.run<T, 4>(begin, end); break;
+        case 8: scan.run<T, 8>(begin, end); break;
+        default: scan.run<T, 16>(begin, end);
+    }
+}
+
 static void scan(const Pass& p, Worker& w, int64_t begin, int64_t end, Sums& sums) {
     Scan scan(p, w, sums);
-    switch (p.narrow_lanes) {
-        case 2: scan.run<2>(begin, end); break;
-        case 4: scan.run<4>(begin, end); break;
-        case 8: scan.run<8>(begin, end); break;
-        case 16: scan.run<16>(begin, end); break;
-        default: scan.run<0>(begin, end);
+    switch (p.cost_bytes) {
+        case 1: scan_costs<uint8_t>(scan, p.narrow_lanes, begin, end); break;
+        case 2: scan_costs<uint16_t>(scan, p.narrow_lanes, begin, end); break;
+        default: scan.run<uint16_t, 0>(begin, end);
+    }
+}
+
+template <class T>
+static double costs_of(const double* from, int64_t rows, int k, int lanes, double steps, void* to) {
+    T* const costs = static_cast<T*>(to);
+    switch (lanes) {
+        case 2: return round_costs<T, 2>(from, rows, k, steps, costs);
+        case 4: return round_costs<T, 4>(from, rows, k, steps, costs);
+        case 8: return round_costs<T, 8>(from, rows, k, steps, costs);
+        default: return round_costs<T, 16>(from, rows, k, steps, costs);
+    }
+}
+
+static double costs(const double* from, int64_t rows, int k, int lanes, double steps, int bytes, void* to) {
+    return bytes == 1 ? costs_of<uint8_t>(from, rows, k, lanes, steps, to) : costs_of<uint16_t>(from, rows, k, lanes, steps, to);
+}
+
+static void ballots(const Pass& p, Worker& w, const uint8_t* row_label, int lanes, int64_t first, int tasks) {
+    switch (lanes) {
+        case 2: Ballots<2>(p, w).run(row_label, first, tasks); break;
+        case 4: Ballots<4>(p, w).run(row_label, first, tasks); break;
+        case 8: Ballots<8>(p, w).run(row_label, first, tasks); break;
+        default: Ballots<16>(p, w).run(row_label, first, tasks);
     }
 }
 
@@ -41,7 +74,7 @@ static void recount(const Pass& p, Worker& w, int lanes, int64_t first, int task
 #define QUORATE_TEXT_OF(x) #x
 #define QUORATE_TEXT(x) QUORATE_TEXT_OF(x)
 extern const Kernels kernels;
-const Kernels kernels{QUORATE_TEXT(QUORATE_ISA), full, scan, recount};
+const Kernels kernels{QUORATE_TEXT(QUORATE_ISA), full, scan, recount, costs, ballots};
 
 }  // namespace QUORATE_ISA
 }  // namespace quorate

@@ -19,6 +19,7 @@ constexpr int kLong = 32;        // this many votes and more share one group: th
 struct Lengths {
     uint16_t order[kBlockTasks + kAhead];  // tasks of the block by length; the last repeated, to be fetched ahead
     int begin[kLong + 2];                       // where each length begins in order
+    bool in_order;                              // all have one length, and order is 0, 1, 2...
 
     // IN ptr [tasks + 1], the task_ptr of the block; row: all votes.
     void sort(const int64_t* ptr, const uint32_t* row, int tasks) {
@@ -27,7 +28,8 @@ struct Lengths {
         int64_t other = 0;
         for (int t = 0; t < tasks; ++t) other |= (ptr[t + 1] - ptr[t]) ^ first;
         for (int& b : begin) b = 0;
-        if (other == 0) {
+        in_order = other == 0;
+        if (in_order) {
             for (int t = 0; t < tasks; ++t) order[t] = uint16_t(t);
             for (int n = group(first) + 1; n < kLong + 2; ++n) begin[n] = tasks;
         } else {

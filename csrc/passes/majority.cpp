@@ -1,5 +1,6 @@
 #include "majority.hpp"
 
+#include "ballots.hpp"
 #include "crew.hpp"
 #include "prepare.hpp"
 #include "recount.hpp"
@@ -132,6 +133,28 @@ void vote(const Pass& p, const int32_t* row_label, const double* row_weight, int
     }
 }
 
+// row_label in bytes, OUT [rows]
+Aligned<uint8_t> narrow_labels(const int32_t* row_label, int64_t rows, int threads) {
+    Aligned<uint8_t> narrow = allocate<uint8_t>(size_t(rows));
+    share_range(threads, rows, kMergeCells, [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) narrow[size_t(r)] = uint8_t(row_label[r]);
+    });
+    return narrow;
+}
+
+// One shard, block by block: as a rule no task has too many votes.
+void vote_fast(const Pass& p, const int32_t* row_label, const uint8_t* narrow, int lanes, bool soft, Worker& w, int64_t begin,
+               int64_t end) {
+    const int block = soft ? std::min(kBlockNumbers / lanes / (p.rest ? 2 : 1), kBlockTasks) : kBlockTasks;
+    for (int64_t t = begin; t < end; t += block) {
+        const int tasks = int(std::min<int64_t>(end - t, block));
+        int64_t longest = 0;
+        for (int64_t i = t; i < t + tasks; ++i) longest = std::max(longest, p.task_ptr[i + 1] - p.task_ptr[i]);
+        if (longest <= kMostBallots) kernels().ballots(p, w, narrow, lanes, t, tasks);
+        else vote<false>(p, row_label, nullptr, soft ? lanes : 0, w, t, t + tasks);
+    }
+}
+
 }  // namespace
 
 void majority(const Pass& given, const int32_t* row_label, const double* row_weight, int64_t* hard_counts,
@@ -148,8 +171,12 @@ void majority(const Pass& given, const int32_t* row_label, const double* row_wei
     const int lanes = soft_counts ? lanes_for(p.k) : 0, stride = lanes ? lanes : p.k;
     Crew crew(p, threads);
     crew.give_tallies(p, stride);
+    const int fast = row_weight ? 0 : lanes_for(p.k);
+    Aligned<uint8_t> narrow;
+    if (fast) narrow = narrow_labels(row_label, p.rows, threads);
     crew.run(p, shards, [&](const Pass& q, Worker& w, int64_t begin, int64_t end, Sums&) {
-        if (row_weight) vote<true>(q, row_label, row_weight, lanes, w, begin, end);
+        if (fast) vote_fast(q, row_label, narrow.get(), fast, soft_counts, w, begin, end);
+        else if (row_weight) vote<true>(q, row_label, row_weight, lanes, w, begin, end);
         else vote<false>(q, row_label, row_weight, lanes, w, begin, end);
     });
     if (hard_counts) crew.add_up(p, p.k, hard_counts, hard_class_counts, hard_class_counts);

@@ -41,6 +41,10 @@ struct Pass {
     int narrow_lanes = 0;            // numbers in a line of the single-precision copy
     const float* narrow_lines = nullptr;  // [rows, narrow_lanes]
     const float* narrow_start = nullptr;  // [narrow_lanes]
+    int cost_bytes = 0;              // of a cost, 1 or 2 (costs.hpp); 0: there are none
+    const void* cost_lines = nullptr;  // [rows, narrow_lanes] the table in whole steps
+    const void* cost_start = nullptr;  // [narrow_lanes] log prior
+    double steps = 0.0;              // of costs, in 1
     double largest = 0.0;            // the largest finite magnitude in table and log_prior
     bool one_sign = false;           // nothing in them is above 0
     bool prefetch = false;           // the lines do not fit the nearest caches
@@ -57,7 +61,7 @@ struct Pass {
 
 // What one thread keeps to itself during a pass.
 struct Worker {
-    uint32_t* hard = nullptr;  // [rows, k] private tally, or none: shared
+    uint8_t* hard = nullptr;  // [rows, k] private tally, whose full cells go to the shared one, or none: shared
     double* soft = nullptr;         // [rows, lanes or k] private tally, or none: shared; fine: [rows, 2, lanes or k]
     double* class_counts = nullptr;  // [k rounded up]
     double* class_rest = nullptr;    // [k rounded up] soft: what is left of them, or the second sums
@@ -91,6 +95,11 @@ struct Kernels {
     // A block of at most kBlockTasks decided tasks into the counts: hard by p.labels; soft, into private tallies, by the
     // shares IN w.shares, [tasks, lanes], fine: [tasks, 2, lanes].
     void (*recount)(const Pass&, Worker&, int lanes, int64_t first, int tasks);
+    // to OUT [rows, lanes], of so many bytes each: the costs (costs.hpp) of the lines IN from [rows, k]. Returns their largest
+    // finite magnitude.
+    double (*costs)(const double* from, int64_t rows, int k, int lanes, double steps, int bytes, void* to);
+    // Majority vote of at most kBlockTasks tasks, soft: kBlockNumbers shares, of at most 255 votes each.
+    void (*ballots)(const Pass&, Worker&, const uint8_t* row_label, int lanes, int64_t first, int tasks);
 };
 
 const Kernels& kernels();              // those of this machine

@@ -40,6 +40,39 @@ struct Range {
     }
 };
 
+constexpr double kFewSteps = 0.75;
+constexpr int64_t kSample = 1024;  // rows, or tasks, that tell of all
+
+// The number of votes in the task of a vote, as a mean over votes.
+double votes_beside(const Pass& p) {
+    const int64_t apart = p.tasks / kSample + 1;
+    double votes = 1.0, squares = 1.0;
+    for (int64_t t = 0; t < p.tasks; t += apart) {
+        const double n = double(p.task_ptr[t + 1] - p.task_ptr[t]);
+        votes += n;
+        squares += n * n;
+    }
+    return squares / votes;
+}
+
+// A finite cost of the table, as a mean over some rows; 0 where there is none.
+double mean_cost(const Pass& p) {
+    const int64_t apart = p.rows / kSample + 1;
+    double sum = 0.0, number = 0.0;
+    for (int64_t r = 0; r < p.rows; r += apart) {
+        const double* line = p.table + r * p.k;
+        double top = line[0];
+        for (int c = 1; c < p.k; ++c) top = line[c] > top ? line[c] : top;
+        for (int c = 0; c < p.k; ++c) {
+            const double cost = top - line[c];
+            const bool counts = cost > 0.0 && cost <= std::numeric_limits<double>::max();
+            sum += counts ? cost : 0.0;
+            number += counts;
+        }
+    }
+    return number ? sum / number : 0.0;
+}
+
 }  // namespace
 
 int lanes_for(int k) { return k <= 2 ? 2 : k <= 4 ? 4 : k <= 8 ? 8 : k <= 16 ? 16 : 0; }
@@ -76,6 +109,29 @@ bool prepare_narrow(Pass& p, Prepared& own, int threads) {
     p.one_sign = range.highest <= 0.0;
     p.prefetch = size_t(p.rows) * lanes * sizeof(float) > kNear;
     return range.largest < 1e30;
+}
+
+bool prepare_costs(Pass& p, Prepared& own, int threads) {
+    const int lanes = p.narrow_lanes = lanes_for(p.k);
+    const int bytes = p.cost_bytes = size_t(p.rows) * lanes * 2 > kNear ? 1 : 2;
+    // What the likeliest label of most tasks costs at the most: a task that costs more is looked at again.
+    const double most = (bytes == 1 ? kFewSteps : 2.0) * mean_cost(p) * (votes_beside(p) + 1.0);
+    p.steps = (bytes == 1 ? 255.0 : 65535.0) / (most > 0.0 ? most : 1.0);
+    if (!(p.steps > 1e-300 && p.steps < 1e300)) return false;
+    const size_t line = size_t(lanes * bytes);
+    own.cost_lines = allocate<uint8_t>(size_t(p.rows) * line);
+    own.cost_start = allocate<uint8_t>(line);
+    p.cost_lines = own.cost_lines.get();
+    p.cost_start = own.cost_start.get();
+    const auto costs = kernels().costs;
+    p.largest = costs(p.log_prior, 1, p.k, lanes, p.steps, bytes, own.cost_start.get());
+    std::vector<double> largest(size_t((p.rows + kGrain - 1) / kGrain));
+    share_range(threads, p.rows, kGrain, [&](int64_t begin, int64_t end) {
+        uint8_t* const to = own.cost_lines.get() + size_t(begin) * line;
+        largest[size_t(begin / kGrain)] = costs(p.table + begin * p.k, end - begin, p.k, lanes, p.steps, bytes, to);
+    });
+    for (const double x : largest) p.largest = std::max(p.largest, x);
+    return p.largest < 1e290;
 }
 
 }  // namespace quorate

@@ -10,6 +10,7 @@ namespace quorate {
 struct Prepared {
     Aligned<double> lines, start;
     Aligned<float> narrow_lines, narrow_start;
+    Aligned<uint8_t> cost_lines, cost_start;
 };
 
 int lanes_for(int k);  // 2, 4, 8, 16; above that 0
@@ -19,5 +20,8 @@ void prepare_lines(Pass& p, Prepared& own, int threads);
 
 // p OUT: narrow_*, largest, one_sign, prefetch. False where single precision cannot hold the model.
 bool prepare_narrow(Pass& p, Prepared& own, int threads);
+
+// Up to 16 labels. p OUT: narrow_lanes, cost_*, steps, largest, prefetch. False where whole steps cannot hold the model.
+bool prepare_costs(Pass& p, Prepared& own, int threads);
 
 }  // namespace quorate

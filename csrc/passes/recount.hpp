@@ -14,15 +14,29 @@ QUORATE_INLINE void move_votes(const Pass& p, int64_t task, int label, int64_t o
         __atomic_fetch_add(p.shared_hard + int64_t(p.row[v]) * p.k + label, one, __ATOMIC_RELAXED);
 }
 
+constexpr int64_t kNearTally = 1 << 19;  // bytes that a core keeps close
+
 // Hard, in a private tally: a block of decided tasks, one run of equal length at a time.
 struct TallyRun {
     const Pass& p;
     const int64_t* ptr;     // IN the task_ptr of the block
     const int32_t* labels;  // IN [tasks]
-    uint32_t* tally;        // IN/OUT [rows, k]
+    uint8_t* tally;         // IN/OUT [rows, k]
+
+    // Adds one; a cell that is full goes to the shared counts and starts again.
+    QUORATE_INLINE void count(uint8_t* cell) const {
+        if (__builtin_expect(__builtin_add_overflow(*cell, uint8_t(1), cell), 0))
+            __atomic_fetch_add(p.shared_hard + (cell - tally), int64_t(256), __ATOMIC_RELAXED);
+    }
 
     template <int N>
-    void run(const uint16_t* order, int tasks) {
+    QUORATE_INLINE void run(const uint16_t* order, int tasks) {
+        if (p.rows * p.k > kNearTally) some<N, true>(order, tasks);
+        else some<N, false>(order, tasks);
+    }
+
+    template <int N, bool Prefetch>
+    void some(const uint16_t* order, int tasks) {
         const TallyRun mine = *this;  // a local: the compiler cannot know that counting leaves these pointers alone
         const uint32_t* const rows = p.row;
         const int64_t k = p.k;
@@ -30,17 +44,30 @@ struct TallyRun {
             const int t = order[i];
             const uint32_t* row = rows + mine.ptr[t];
             const int64_t n = N ? N : mine.ptr[t + 1] - mine.ptr[t];
-            const uint32_t* ahead = rows + mine.ptr[order[i + kAhead]];
-            for (int v = 0; v < N; ++v) __builtin_prefetch(mine.tally + ahead[v] * k, 1);
-            uint32_t* column = mine.tally + mine.labels[t];
-            for (int64_t v = 0; v < n; ++v) ++column[row[v] * k];
+            if constexpr (Prefetch) {
+                const uint32_t* ahead = rows + mine.ptr[order[i + kAhead]];
+                for (int v = 0; v < N; ++v) __builtin_prefetch(mine.tally + ahead[v] * k, 1);
+            }
+            uint8_t* column = mine.tally + mine.labels[t];
+            for (int64_t v = 0; v < n; ++v) mine.count(column + row[v] * k);
         }
     }
 };
 
+// Few labels are counted one after the other, many tasks at once; a sum that waits for the one before it takes longer.
+inline void count_classes(const Pass& p, Worker& w, int64_t first, int tasks) {
+    const int32_t* const labels = p.labels + first;
+    for (int c = 0; p.k <= 16 && c < p.k; ++c) {
+        int32_t number = 0;
+        for (int t = 0; t < tasks; ++t) number += labels[t] == c;
+        w.class_counts[c] += double(number);
+    }
+    for (int t = 0; p.k > 16 && t < tasks; ++t) w.class_counts[labels[t]] += 1.0;
+}
+
 // Hard, from scratch: a block of decided tasks.
 QUORATE_APART inline void recount_hard(const Pass& p, Worker& w, const Lengths& lengths, int64_t first, int tasks) {
-    for (int64_t t = first; t < first + tasks; ++t) w.class_counts[p.labels[t]] += 1.0;
+    count_classes(p, w, first, tasks);
     if (w.hard) return lengths.each(TallyRun{p, p.task_ptr + first, p.labels + first, w.hard});
     for (int64_t t = first; t < first + tasks; ++t) move_votes(p, t, p.labels[t], 1);
 }

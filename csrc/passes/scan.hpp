@@ -5,11 +5,48 @@
 // second glance.
 #pragma once
 
+#include "costs.hpp"
 #include "recount.hpp"
 #include "score.hpp"
 
 namespace quorate {
 namespace QUORATE_ISA {
+
+template <class T, int L>
+struct CostRun {
+    const Pass& p;
+    const int64_t* ptr;  // IN the task_ptr of the block
+    const bool in_order;  // the tasks of the block are one run, in their own order
+    uint16_t* possible;  // OUT [tasks] labels that could win, one bit each
+
+    template <int N>
+    QUORATE_INLINE void run(const uint16_t* order, int tasks) {
+        if (N > 0 && in_order) some<N, true>(order, tasks);
+        else some<N, false>(order, tasks);
+    }
+
+    template <int N, bool InOrder>
+    void some(const uint16_t* order, int tasks) {
+        const T* const lines = static_cast<const T*>(p.cost_lines);
+        const uint32_t* const rows = p.row;
+        const int64_t* const at = ptr;
+        uint16_t* const out = possible;
+        using Line = CostLine<T, L>;
+        const Line start = Line::load(static_cast<const T*>(p.cost_start)).closed();
+        int64_t length = N;
+        T margin = cost_margin<T>(p, length);
+        for (int i = 0; i < tasks; ++i) {
+            const int t = InOrder ? i : order[i];
+            const uint32_t* row = InOrder ? rows + at[0] + int64_t(i) * N : rows + at[t];
+            const int64_t n = N ? N : at[t + 1] - at[t];
+            if (N == 0 && n != length) margin = cost_margin<T>(p, length = n);
+            __builtin_prefetch(row + kStream);
+            Line cost = start;
+            for (int64_t v = 0; v < n; ++v) cost += Line::load(lines + int64_t(row[v]) * L);
+            out[t] = uint16_t(cost.within(margin));
+        }
+    }
+};
 
 // What a single-precision score must reach to be a possible winner, given the best one and the number of votes.
 //
@@ -19,7 +56,6 @@ namespace QUORATE_ISA {
 // (1 + e) (best (1 + 1e-9) / (1 - e) - 1e-9). Otherwise the sum is at most (n + 1) times the largest magnitude. We take
 // twice the bound: the threshold itself is computed in single precision. Room of 1e-8 stands for the absolute part
 // of the tie rule and for what underflow loses. Minus infinity stays minus infinity in every step.
-constexpr int64_t kTooLong = 1 << 16;  // votes: from here on every label is possible, and float64 decides
 struct Margin {
     float times, less;
 
@@ -28,46 +64,6 @@ struct Margin {
         times = float(p.one_sign ? 1.0 + 4.0 * e + 1e-8 : 1.0);
         const double sum = p.one_sign ? 0.0 : double(votes + 1) * p.largest;
         less = votes >= kTooLong ? HUGE_VALF : float(1e-8 + sum * (4.0 * e + 1e-8));
-    }
-};
-
-template <int L>
-struct ScanRun {
-    const Pass& p;
-    const int64_t* ptr;  // IN the task_ptr of the block
-    uint16_t* possible;  // OUT [tasks] labels that could win, one bit each
-
-    template <int N>
-    QUORATE_INLINE void run(const uint16_t* order, int tasks) {
-        if (p.prefetch) run<N, true>(order, tasks);
-        else run<N, false>(order, tasks);
-    }
-
-    template <int N, bool Prefetch>
-    void run(const uint16_t* order, int tasks) {
-        using V = Vec<float, L>;
-        const V start = V::load(p.narrow_start);
-        const float* const lines = p.narrow_lines;
-        const uint32_t* const rows = p.row;
-        const int64_t* const ptr = this->ptr;
-        uint16_t* const out = possible;
-        int64_t length = N;
-        Margin margin(p, length);
-        for (int i = 0; i < tasks; ++i) {
-            const int t = order[i];
-            const uint32_t* row = rows + ptr[t];
-            const int64_t n = N ? N : ptr[t + 1] - ptr[t];
-            if (N == 0 && n != length) margin = Margin(p, length = n);
-            if constexpr (Prefetch) {
-                const uint32_t* ahead = rows + ptr[order[i + kAhead]];
-                for (int v = 0; v < N; ++v) __builtin_prefetch(lines + int64_t(ahead[v]) * L);
-            }
-            __builtin_prefetch(row + kStream);
-            V score = start;
-            for (int64_t v = 0; v < n; ++v) score = score + V::load(lines + int64_t(row[v]) * L);
-            const V threshold = spread_max(score) * V::all(margin.times) - V::all(margin.less);
-            out[t] = uint16_t(at_least(score, threshold));
-        }
     }
 };
 
@@ -80,13 +76,14 @@ struct Scan {
 
     Scan(const Pass& p_, Worker& w_, Sums& sums_) : p(p_), w(w_), sums(sums_) {}
 
-    template <int L>
+    // L lanes of costs in T, or L = 0: more than 16 labels.
+    template <class T, int L>
     void run(int64_t begin, int64_t end) {
         for (int64_t first = begin; first < end; first += kBlockTasks) {
             const int tasks = int(end - first < kBlockTasks ? end - first : kBlockTasks);
             lengths.sort(p.task_ptr + first, p.row, tasks);
             if constexpr (L > 0) {
-                lengths.each(ScanRun<L>{p, p.task_ptr + first, possible});
+                lengths.each(CostRun<T, L>{p, p.task_ptr + first, lengths.in_order, possible});
                 look_at_surprises(first, tasks);
             } else {
                 for (int64_t t = first; t < first + tasks; ++t) scan_wide(t);
