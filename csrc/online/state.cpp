@@ -272,7 +272,7 @@ Pass Online::one_task(uint32_t task, bool together, Scratch& scratch) const {
     p.k = k_;
     p.table = scratch.table();
     p.log_prior = scratch.log_prior();
-    p.task_key = &tasks_[task].key;
+    p.task_key.ready = &tasks_[task].key;
     p.label_hash = label_hash_.data();
     return p;
 }
@@ -310,7 +310,7 @@ void Online::settle_hard(uint32_t task) {
     for (const uint32_t row : mine) ballots[row_label_[row]] += 1.0;
     Pass p;
     p.k = k_;
-    p.task_key = &tasks_[task].key;
+    p.task_key.ready = &tasks_[task].key;
     p.label_hash = label_hash_.data();
     const int majority = baseline::settle(p, 0, ballots, *std::max_element(ballots, ballots + k_)).label;
     relabel(task, majority);

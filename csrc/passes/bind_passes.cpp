@@ -2,12 +2,15 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/variant.h>
 
 #include <optional>
 #include <string>
+#include <variant>
 
 #include "../bind_common.hpp"
 #include "confusion.hpp"
+#include "count_labels.hpp"
 #include "drive.hpp"
 #include "glad.hpp"
 #include "grades.hpp"
@@ -25,6 +28,9 @@ namespace {
 template <class T, int D>
 using Maybe = std::optional<Out<T, D>>;
 using Scalars = std::tuple<double, double, int64_t, int64_t, int64_t>;
+// Ids of tasks, which are hashed where tasks tie: whole numbers, or where texts begin and their bytes; and the seed.
+using TaskIds = std::tuple<In<int64_t, 1>, std::optional<In<uint8_t, 1>>, uint64_t>;
+using TaskKeys = std::variant<In<uint64_t, 1>, TaskIds>;  // ready, or ids
 
 void need(bool fits, const char* name) {
     if (fits) return;
@@ -42,23 +48,42 @@ auto pointer(const std::optional<Array>& array, size_t size, const char* name) -
     return array->data();
 }
 
+TieKeys tie_keys_of(const TaskKeys& given, size_t tasks) {
+    TieKeys keys;
+    if (const auto* ready = std::get_if<In<uint64_t, 1>>(&given)) {
+        need(ready->size() == tasks, "task_key");
+        keys.ready = ready->data();
+        return keys;
+    }
+    const auto& [ids, texts, seed] = std::get<TaskIds>(given);
+    need(ids.size() == tasks + (texts ? 1 : 0), "task_key");
+    keys.salt = salt_of(seed);
+    if (!texts) {
+        keys.numbers = ids.data();
+        return keys;
+    }
+    keys.offsets = ids.data();
+    keys.texts = texts->data();
+    keys.bytes = int64_t(texts->size());
+    return keys;
+}
+
 // What all passes have in common.
 Pass pass_over(const In<int64_t, 1>& task_ptr, const In<uint32_t, 1>& row, size_t rows,
-               const In<uint64_t, 1>& task_key, const In<uint64_t, 1>& label_hash,
+               const TaskKeys& task_key, const In<uint64_t, 1>& label_hash,
                const Out<int32_t, 1>& labels, const Maybe<double, 1>& confidence, const Maybe<bool, 1>& tie,
                const Maybe<double, 2>& posterior) {
     need(task_ptr.size() >= 1, "task_ptr");
     Pass p;
     const size_t tasks = task_ptr.size() - 1, k = label_hash.size();
     need(task_ptr.data()[0] >= 0 && task_ptr.data()[tasks] <= int64_t(row.size()), "row");
-    need(task_key.size() == tasks, "task_key");
     need(labels.size() == tasks, "labels");
     p.task_ptr = task_ptr.data();
     p.row = row.data();
     p.tasks = int64_t(tasks);
     p.rows = int64_t(rows);
     p.k = int(k);
-    p.task_key = task_key.data();
+    p.task_key = tie_keys_of(task_key, tasks);
     p.label_hash = label_hash.data();
     p.labels = labels.data();
     p.confidence = pointer(confidence, tasks, "confidence");
@@ -87,7 +112,7 @@ Scalars scalars(const Sums& s) {
 }
 
 Scalars py_hard_pass(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<double, 2> table,
-                     In<double, 1> log_prior, In<uint64_t, 1> task_key, In<uint64_t, 1> label_hash,
+                     In<double, 1> log_prior, TaskKeys task_key, In<uint64_t, 1> label_hash,
                      bool by_prior, Out<int32_t, 1> labels, Maybe<double, 1> confidence, Maybe<bool, 1> tie,
                      Maybe<double, 2> posterior, Maybe<int64_t, 2> counts, Maybe<int64_t, 1> class_counts,
                      bool delta, bool likelihood, bool with_classification, int threads) {
@@ -104,7 +129,7 @@ Scalars py_hard_pass(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<double, 2>
 }
 
 Scalars py_soft_pass(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<double, 2> table,
-                     In<double, 1> log_prior, In<uint64_t, 1> task_key, In<uint64_t, 1> label_hash,
+                     In<double, 1> log_prior, TaskKeys task_key, In<uint64_t, 1> label_hash,
                      bool by_prior, Out<int32_t, 1> labels, Maybe<double, 1> confidence, Maybe<bool, 1> tie,
                      Maybe<double, 2> posterior, Maybe<double, 2> counts, Maybe<double, 1> class_counts, double unit,
                      Maybe<double, 2> rest, Maybe<double, 1> class_rest, int threads) {
@@ -124,7 +149,7 @@ Scalars py_soft_pass(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<double, 2>
 // Counts are int64 for hard, float64 for soft.
 template <class Cell>
 void py_majority(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<int32_t, 1> row_label,
-                 In<uint64_t, 1> task_key, In<uint64_t, 1> label_hash, std::optional<In<double, 1>> favour,
+                 TaskKeys task_key, In<uint64_t, 1> label_hash, std::optional<In<double, 1>> favour,
                  std::optional<In<double, 1>> row_weight, Out<int32_t, 1> labels, Maybe<double, 1> confidence,
                  Maybe<bool, 1> tie, Maybe<double, 2> posterior, Maybe<Cell, 2> counts, Maybe<Cell, 1> class_counts,
                  double unit, Maybe<double, 2> rest, Maybe<double, 1> class_rest, int threads) {
@@ -146,6 +171,26 @@ void py_majority(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<int32_t, 1> ro
         majority(p, row_label.data(), weights, nullptr, nullptr, cells, classes, left ? left : classes, threads);
     else
         majority(p, row_label.data(), weights, cells, classes, nullptr, nullptr, nullptr, threads);
+}
+
+void py_count_labels(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<int32_t, 1> labels, Out<int64_t, 2> counts,
+                     Out<int64_t, 1> class_counts, int threads) {
+    need(task_ptr.size() >= 1, "task_ptr");
+    const size_t tasks = task_ptr.size() - 1, k = class_counts.size();
+    need(task_ptr.data()[0] >= 0 && task_ptr.data()[tasks] <= int64_t(row.size()), "row");
+    need(labels.size() == tasks, "labels");
+    need(counts.shape(1) == k, "counts");
+    for (size_t t = 0; t < tasks; ++t) need(labels.data()[t] >= 0 && size_t(labels.data()[t]) < k, "labels");
+    if (tasks == 0) return;
+    Pass p;
+    p.task_ptr = task_ptr.data();
+    p.row = row.data();
+    p.tasks = int64_t(tasks);
+    p.rows = int64_t(counts.shape(0));
+    p.k = int(k);
+    p.labels = const_cast<int32_t*>(labels.data());  // read only: nothing decides here
+    nb::gil_scoped_release release;
+    count_labels(p, counts.data(), class_counts.data(), threads);
 }
 
 template <class Count>
@@ -323,7 +368,7 @@ Glad glad_over(const In<int64_t, 1>& task_ptr, const In<uint32_t, 1>& row,
 std::tuple<double, int64_t> py_glad_expect(
     In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<int32_t, 1> row_worker,
     In<int32_t, 1> row_label, In<double, 1> ability, In<double, 1> ease, In<double, 1> log_prior,
-    double log_others, In<uint64_t, 1> task_key, In<uint64_t, 1> label_hash, bool by_prior,
+    double log_others, TaskKeys task_key, In<uint64_t, 1> label_hash, bool by_prior,
     Out<int32_t, 1> labels, Out<double, 1> right, Out<double, 1> class_counts, Maybe<double, 1> confidence,
     Maybe<bool, 1> tie, Maybe<double, 2> posterior, int threads) {
     const Glad g = glad_over(task_ptr, row, row_worker, ability, ease, right, log_others);
@@ -380,6 +425,8 @@ void quorate::bind_passes(nb::module_& m) {
           "row_weight"_a.noconvert() = none, QUORATE_TASKS, QUORATE_COUNTS, QUORATE_UNITS, "threads"_a = 1)
     QUORATE_MAJORITY("majority_hard", int64_t);
     QUORATE_MAJORITY("majority_soft", double);
+    m.def("count_labels", &py_count_labels, QUORATE_VOTES, "labels"_a.noconvert(), "counts"_a.noconvert(),
+          "class_counts"_a.noconvert(), "threads"_a = 1);
     m.def("confusion_table", &py_confusion_table<int64_t>, "counts"_a.noconvert(), "worker_ptr"_a.noconvert(),
           "smoothing"_a, "table"_a.noconvert(), "totals"_a.noconvert(), "threads"_a = 1);
     m.def("confusion_table", &py_confusion_table<double>, "counts"_a.noconvert(), "worker_ptr"_a.noconvert(),

@@ -22,8 +22,10 @@ void hash_integers(const int64_t* values, int64_t n, uint64_t* hashes, int threa
     });
 }
 
+uint64_t salt_of(uint64_t seed) { return baseline::mix(seed); }
+
 void tie_keys(uint64_t* hashes, int64_t n, uint64_t seed, int threads) {
-    const uint64_t salt = baseline::mix(seed);
+    const uint64_t salt = salt_of(seed);
     share_range(threads, n, kGrain, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) hashes[i] = baseline::mix(hashes[i] ^ salt);
     });

@@ -6,6 +6,18 @@
 #include "isa.hpp"
 
 namespace quorate {
+
+// The keys of tasks by which ties are settled, in one of three forms: ready, or the ids that they are hashed from when a
+// task ties. Most tasks do not, so most ids are never hashed.
+struct TieKeys {
+    const uint64_t* ready = nullptr;   // [tasks]
+    const int64_t* numbers = nullptr;  // [tasks] ids that are whole numbers
+    const int64_t* offsets = nullptr;  // [tasks + 1] where the texts of ids begin
+    const uint8_t* texts = nullptr;    // [bytes]
+    int64_t bytes = 0;
+    uint64_t salt = 0;  // of the seed
+};
+
 namespace QUORATE_ISA {
 
 // The bits of x well stirred (the finaliser of splitmix64).
@@ -33,6 +45,15 @@ QUORATE_INLINE uint64_t hash_integer(int64_t value) {
     return hash_text(begin, text + sizeof text);
 }
 
+// The hash of (seed, task). Offsets may come from a file: what they say is looked at before it is followed.
+inline uint64_t tie_key(const TieKeys& keys, int64_t task) {
+    if (keys.ready) return keys.ready[task];
+    if (keys.numbers) return mix(hash_integer(keys.numbers[task]) ^ keys.salt);
+    const int64_t begin = keys.offsets[task], end = keys.offsets[task + 1];
+    const bool within = begin >= 0 && begin <= end && end <= keys.bytes;
+    return mix(hash_text(keys.texts + (within ? begin : 0), keys.texts + (within ? end : 0)) ^ keys.salt);
+}
+
 }  // namespace QUORATE_ISA
 
 // hashes OUT [n]: of the texts whose bytes lie at offsets IN [n + 1] of data, which do not fall; of the values IN [n].
@@ -41,5 +62,6 @@ void hash_integers(const int64_t* values, int64_t n, uint64_t* hashes, int threa
 
 // hashes IN/OUT [n]: those of ids become those by which ties are settled.
 void tie_keys(uint64_t* hashes, int64_t n, uint64_t seed, int threads);
+uint64_t salt_of(uint64_t seed);
 
 }  // namespace quorate

@@ -10,6 +10,7 @@
 
 #include "../prefetch.hpp"
 #include "../threads.hpp"
+#include "honest_lanes.hpp"
 
 namespace quorate {
 namespace {
@@ -57,11 +58,10 @@ inline double coldness(const Honest& h, double size) {
     return std::min(1.0, 2.0 * h.holds) / (2.0 * (1.0 + std::max(size - 1.0, 0.0) * h.shared_error));
 }
 
-// The scores of one task: OUT [k]; its votes by label are added to shown [k], where that is not null. K is k where the
-// compiler knows it, else 0.
-template <int K, bool Weighted>
+// The scores of one task: OUT [k]; its votes by label are added to shown [k], where that is not null.
+template <bool Weighted>
 void scores_of(const Labelled& v, const Honest& h, int64_t t, double* scores, double* shown) {
-    const int k = K ? K : v.k;
+    const int k = v.k;
     const int32_t label = v.labels[t];
     const int64_t end = v.task_ptr[v.tasks];
     std::copy(h.log_prior, h.log_prior + k, scores);
@@ -102,11 +102,11 @@ inline void mix(const Honest& h, int k, double size, double* scores, const doubl
 }
 
 // One task: OUT scores [k] honest probabilities before the last step, room [k].
-template <int K, bool Weighted>
+template <bool Weighted>
 void probabilities_of(const Labelled& v, const Honest& h, int64_t t, double* scores, double* shown) {
-    const int k = K ? K : v.k;
+    const int k = v.k;
     std::copy(h.uniform, h.uniform + k, shown);
-    scores_of<K, Weighted>(v, h, t, scores, shown);
+    scores_of<Weighted>(v, h, t, scores, shown);
     mix(h, k, Weighted ? size_of(v, t) : double(v.task_ptr[t + 1] - v.task_ptr[t]), scores, shown);
 }
 
@@ -208,49 +208,93 @@ void pair_sums(const Labelled& v, const double* values, int quantities, double* 
 
 namespace {
 
-template <int K, bool Weighted = false>
+// One task whose probabilities before the last step are p [k], IN and room: what was asked for.
+inline void judge_one(const Labelled& v, const HonestOut& out, int64_t t, double* p, const LastStep& last, bool alone) {
+    const size_t k = size_t(v.k), label = size_t(v.labels[t]);
+    if (out.tie) out.tie[t] |= last.tied;
+    if (out.answers) {
+        const int64_t doubt = std::llrint((1.0 - p[label]) / kAnswerUnit);
+        for (int64_t i = v.task_ptr[t]; i < v.task_ptr[t + 1]; ++i) {
+            const size_t row = v.row[i];
+            add(out.answers + row, std::llrint(p[v.row_label[row]] / kAnswerUnit), alone);
+            add(out.doubts + row, doubt, alone);
+        }
+    }
+    if (out.chance) out.chance[t] = p[size_t(out.wanted[t])];
+    if (out.confidence) out.confidence[t] = last.best / last.total;
+    if (out.probabilities) {
+        p[label] = last.best;
+        for (size_t c = 0; c < k; ++c) out.probabilities[size_t(t) * k + c] = p[c] / last.total;
+    }
+}
+
+// Any number of labels.
+template <bool Weighted>
 void judge(const Labelled& v, const Honest& h, const HonestOut& out, int threads) {
     const std::vector<int64_t> begin = pieces_of(v);
     const int64_t pieces = int64_t(begin.size()) - 1;
     const bool alone = threads <= 1 || pieces == 1;
-    const size_t k = K ? size_t(K) : size_t(v.k);
+    const size_t k = size_t(v.k);
     share_out(threads, pieces, [&](int, int64_t piece) {
         std::vector<double> room(2 * k);
         double* const p = room.data();
         for (int64_t t = begin[size_t(piece)]; t < begin[size_t(piece) + 1]; ++t) {
-            probabilities_of<K, Weighted>(v, h, t, p, p + k);
-            const size_t label = size_t(v.labels[t]);
-            const LastStep last = last_step(p, int(k), v.labels[t]);
-            if (out.tie) out.tie[t] |= last.tied;
-            if (out.answers) {
-                const int64_t doubt = std::llrint((1.0 - p[label]) / kAnswerUnit);
-                for (int64_t i = v.task_ptr[t]; i < v.task_ptr[t + 1]; ++i) {
-                    const size_t row = v.row[i];
-                    add(out.answers + row, std::llrint(p[v.row_label[row]] / kAnswerUnit), alone);
-                    add(out.doubts + row, doubt, alone);
-                }
+            probabilities_of<Weighted>(v, h, t, p, p + k);
+            judge_one(v, out, t, p, last_step(p, int(k), v.labels[t]), alone);
+        }
+    });
+}
+
+// Up to L labels. The arithmetic does not depend on the number of votes or threads, nor on weights that are all 1.
+template <int L, bool Weighted>
+void judge_lanes(const Labelled& v, const Honest& h, const HonestOut& out, int threads) {
+    using V = baseline::Vec<double, L>;
+    constexpr int kTasks = 1024 / L;  // of a block: its numbers stay in the nearest cache
+    const std::vector<int64_t> begin = pieces_of(v);
+    const int64_t pieces = int64_t(begin.size()) - 1;
+    const bool alone = threads <= 1 || pieces == 1;
+    const baseline::HonestLanes<L> lanes(v, h, threads);
+    share_out(threads, pieces, [&](int, int64_t piece) {
+        alignas(64) double chance[kTasks * L]{}, shown[kTasks * L], size[kTasks];
+        const int64_t stop = begin[size_t(piece) + 1];
+        for (int64_t first = begin[size_t(piece)]; first < stop; first += kTasks) {
+            const int tasks = int(std::min<int64_t>(stop - first, kTasks));
+            for (int i = 0; i < tasks; ++i) {
+                V votes;
+                const V scores = lanes.template scores_of<Weighted>(first + i, votes, size[i]);
+                ((scores - spread_max(scores)) * V::all(coldness(h, size[i]))).store(chance + i * L);
+                votes.store(shown + i * L);
             }
-            if (out.chance) out.chance[t] = p[size_t(out.wanted[t])];
-            if (out.confidence) out.confidence[t] = last.best / last.total;
-            if (out.probabilities) {
-                p[label] = last.best;
-                for (size_t c = 0; c < k; ++c) out.probabilities[size_t(t) * k + c] = p[c] / last.total;
+            for (int i = 0; i < tasks * L; i += 8)  // and of what follows them, up to eight: a block is whole eights
+                baseline::exp_nonpositive(baseline::Vec<double, 8>::load(chance + i)).store(chance + i);
+            for (int i = 0; i < tasks; ++i) {
+                const V weight = V::load(chance + i * L);
+                const V p = weight * V::all((1.0 - kVoteShare) / spread_sum(weight).first()) +
+                            V::load(shown + i * L) * V::all(kVoteShare / (size[i] + 1.0));
+                const double best = spread_max(p).first();
+                const unsigned near = at_least(p, V::all(best - kNear));
+                p.store(chance + i * L);
+                const double total = spread_sum(p).first() + (best - chance[i * L + v.labels[first + i]]);
+                judge_one(v, out, first + i, chance + i * L, {(near & (near - 1)) != 0, best, total}, alone);
             }
         }
     });
 }
 
+template <bool Weighted>
+void judge_all(const Labelled& v, const Honest& h, const HonestOut& out, int threads) {
+    if (v.k <= 2) return judge_lanes<2, Weighted>(v, h, out, threads);
+    if (v.k <= 4) return judge_lanes<4, Weighted>(v, h, out, threads);
+    if (v.k <= 8) return judge_lanes<8, Weighted>(v, h, out, threads);
+    if (v.k <= 16) return judge_lanes<16, Weighted>(v, h, out, threads);
+    judge<Weighted>(v, h, out, threads);
+}
+
 }  // namespace
 
 void honest_pass(const Labelled& v, const Honest& h, const HonestOut& out, int threads) {
-    if (v.row_weight) return judge<0, true>(v, h, out, threads);
-    switch (v.k) {
-        case 2: return judge<2>(v, h, out, threads);
-        case 3: return judge<3>(v, h, out, threads);
-        case 4: return judge<4>(v, h, out, threads);
-        case 5: return judge<5>(v, h, out, threads);
-        default: return judge<0>(v, h, out, threads);
-    }
+    if (v.row_weight) judge_all<true>(v, h, out, threads);
+    else judge_all<false>(v, h, out, threads);
 }
 
 void below_chance(const Labelled& v, const Honest& h, const Workers& w, double unit, int64_t* sums, int threads) {
@@ -265,7 +309,7 @@ void below_chance(const Labelled& v, const Honest& h, const Workers& w, double u
         for (int64_t t = begin[size_t(piece)]; t < begin[size_t(piece) + 1]; ++t) {
             if (v.task_ptr[t + 1] - v.task_ptr[t] < 2) continue;
             const double cold = coldness(h, size_of(v, t));
-            scores_of<0, false>(v, h, t, scores, nullptr);  // lines have their weight already
+            scores_of<false>(v, h, t, scores, nullptr);  // lines have their weight already
             for (int64_t i = v.task_ptr[t]; i < v.task_ptr[t + 1]; ++i) {
                 const size_t row = v.row[i];
                 const int32_t given = v.row_label[row];

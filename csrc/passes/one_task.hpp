@@ -56,19 +56,24 @@ inline void score_impossible(const Pass& p, int64_t task, double* scores) {
     }
 }
 
-// The winner among labels whose score (IN [k]) reaches the threshold: the largest favour, then the largest hash.
+// The winner among labels whose score (IN [k]) reaches the threshold: the largest favour, then the largest hash. One alone
+// needs no hash.
 inline Decision settle(const Pass& p, int64_t task, const double* scores, double threshold) {
-    int winner = 0, candidates = 0;
+    int first = 0, candidates = 0;
+    for (int c = 0; c < p.k; ++c)
+        if (scores[c] >= threshold && candidates++ == 0) first = c;
+    if (candidates < 2) return {first, false, false};
+    int winner = first;
     double weight = kNever;
     uint64_t key = 0;
-    for (int c = 0; c < p.k; ++c) {
+    const uint64_t of_task = tie_key(p.task_key, task);
+    for (int c = first; c < p.k; ++c) {
         if (!(scores[c] >= threshold)) continue;
         const double w = p.favour ? p.favour[c] : 0.0;
-        const uint64_t hash = mix(p.task_key[task] ^ p.label_hash[c]);
-        if (candidates == 0 || w > weight || (w == weight && hash > key)) winner = c, weight = w, key = hash;
-        ++candidates;
+        const uint64_t hash = mix(of_task ^ p.label_hash[c]);
+        if (c == first || w > weight || (w == weight && hash > key)) winner = c, weight = w, key = hash;
     }
-    return {winner, candidates > 1, false};
+    return {winner, true, false};
 }
 
 // The decision on a task whose scores (IN/OUT [k]) are known; an impossible task gets its scores in the limit. Labels that

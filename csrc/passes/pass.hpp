@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "hash.hpp"
 #include "isa.hpp"
 #include "units.hpp"
 
@@ -22,7 +23,7 @@ struct Pass {
     const double* log_prior = nullptr;  // [k]
 
     // IN: who wins a tie
-    const uint64_t* task_key = nullptr;    // [tasks]
+    TieKeys task_key;                      // of [tasks]
     const uint64_t* label_hash = nullptr;  // [k]
     const double* favour = nullptr;             // [k] or none: ties go to the largest of these first
 

@@ -28,7 +28,7 @@ def plain(votes):
     triples = list(zip(task.tolist(), votes.row_worker()[votes.row].tolist(), votes.row_label[votes.row].tolist(), strict=True))
 
     def choose(t, scores):
-        return int(pick(np.array([scores]), store._task_key[t : t + 1], hashes)[0][0])
+        return int(pick(np.array([scores]), store._task_key.within(slice(t, t + 1)), hashes)[0][0])
 
     return triples, choose
 

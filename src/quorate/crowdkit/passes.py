@@ -158,7 +158,7 @@ class BoundedSteps:
         ended = em.iterate(self, self, lambda: PassSums(self.priors), em.FitOptions())
         return [row.objective for row in ended.trace]
 
-    def e_step(self, *, hard: bool, likelihood: bool = True) -> PassSums:
+    def e_step(self, *, hard: bool, likelihood: bool = True, last: bool = False) -> PassSums:
         """Take both steps."""
         return PassSums(self.priors, log_likelihood=self.advance())
 

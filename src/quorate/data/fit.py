@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,14 @@ class Outcome:
     labels: NDArray[np.int32]  # [tasks] the winner's code
     confidence: NDArray[np.float64]  # [tasks] its posterior probability
     tie: NDArray[np.bool_]  # [tasks] whether another label scored as well
-    right: NDArray[np.float64]  # [rows] expected number of right votes in the row
+    # [rows] expected number of right votes in the row: counted, or a function that counts them when workers are asked for
+    right_votes: NDArray[np.float64] | Callable[[], NDArray[np.float64]]
     log_likelihood: float
+
+    @cached_property
+    def right(self) -> NDArray[np.float64]:
+        """The expected number of right votes in the row, [rows]."""
+        return self.right_votes() if callable(self.right_votes) else self.right_votes
 
 
 @dataclass(frozen=True, eq=False)

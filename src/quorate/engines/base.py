@@ -187,10 +187,11 @@ class Steps(Protocol):
         """Make the table from the counts of the last pass, where they are stored."""
         ...
 
-    def e_step(self, *, hard: bool, likelihood: bool = True) -> PassSums:
+    def e_step(self, *, hard: bool, likelihood: bool = True, last: bool = False) -> PassSums:
         """Return the sums of a pass: an E-step under the current table, and the recount.
 
-        Without `likelihood` a hard pass may leave the log-likelihood NaN, where that is faster.
+        Without `likelihood` a hard pass may leave the log-likelihood NaN, where that is faster. The `last` one is followed by
+        `Session.finish`: what that returns may be found in the same pass.
         """
         ...
 

@@ -16,7 +16,7 @@ from quorate.data.votes import Gold, Panel, Votes
 from quorate.engines.base import Checkpoint, GladPasses
 from quorate.engines.memory import require, require_glad
 from quorate.engines.session import LocalSession, rules_for
-from quorate.engines.shard import PassRules, Shard, Tally, cuts, hashes
+from quorate.engines.shard import PassRules, Shard, Tally, TieKeys, cuts
 from quorate.io.answers import gold_codes
 from quorate.io.read import as_votes
 from quorate.io.sources import Source
@@ -79,14 +79,14 @@ class MemoryStore:
         self.gold = gold
         self.rules = rules
         self._engine, self._seed = engine, seed
-        self._task_key = engine.kernels.tie_keys(hashes(engine.kernels, votes.tasks, engine.threads), seed, engine.threads)
+        self._task_key = TieKeys(engine.kernels, votes.tasks, seed, engine.threads)
         self._cuts = cuts(votes.task_ptr, engine.shard_votes)
         self._shards = [
             Shard(
                 rules,
                 votes.task_ptr[cut.start : cut.stop + 1],
                 votes.row,
-                self._task_key[cut],
+                self._task_key.within(cut),
                 gold=None if gold is None else gold[cut],
             )
             for cut in self._cuts
@@ -129,16 +129,15 @@ class MemoryStore:
         require_glad(self.votes)
         kernels = glad_reference if engine.kernels is reference else glad_cpu
         of_glad = GladRules(kernels, engine.threads, rules.label_hash, rules.by_prior, self.gold)
-        return Glad(self.votes, of_glad, GladMemoryStore(self.votes, self._task_key, self._cuts))
+        return Glad(self.votes, of_glad, GladMemoryStore(self.votes, self._task_key.every(), self._cuts))
 
     def whole(self) -> WholeVotes:
         """Return all votes, for a method whose passes are its own."""
         from quorate.engines.whole import WholeVotes
 
         engine, rules = self._engine, self.rules
-        return WholeVotes(
-            self.votes, engine.kernels, engine.threads, self._task_key, rules.label_hash, rules.row_weight, self.gold
-        )
+        key = self._task_key.every()
+        return WholeVotes(self.votes, engine.kernels, engine.threads, key, rules.label_hash, rules.row_weight, self.gold)
 
     def identify(self, settings: Mapping[str, Any]) -> None:
         """Take nothing: memory ends with the process."""

@@ -33,7 +33,7 @@ class Room(NamedTuple):
     per_worker: int = 0
     tables: int = 3  # float64 arrays [rows, K] while a pass counts: the table, the counts before, and those to come
     lines: bool = True  # whether passes read the table from an aligned copy
-    tally: int = 8  # bytes of a cell that threads count in: 8 in soft passes, 4 in hard ones
+    tally: int = 8  # bytes of a cell that threads count in: 8 in soft passes, 4 in hard ones, 0 in those that count changes
     hard_tables: int = 0  # as `tables`, while labels are counted anew in a hard pass, beside the soft ones
     worker_tables: int = 1  # float64 arrays [workers, K]
     posteriors: int = 0  # float64 arrays [tasks, K] in the end
@@ -44,7 +44,7 @@ class Room(NamedTuple):
 
 
 NOTHING = Room()  # beside what soft passes of expectation-maximisation take
-STARTS_HARD = Room(hard_tables=1)  # the last pass is always soft; hard ones count what has changed, after the first
+STARTS_HARD = Room(tables=2, tally=0, hard_tables=1)  # majority vote is counted in tallies; passes count what has changed
 TURNS_HARD = Room(hard_tables=3)
 # Two tables, counts of vote shares, and what a table of careful workers is made of.
 CAREFUL = Room(tables=7, worker_tables=9)

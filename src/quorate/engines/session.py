@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 DecidedBy = Literal["scores", "weights", "votes"]  # EM, weighted majority, majority
+MAJORITY: Final = np.zeros(0, np.int32)  # stands for the labels of majority vote, where they were counted
 
 
 def digest(value: object) -> str:
@@ -97,6 +98,7 @@ class WorkerState:
         if self._bound is None or self._bound[0] is not recipe:
             self._bound = recipe, recipe.on(self._block)
         counts = self._counts if not recipe.anchor else self._anchored(recipe.anchor)
+        self._lines = self._params = self._spread = None  # the table before makes room for the one to come
         self._lines = self._bound[1](counts, recipe.shared(priors, lambda function: function(self._block, counts)))
         self._params = Parameters.of(priors, self._lines)
 
@@ -176,7 +178,10 @@ class WorkerState:
     @property
     def _scored_by(self) -> Parameters:
         """The parameters of the last M-step, by row: what passes score votes by."""
-        params = self._current
+        return self._by_row(self._current)
+
+    def _by_row(self, params: Parameters) -> Parameters:
+        """Return parameters of pairs by row."""
         if self._weights is None:
             return params
         if self._spread is None or self._spread[0] is not params:
@@ -266,6 +271,7 @@ class LocalSession(WorkerState):
         self._store = store
         self._passes = 0
         self._on_gold: Tally | None = None  # votes on gold tasks
+        self._ended: tuple[Parameters, Outcome] | None = None  # what the last E-step decided, until `finish` asks for it
         self._decided_by: DecidedBy = "scores"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -332,9 +338,13 @@ class LocalSession(WorkerState):
 
     def start(self, *, hard: bool) -> PassSums:
         """Take majority vote as the current labels, by winner (hard) or by vote shares (soft), and return its sums."""
+        if hard and self._is_current and self._recounted is MAJORITY:  # nothing came in between
+            return PassSums(self._counted[1])
         tally, weights = self._rules.empty(hard=hard), self._tie_weights()
         self._store.relabel("majority vote", lambda _, shard: shard.start(tally, hard=hard, tie_weights=weights))
-        return self._counted_now(tally, hard=hard)
+        sums = self._counted_now(tally, hard=hard)
+        self._recounted = MAJORITY if hard else None
+        return sums
 
     def recount(self, labels: NDArray[np.int32]) -> PassSums:
         """Take these labels, [tasks], as the current ones, and return their sums."""
@@ -346,10 +356,12 @@ class LocalSession(WorkerState):
         self._recounted = labels
         return sums
 
-    def e_step(self, *, hard: bool, likelihood: bool = True) -> PassSums:
-        """Return the sums of a pass: an E-step under the current table, and the recount."""
+    def e_step(self, *, hard: bool, likelihood: bool = True, last: bool = False) -> PassSums:
+        """Return the sums of a pass: an E-step under the current table, and the recount; the `last` one decides, too."""
         params, (tally, delta) = self._scored_by, self._count_into(hard=hard)
         self._passes += 1
+        if last:
+            return self._last_step(params, tally, hard=hard, delta=delta)
 
         def act(_: slice, shard: Shard) -> Sums:
             return shard.step(params, tally, hard=hard, delta=delta, likelihood=likelihood)
@@ -357,13 +369,37 @@ class LocalSession(WorkerState):
         sums = total(self._store.relabel(f"pass {self._passes} ({'hard' if hard else 'soft'})", act))
         return self._pass_sums(tally, sums, hard=hard)
 
+    def _last_step(self, params: Parameters, tally: Tally, *, hard: bool, delta: bool) -> PassSums:
+        """Return the sums of the last E-step, and keep what it decides."""
+        said, decided = self._store.decide("last pass", lambda _, shard, *out: shard.finish(params, tally, *out, delta=delta))
+        sums = total(said)
+        out = self._pass_sums(tally, sums, hard=hard)
+        outcome = self._outcome(decided, None if hard else self._counted, sums.log_likelihood)
+        self._is_current = hard and self._store.keeps_decided
+        self._recounted = outcome.labels if hard else None
+        self._ended = self._current, outcome
+        return out
+
     def finish(self, *, hard: bool = False) -> Outcome:
-        """Return what the E-step under the current table says of every task; `hard` leaves the counts of its labels."""
-        params, tally = self._scored_by, self._rules.empty(hard=hard)
+        """Return what the E-step under the current table says of every task; `hard` leaves the counts of its labels.
+
+        Where the last E-step was known to be the last, it has decided already.
+        """
+        params, ended, self._decided_by = self._scored_by, self._ended, "scores"
+        self._ended = None  # a result that lets go of something shall not find it kept here
+        if not hard and ended is not None and ended[0] is self._current:
+            return ended[1]
+        tally = self._rules.empty(hard=True) if hard else None
         sums, decided = self._store.decide("last pass", lambda _, shard, *out: shard.finish(params, tally, *out))
-        self._is_current, self._decided_by = False, "scores"
+        self._is_current = False
         outcome = self._outcome(decided, tally, total(sums).log_likelihood)
-        return self._kept_as_counted(outcome, tally) if hard else outcome
+        return outcome if tally is None else self._kept_as_counted(outcome, tally)
+
+    def _right_votes(self, params: Parameters) -> Floats:
+        """Return the expected number of right votes in every row under these parameters of pairs, [rows]."""
+        scored_by, tally = self._by_row(params), self._rules.empty(hard=False)
+        self._store.scan("right votes", lambda _, shard: shard.count_shares(scored_by, tally))
+        return self._right(self._rules.counted(tally)[0])
 
     def gold_tasks(self, *, votes: int) -> int:
         """Return how many gold tasks have at least so many votes."""
@@ -371,10 +407,12 @@ class LocalSession(WorkerState):
 
     def majority(self) -> Outcome:
         """Return the decisions of majority vote; a vote is right when it agrees."""
-        tally, weights = self._rules.empty(hard=True), self._tie_weights()
+        counted = self._counted if self._is_current and self._recounted is MAJORITY else None
+        tally, weights = self._rules.empty(hard=True) if counted is None else None, self._tie_weights()
         _, decided = self._store.decide("majority vote", lambda _, shard, *out: shard.majority(tally, weights, *out))
-        self._decided_by = "votes"
-        return self._kept_as_counted(self._outcome(decided, tally, float("nan")), tally)
+        self._decided_by, found = "votes", counted or tally
+        assert found is not None  # one of them is
+        return self._kept_as_counted(self._outcome(decided, found, float("nan")), found)
 
     def weighted_majority(self) -> Outcome:
         """Return the decisions of votes weighted by the current table; a vote is right when it agrees."""
@@ -418,8 +456,7 @@ class LocalSession(WorkerState):
         """Return the decisions of a method's own scores and posterior, [tasks, K] each; the counts are those of the winners."""
         labels, confidence, tie = self.whole().decided(scores, posterior, self._tie_weights())
         self.recount(labels)
-        right = self._counted[0][np.arange(self.votes.n_rows), self.votes.row_label].astype(np.float64)
-        return Outcome(labels, confidence, tie, right, float("nan"))
+        return Outcome(labels, confidence, tie, self._right(self._counted[0]), float("nan"))
 
     def count(self, statistics: Statistics) -> None:
         """Use the statistics of GLAD's last E-step as those of the last pass."""
@@ -495,11 +532,16 @@ class LocalSession(WorkerState):
         """Return each label's share of all votes, [K], if ties are broken by it before any model."""
         return self._rules.tie_weights(self._block)
 
-    def _outcome(self, decided: tuple[NDArray[Any], ...], tally: Tally, likelihood: float) -> Outcome:
+    def _outcome(self, decided: tuple[NDArray[Any], ...], counted: Tally | None, likelihood: float) -> Outcome:
+        """Return decisions and the right votes in complete counts; without these they are counted when they are asked for."""
         labels, confidence, tie = decided
-        counts, _ = self._rules.counted(tally)
-        right = counts[np.arange(self.votes.n_rows), self.votes.row_label].astype(np.float64)
+        right = partial(self._right_votes, self._current) if counted is None else self._right(counted[0])
         return Outcome(labels, confidence, tie, right, likelihood)
+
+    def _right(self, counts: Any) -> Floats:
+        """Return the right votes of each row, [rows], of counts by row, [rows, K]."""
+        right: Floats = counts[np.arange(self.votes.n_rows), self.votes.row_label].astype(np.float64)
+        return right
 
 
 def rules_for(votes: Votes, kernels: ModuleType, threads: int, ties: str) -> PassRules:

@@ -142,6 +142,47 @@ def hashes(kernels: ModuleType, ids: Vocabulary, threads: int = 1) -> NDArray[np
     return kernels.hash_texts(*ids.text_buffers(), threads)  # type: ignore[no-any-return]
 
 
+class TieKeys:
+    """Keys of tasks by which ties are settled, as `kernels.tie_keys` has them, hashed where they are asked for.
+
+    Most tasks never tie, so most ids are never hashed.
+    """
+
+    def __init__(self, kernels: ModuleType, tasks: Vocabulary, seed: int, threads: int = 1, cut: slice | None = None) -> None:
+        self._kernels, self._tasks, self._seed, self._threads = kernels, tasks, seed, threads
+        self._cut = slice(0, len(tasks)) if cut is None else cut  # the tasks at hand
+
+    def __len__(self) -> int:
+        return int(self._cut.stop - self._cut.start)
+
+    def __getitem__(self, tasks: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Return the keys of some tasks, [some]."""
+        return self._keys(self._tasks.take(self._cut.start + tasks)) if len(tasks) else np.zeros(0, np.uint64)
+
+    def within(self, cut: slice) -> TieKeys:
+        """Return the keys of a range of tasks."""
+        start = self._cut.start
+        return TieKeys(self._kernels, self._tasks, self._seed, self._threads, slice(start + cut.start, start + cut.stop))
+
+    def every(self) -> NDArray[np.uint64]:
+        """Return the keys of all tasks at hand, [tasks]."""
+        if len(self) == len(self._tasks):
+            return self._keys(self._tasks)
+        return self[np.arange(len(self))]
+
+    def ids(self) -> tuple[NDArray[np.int64], NDArray[np.uint8] | None, int]:
+        """Return what compiled passes hash: whole numbers, or where texts begin and their bytes; and the seed."""
+        seed, (start, stop) = int(self._seed) % 2**64, (self._cut.start, self._cut.stop)
+        if self._tasks.kind == "integer":
+            return self._tasks.values[start:stop], None, seed  # type: ignore[return-value]
+        offsets, texts = self._tasks.text_buffers()
+        return offsets[start : stop + 1], texts, seed
+
+    def _keys(self, tasks: Vocabulary) -> NDArray[np.uint64]:
+        found: NDArray[np.uint64] = self._kernels.tie_keys(hashes(self._kernels, tasks, self._threads), self._seed, self._threads)
+        return found
+
+
 class Shard:
     """The votes of some tasks. Passes add to a `tally`; OUT arrays are [tasks] of the shard."""
 
@@ -150,7 +191,7 @@ class Shard:
         rules: PassRules,
         task_ptr: NDArray[np.int64],  # [tasks + 1] absolute positions in `row`
         row: NDArray[np.uint32],  # [all votes]
-        task_key: NDArray[np.uint64],  # [tasks] see kernels.tie_keys
+        task_key: NDArray[np.uint64] | TieKeys,  # [tasks] see kernels.tie_keys
         *,
         labels: NDArray[np.int32] | None = None,  # [tasks] at the start; written to where there is no gold
         gold: NDArray[np.int32] | None = None,  # [tasks] given labels, NO_GOLD where there is none
@@ -168,7 +209,8 @@ class Shard:
             self._given_ptr, self._given_row = reference.select(task_ptr, row, chosen)
             open_tasks = np.flatnonzero(self._is_open)
             self._ptr, self._row = reference.select(task_ptr, row, open_tasks)
-            self._key, self._labels = task_key[open_tasks], self._labels[open_tasks]
+            every = task_key.every() if isinstance(task_key, TieKeys) else task_key
+            self._key, self._labels = every[open_tasks], self._labels[open_tasks]
 
     @property
     def labels(self) -> NDArray[np.int32]:
@@ -187,7 +229,11 @@ class Shard:
     def recount(self, labels: NDArray[np.int32], tally: Tally) -> None:
         """Take these labels, [tasks], as the current ones, and count them; gold tasks keep theirs."""
         self.take(labels)
-        _recount(self._ptr, self._row, self._labels, tally)
+        rules, votes = self.rules, (self._ptr, self._row, self._labels)
+        if rules.kernels is reference:
+            _recount(*votes, tally)
+        else:
+            rules.kernels.recount_hard(*votes, *tally, checked=True, threads=rules.threads)
         self._count_gold(tally)
 
     def step(self, params: Parameters, tally: Tally, *, hard: bool, delta: bool = False, likelihood: bool = True) -> Sums:
@@ -197,26 +243,45 @@ class Shard:
             self._count_gold(tally)
         return sums._replace(log_likelihood=sums.log_likelihood + self._gold_likelihood(params))
 
-    def finish(self, params: Parameters, tally: Tally, confidence: NDArray[np.float64], tie: NDArray[np.bool_]) -> Sums:
-        """Return the sums of the last E-step, counted as the tally is; confidence and tie are OUT."""
-        parts = self._without_gold(confidence), self._without_gold(tie)
-        sums = self._pass(params, hard=is_hard(tally), confidence=parts[0], tie=parts[1], **self._counting(tally))
+    def finish(
+        self,
+        params: Parameters,
+        tally: Tally | None,
+        confidence: NDArray[np.float64],
+        tie: NDArray[np.bool_],
+        *,
+        delta: bool = False,
+    ) -> Sums:
+        """Return the sums of the last E-step, counted as the tally is, or not at all; confidence and tie are OUT.
+
+        With `delta` the (hard) tally already has the counts of the current labels.
+        """
+        parts, hard = (self._without_gold(confidence), self._without_gold(tie)), tally is not None and is_hard(tally)
+        counting = {} if tally is None else self._counting(tally)
+        sums = self._pass(params, hard=hard, delta=delta, confidence=parts[0], tie=parts[1], **counting)
         self._merge_gold(parts[0], confidence, 1.0)
         self._merge_gold(parts[1], tie, False)
-        self._count_gold(tally)
+        if tally is not None and not delta:
+            self._count_gold(tally)
         return sums._replace(log_likelihood=sums.log_likelihood + self._gold_likelihood(params))
 
     def majority(
-        self, tally: Tally, tie_weights: NDArray[np.float64] | None, confidence: NDArray[np.float64], tie: NDArray[np.bool_]
+        self,
+        tally: Tally | None,
+        tie_weights: NDArray[np.float64] | None,
+        confidence: NDArray[np.float64],
+        tie: NDArray[np.bool_],
     ) -> None:
-        """Count the winners of majority vote; confidence (vote share) and tie are OUT."""
-        parts = self._without_gold(confidence), self._without_gold(tie)
-        self._majority(
-            soft=False, tie_weights=tie_weights, confidence=parts[0], tie=parts[1], counts=tally[0], class_counts=tally[1]
+        """Count the winners of majority vote, where there is a tally; confidence (vote share) and tie are OUT."""
+        parts, counting = (
+            (self._without_gold(confidence), self._without_gold(tie)),
+            {} if tally is None else self._counting(tally),
         )
+        self._majority(soft=False, tie_weights=tie_weights, confidence=parts[0], tie=parts[1], **counting)
         self._merge_gold(parts[0], confidence, 1.0)
         self._merge_gold(parts[1], tie, False)
-        self._count_gold(tally)
+        if tally is not None:
+            self._count_gold(tally)
 
     def weighted_majority(
         self, params: Parameters, tally: Tally, confidence: NDArray[np.float64], tie: NDArray[np.bool_]
@@ -261,6 +326,11 @@ class Shard:
         part = self._without_gold(out)
         self._majority(soft=True, tie_weights=tie_weights, posterior=part)
         self._merge_gold(part, out, self._certain())
+
+    def count_shares(self, params: Parameters, tally: Tally) -> None:
+        """Count T_qc under `params` in a soft tally; the current labels stay as they are."""
+        self._pass(params, hard=False, labels=np.zeros_like(self._labels), **self._counting(tally))
+        self._count_gold(tally)
 
     def gold_tasks(self, votes: int) -> int:
         """Return how many gold tasks have at least so many votes."""
@@ -346,8 +416,6 @@ class Shard:
 
     def _pass(self, params: Parameters, **how: Any) -> Sums:
         rules = self.rules
-        if not how["hard"]:
-            how.pop("likelihood", None)
         sums: Sums = rules.kernels.em_pass(
             self._ptr,
             self._row,
@@ -356,11 +424,10 @@ class Shard:
             self._key,
             rules.label_hash,
             by_prior=rules.by_prior,
-            labels=self._labels,
             classification=False,  # `PassRules.classification` computes it for all shards at once
             checked=True,  # when the votes were read
             threads=rules.threads,
-            **how,
+            **{"labels": self._labels, **how},
         )
         return sums
 

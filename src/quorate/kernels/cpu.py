@@ -64,10 +64,10 @@ def em_pass(
     **out: Any,
 ) -> Sums:
     """Return what `reference.em_pass` does."""
-    core = required()
+    core, (task_ptr, row, table, log_prior, task_key, label_hash) = required(), votes_and_model
     if not checked:
-        task_ptr, row, table, *_ = votes_and_model
         check_votes(task_ptr, row, len(table), out.get("threads", 1))
+    votes_and_model = task_ptr, row, table, log_prior, hashable(task_key), label_hash
     if hard:
         sums = core.hard_pass(*votes_and_model, delta=delta, likelihood=likelihood, classification=classification, **out)
     else:
@@ -77,12 +77,32 @@ def em_pass(
 
 def majority(*votes: Any, tie_weights: Floats | None, soft: bool, checked: bool = False, **out: Any) -> None:
     """Do what `reference.majority` does."""
-    core = required()
+    core, (task_ptr, row, row_label, task_key, label_hash) = required(), votes
     if not checked:
-        task_ptr, row, row_label, _, label_hash = votes
         check_votes(task_ptr, row, len(row_label), out.get("threads", 1))
         check_codes("row_label", row_label, len(label_hash))
+    votes = task_ptr, row, row_label, hashable(task_key), label_hash
     (core.majority_soft if soft else core.majority_hard)(*votes, favour=tie_weights, **out)
+
+
+def hashable(task_key: Any) -> Any:
+    """Return keys of ties as the core takes them: ready, or as ids that it hashes where tasks tie (see `engines.shard`)."""
+    return task_key if isinstance(task_key, np.ndarray) else task_key.ids()
+
+
+def recount_hard(
+    task_ptr: NDArray[np.int64],
+    row: NDArray[np.uint32],
+    labels: NDArray[np.int32],
+    counts: NDArray[np.int64],
+    class_counts: NDArray[np.int64],
+    checked: bool = False,
+    threads: int = 1,
+) -> None:
+    """Do what `reference.recount_hard` does, once."""
+    if not checked:
+        check_votes(task_ptr, row, len(counts), threads)
+    required().count_labels(task_ptr, row, labels, counts, class_counts, threads)
 
 
 def confusion_table(counts: Any, worker_ptr: NDArray[np.int64], smoothing: float, threads: int = 1) -> tuple[Floats, Floats]:

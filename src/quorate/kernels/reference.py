@@ -10,7 +10,7 @@ second sum (`rest`), *fine*; `restore_counts` brings the sums back to scale.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,14 @@ ANSWER_UNIT = 2.0**-36  # of sums of probabilities by row: whole units add up to
 CLASS_UNIT = COARSE * 2.0**-16  # of coarse class counts; what it leaves is added apart
 
 
+class TaskKeys(Protocol):
+    """Hashes of (seed, task), [tasks], as `tie_keys` returns them: an array, or ids that are hashed when they are asked for."""
+
+    def __getitem__(self, tasks: NDArray[np.int64], /) -> NDArray[np.uint64]:
+        """Return those of some tasks, [some]."""
+        ...
+
+
 class Sums(NamedTuple):
     """The scalars of a pass over one shard."""
 
@@ -42,7 +50,7 @@ def em_pass(
     row: NDArray[np.uint32],  # IN [all votes]
     table: Floats,  # IN [rows, K] log pi
     log_prior: Floats,  # IN [K]
-    task_key: NDArray[np.uint64],  # IN [tasks] see tie_keys
+    task_key: TaskKeys,  # IN [tasks] see tie_keys
     label_hash: NDArray[np.uint64],  # IN [K]
     *,
     checked: bool = False,  # whether `check_votes` has passed these votes
@@ -101,7 +109,7 @@ def majority(
     task_ptr: NDArray[np.int64],  # IN [tasks + 1]
     row: NDArray[np.uint32],  # IN [all votes]
     row_label: NDArray[np.int32],  # IN [rows]
-    task_key: NDArray[np.uint64],  # IN [tasks]
+    task_key: TaskKeys,  # IN [tasks]
     label_hash: NDArray[np.uint64],  # IN [K]
     *,
     checked: bool = False,  # whether `check_votes` has passed these votes
@@ -167,7 +175,7 @@ def task_scores(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], table: Flo
 
 
 def pick(
-    scores: Floats, task_key: NDArray[np.uint64], label_hash: NDArray[np.uint64], tie_weights: Floats | None = None
+    scores: Floats, task_key: TaskKeys, label_hash: NDArray[np.uint64], tie_weights: Floats | None = None
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     """Return the winner of each task, [tasks], and whether it was tied, [tasks].
 
@@ -185,7 +193,7 @@ def pick(
     if tie_weights is not None:
         weight = np.where(candidate, tie_weights, -np.inf)
         candidate &= weight == weight.max(axis=1, keepdims=True)
-    key = mix(task_key[where, None] ^ label_hash)
+    key = mix(task_key[where][:, None] ^ label_hash)  # of tied tasks alone: keys may be hashed when they are asked for
     key[~candidate] = 0
     winner[where] = key.argmax(axis=1)
     return winner.astype(np.int32), tied
@@ -198,6 +206,7 @@ def recount_hard(
     counts: Counts,
     class_counts: Counts,
     times: float = 1,
+    threads: int = 1,  # for faster twins
 ) -> None:
     """Add one per vote to counts[row, label of its task] and one per task to class_counts[label], `times` times."""
     rows, k = counts.shape

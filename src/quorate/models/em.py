@@ -1,8 +1,8 @@
 """THE loop: expectation-maximisation on any engine, for every model of the family.
 
-An iteration is an M-step, then an E-step. Then the priors (or the shares of the labels, if priors are fixed; or the
-objective) are compared with the previous iteration's. Labels, probabilities and likelihood come from the last E-step, and
-no M-step follows it.
+An iteration is an M-step, then an E-step. The priors (or the shares of the labels, if priors are fixed; or the objective) are
+compared with the previous iteration's. Labels, probabilities and likelihood come from the last E-step, and no M-step follows
+it. Priors are known before the E-step: where they decide, the session is told which one is the last, and decides in it.
 
 The state of the fit (labels, counts, table) is the session's; the loop sees things of the size of K.
 """
@@ -95,27 +95,27 @@ def iterate(steps: Steps, recipe: Recipe, first: Callable[[], PassSums], options
         began = time.perf_counter()
         classes = recipe.class_priors(sums.class_counts)
         steps.m_step(recipe, classes.priors)
-        sums = steps.e_step(hard=hard, likelihood=options.likelihood)
+        change = float("nan") if previous is None else sum_of(np.abs(classes.shares - previous))
+        settles = len(trace) > 0 or not recipe.is_bounded  # a bounded fit starts from shares: one pass settles nothing
+        last = len(trace) + 1 == recipe.max_iter or (recipe.stop == "priors" and change < recipe.tol and settles)
+        sums = steps.e_step(hard=hard, likelihood=options.likelihood, last=last and _finishes(recipe))
         if sums.impossible:  # a task's own label is in the counts, so some label has a positive probability
             raise QuorateError(f"{recipe.name}: {sums.impossible} tasks became impossible in a fit; please report this")
         objective = (sums.classification if hard else sums.log_likelihood) + sums.penalty + classes.penalty
         if recipe.stop == "moved":
             change = sums.moved
-        elif previous is None:
-            change = float("nan")
-        elif recipe.stop == "objective":
+        elif recipe.stop == "objective" and previous is not None:
             change = objective - trace[-1].objective if trace else float("nan")
-        else:
-            change = sum_of(np.abs(classes.shares - previous))
         previous = classes.shares
         phase = recipe.phase or ("hard" if hard else "soft")
+        if hard and not options.likelihood:  # known of some passes on some engines; the trace is the same on all
+            sums = replace(sums, log_likelihood=float("nan"))
         row = _trace_row(already + len(trace) + 1, hard, phase, change, objective, sums, time.perf_counter() - began)
         trace.append(row if recipe.is_likelihood else _without_likelihood(row))
         log.debug("%s", trace[-1])
         if options.progress is not None:
             options.progress(trace[-1])
-        converged = sums.changed == 0 if recipe.stop == "labels" else change < recipe.tol
-        converged &= len(trace) > 1 or not recipe.is_bounded  # such a fit starts from shares: one pass settles nothing
+        converged = settles and (sums.changed == 0 if recipe.stop == "labels" else change < recipe.tol)
         hard = recipe.next_is_hard(hard, change)
         if recipe.is_bounded:
             continue
@@ -145,6 +145,11 @@ class Cycle:
         """Take the digest of the counts after a pass."""
         self.closed = digest in self.seen
         self.seen += (digest,)
+
+
+def _finishes(recipe: Recipe) -> bool:
+    """Return whether the last E-step of a recipe decides: others are decided in another way, or by the best of several fits."""
+    return recipe.is_likelihood and not recipe.remembers
 
 
 def _without_likelihood(row: TraceRow) -> TraceRow:

@@ -160,7 +160,7 @@ class GladSteps:
         """Return the sums of the E-step under the current abilities: at first, every worker able, every task easy."""
         return self.e_step(hard=hard)
 
-    def e_step(self, *, hard: bool, likelihood: bool = True) -> PassSums:
+    def e_step(self, *, hard: bool, likelihood: bool = True, last: bool = False) -> PassSums:
         """Return the sums of the E-step under the current abilities."""
         sums = self.passes.expect(self.model)
         return PassSums(self.passes.class_counts(), sums.log_likelihood, changed=sums.changed, penalty=_log_prior(self.model.x))

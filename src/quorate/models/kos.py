@@ -154,7 +154,7 @@ class KosSteps:
         """Let workers send messages."""
         self._messages.send_to_tasks()
 
-    def e_step(self, *, hard: bool, likelihood: bool = True) -> PassSums:
+    def e_step(self, *, hard: bool, likelihood: bool = True, last: bool = False) -> PassSums:
         """Let tasks send messages, and return how many of each label there are, and how many tasks changed theirs."""
         self._messages.send_to_workers()
         self._messages.know(self._votes, self._sign)

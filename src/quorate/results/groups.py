@@ -100,7 +100,7 @@ def as_members(result: Result) -> Result:
     session = MemberSession(result, votes)
     fit = replace(
         result.fit,
-        outcome=replace(result.fit.outcome, right=_right(result, votes)),
+        outcome=replace(result.fit.outcome, right_votes=_right(result, votes)),
         honest=None if result.fit.honest is None else replace(result.fit.honest, session=session),
         worker_columns=_known(result, votes),
     )

@@ -61,7 +61,7 @@ def predicted(
     elif learned.scoring == "weight":
         outcome = session.weighted_majority()
     else:
-        session.e_step(hard=False)
+        session.e_step(hard=False, last=True)
         outcome = session.finish()
     fit = Fit(outcome, params, session.estimate().statistics, worker_columns={"known": worker >= 0})
     if learned.scoring == "ordinal":

@@ -349,7 +349,7 @@ class MultiResult:
             labels=np.ascontiguousarray(self._matrix("labels").ravel(), np.int32),
             confidence=self._matrix("confidence").ravel(),
             tie=self._matrix("tie").ravel(),
-            right=np.zeros(votes.n_rows),  # see `_accuracy`
+            right_votes=np.zeros(votes.n_rows),  # see `_accuracy`
             log_likelihood=self.log_likelihood,
         )
         gold = self._gold().get("gold")

@@ -221,7 +221,7 @@ class DistributedSession(RemoteSession):
         self._aside, self._kept = None, None
         self._keep_only()
 
-    def e_step(self, *, hard: bool, likelihood: bool = True) -> PassSums:
+    def e_step(self, *, hard: bool, likelihood: bool = True, last: bool = False) -> PassSums:
         """Return the sums of a pass: an E-step under the current table, and the recount."""
         scored, before = self._table, self._pass_state
         past = before.class_counts if hard and before is not None and before.hard else None

@@ -178,7 +178,7 @@ class SparkSession(RemoteSession, WorkerState):
         self._follow("votes")
         return self._counted_now(tally, hard=hard)
 
-    def e_step(self, *, hard: bool, likelihood: bool = True) -> PassSums:
+    def e_step(self, *, hard: bool, likelihood: bool = True, last: bool = False) -> PassSums:
         """Return the sums of a pass: an E-step under the current table, and the recount."""
         tally, delta = self._count_into(hard=hard)
         now = self._broadcast_scores()

@@ -44,7 +44,7 @@ class RemoteOutcome(Outcome):
             labels=np.zeros(0, np.int32),
             confidence=np.zeros(0),
             tie=np.zeros(0, np.bool_),
-            right=right,
+            right_votes=right,
             log_likelihood=sums.log_likelihood,
             agreeing=agreeing,
             ties=int(sums.ties),
