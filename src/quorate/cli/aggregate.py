@@ -143,6 +143,10 @@ def command(
             help="hash, or prior: ties go to the more frequent label.", show_default=own("ties"), autocompletion=one_of(Ties)
         ),
     ] = None,
+    accelerate: Annotated[
+        bool | None,
+        for_model("--accelerate", help="ds, hybrid, one-coin: fewer soft passes, by extrapolation.", show_default=False),
+    ] = None,
     multi: Annotated[bool, for_input("--multi", help="Votes are sets of options, joined by | or as lists.")] = False,
     set_separator: reading.SetSeparator = SET_SEPARATOR,
     per_option: Annotated[bool, for_model("--per-option", help="With --multi: fit each option separately.")] = False,
@@ -237,7 +241,7 @@ def fitted(typed: SimpleNamespace, prepared: Callable[[Any], Any] | None = None)
     from quorate.engines.registry import resolve
 
     source, how_read = reading.source(typed.votes), reading.given(vars(typed))
-    named = ("seed", "smoothing", "tol", "max_iter", "switch", "stop", "ties")
+    named = ("seed", "smoothing", "tol", "max_iter", "switch", "stop", "ties", "accelerate")
     strength = None if typed.strength is None else _strength(typed.strength)
     chosen = _chosen(typed.model, strength=strength, **{name: getattr(typed, name) for name in named})
     whole = None if typed.multi else source

@@ -65,6 +65,7 @@ class Defaults(NamedTuple):
     strength: Strength = 0.0
     stop: Stop = "priors"
     switch: float = 0.005
+    accelerate: bool = False
     confidence: Confidence = "honest"
 
 
@@ -172,6 +173,16 @@ class Choice:
             raise unknown(name, value, self.names)
 
 
+@dataclass(frozen=True)
+class Flag:
+    """True or False."""
+
+    def check(self, name: str, value: object) -> None:
+        """Raise unless the value is one of them."""
+        if not isinstance(value, bool):
+            raise OptionError(f"{name} is {shown(value)}: give True or False")
+
+
 def plain(value: object) -> object:
     """Return a number as Python's own int or float, and anything else as it is.
 
@@ -179,6 +190,8 @@ def plain(value: object) -> object:
     >>> plain(Fraction(1, 4)), plain(3), plain("auto")
     (0.25, 3, 'auto')
     """
+    if type(value) is bool:  # a whole number to Python
+        return value
     if isinstance(value, Integral):
         return int(value)
     return float(value) if isinstance(value, Real) else value
@@ -196,7 +209,7 @@ class Order:
             check_order(value, name)
 
 
-Rules = Mapping[str, Number | Choice | Order]
+Rules = Mapping[str, Number | Choice | Order | Flag]
 
 
 def check(settings: Mapping[str, object], rules: Rules) -> None:

@@ -39,6 +39,7 @@ class PassSums:
     impossible: int = 0  # tasks whose votes have probability 0 under every label
     penalty: float = 0.0  # what beliefs about workers add to the likelihood under the table of this pass
     moved: float = float("nan")  # the largest step of a parameter in the M-step before, where a recipe tells it
+    step: str | None = None  # "extrapolated" or "rejected", where the M-step before was not one of EM (models/acceleration.py)
 
 
 class ClassEstimate(NamedTuple):

@@ -65,6 +65,7 @@ class Options(Shaping, total=False):
     switch: float | None
     stop: Stop | None
     ties: Ties | None
+    accelerate: bool | None
     trace: TraceDetail
     per_option: bool
     gold: Source | None
@@ -128,6 +129,7 @@ def aggregate(
     switch: float | None = None,
     stop: Stop | None = None,
     ties: Ties | None = None,
+    accelerate: bool | None = None,
     trace: TraceDetail = "full",
     multi: bool = False,
     per_option: bool = False,
@@ -180,6 +182,7 @@ def aggregate(
     - `smoothing`: added to every cell of every confusion. 0 is the paper.
     - `strength`: votes of the mean worker lent to every worker; "auto" finds how many. 0 is the paper.
     - `switch`: hybrid turns hard when the priors change by at most this.
+    - `accelerate`: True spares "ds", "hybrid" and "one-coin" most of their soft passes, by extrapolation. False is the paper.
 
     Where it runs, and what is told of it:
 
@@ -234,6 +237,7 @@ def aggregate(
         "switch": switch,
         "stop": stop,
         "ties": ties,
+        "accelerate": accelerate,
     }
     chosen = make(model, DEFAULTS._asdict(), {name: value for name, value in given.items() if value is not None})
     given_votes: Any = source  # of one label each, or of sets: `multi` says which

@@ -84,8 +84,8 @@ class EMRecipe:
 
     @property
     def remembers(self) -> bool:
-        """Whether its M-step goes on from the one before."""
-        return False
+        """Whether its M-step goes on from the one before: an extrapolated one does."""
+        return bool(getattr(self.model, "accelerate", False))
 
     def next_is_hard(self, was_hard: bool, change: float) -> bool:
         """Return whether the next E-step is hard."""

@@ -60,15 +60,16 @@ class Run(NamedTuple):
 
 def run(session: Session, recipe: Recipe, options: FitOptions) -> Run:
     """Fit a recipe to the votes of a session from the given start; warn `NotConverged` if iterations run out."""
+    return iterate(session, recipe, lambda: started(session, recipe, options), options)
+
+
+def started(session: Session, recipe: Recipe, options: FitOptions) -> PassSums:
+    """Make the state that feeds the first M-step, and return its sums."""
     warm = options.warm
-
-    def first() -> PassSums:
-        if warm is not None:  # votes that are impossible under old parameters may be among these
-            session.adopt(warm.parameters, warm.priors)
-            return session.e_step(hard=recipe.next_is_hard(recipe.starts_hard, 0.0))
-        return session.start(hard=recipe.starts_hard) if options.start is None else session.recount(options.start)
-
-    return iterate(session, recipe, first, options)
+    if warm is not None:  # votes that are impossible under old parameters may be among these
+        session.adopt(warm.parameters, warm.priors)
+        return session.e_step(hard=recipe.next_is_hard(recipe.starts_hard, 0.0))
+    return session.start(hard=recipe.starts_hard) if options.start is None else session.recount(options.start)
 
 
 def iterate(steps: Steps, recipe: Recipe, first: Callable[[], PassSums], options: FitOptions) -> Run:
@@ -104,10 +105,12 @@ def iterate(steps: Steps, recipe: Recipe, first: Callable[[], PassSums], options
         objective = (sums.classification if hard else sums.log_likelihood) + sums.penalty + classes.penalty
         if recipe.stop == "moved":
             change = sums.moved
+        elif sums.step is not None:  # an extrapolated change does not say how far EM would go
+            change = float("nan")
         elif recipe.stop == "objective" and previous is not None:
             change = objective - trace[-1].objective if trace else float("nan")
-        previous = classes.shares
-        phase = recipe.phase or ("hard" if hard else "soft")
+        previous = previous if sums.step == "rejected" and previous is not None else classes.shares
+        phase = sums.step or recipe.phase or ("hard" if hard else "soft")
         if hard and not options.likelihood:  # known of some passes on some engines; the trace is the same on all
             sums = replace(sums, log_likelihood=float("nan"))
         row = _trace_row(already + len(trace) + 1, hard, phase, change, objective, sums, time.perf_counter() - began)
@@ -115,7 +118,8 @@ def iterate(steps: Steps, recipe: Recipe, first: Callable[[], PassSums], options
         log.debug("%s", trace[-1])
         if options.progress is not None:
             options.progress(trace[-1])
-        converged = settles and (sums.changed == 0 if recipe.stop == "labels" else change < recipe.tol)
+        unmoved = sums.changed == 0 and sums.step is None
+        converged = settles and (unmoved if recipe.stop == "labels" else change < recipe.tol)
         hard = recipe.next_is_hard(hard, change)
         if recipe.is_bounded:
             continue

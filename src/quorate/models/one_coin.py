@@ -12,11 +12,11 @@ from quorate.data.counts import ClassPrior, Lines, Prior
 from quorate.data.exact import unit_below, whole
 from quorate.data.fit import Fit
 from quorate.data.options import DEFAULTS, Choice, ClassPriors, Rules, Stop, Strength
-from quorate.engines.base import Session, WorkerBlock
+from quorate.engines.base import Engine, Session, WorkerBlock
 from quorate.models import em
 from quorate.models.base import Knowns, Model
 from quorate.models.confusion import ConfusionRecipe, EMRecipe
-from quorate.models.dawid_skene import FAMILY, beliefs_of
+from quorate.models.dawid_skene import SOFT, beliefs_of, fitted, require_accelerating, take_room
 from quorate.results.knowledge import coin_table, other_labels
 
 Floats = NDArray[np.float64]
@@ -29,8 +29,8 @@ class OneCoin(Model):
     Labels are equally likely a priori, unless `class_priors="estimated"`. A label that nobody gave, and that neither gold
     nor priors nor a history name, does not count. Priors that the caller gives replace either.
 
-    `class_priors` is "uniform" or "estimated"; `tol`, `max_iter`, `stop`, `smoothing`, `strength`, `seed` and `ties` are as
-    for `DawidSkene`.
+    `class_priors` is "uniform" or "estimated"; `tol`, `max_iter`, `stop`, `smoothing`, `strength`, `accelerate`, `seed`
+    and `ties` are as for `DawidSkene`.
 
     >>> import quorate as qr
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
@@ -41,7 +41,7 @@ class OneCoin(Model):
 
     name: ClassVar[str] = "one-coin"
     title: ClassVar[str] = "one-coin Dawid-Skene"
-    rules: ClassVar[Rules] = {**FAMILY, "class_priors": Choice(get_args(ClassPriors))}
+    rules: ClassVar[Rules] = {**SOFT, "class_priors": Choice(get_args(ClassPriors))}
     scoring: ClassVar[str] = "coin"
 
     tol: float = DEFAULTS.tol
@@ -50,12 +50,22 @@ class OneCoin(Model):
     strength: Strength = DEFAULTS.strength
     stop: Stop = DEFAULTS.stop
     class_priors: ClassPriors = "uniform"
+    accelerate: bool = DEFAULTS.accelerate
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        take_room(self)
+
+    def require_engine(self, engine: Engine) -> None:
+        """Raise if an engine cannot run this model: before votes are read, and before a cluster is asked for."""
+        super().require_engine(engine)
+        require_accelerating(self, engine)
 
     def _fit(self, session: Session, known: Knowns) -> Fit:
         possible, given = known.possible(session), known.classes
         beliefs, strength = beliefs_of(self, session, replace(known, classes=self._classes(given, possible)))
         recipe = CoinRecipe(self, beliefs, other_labels(possible))
-        ended = em.run(session, recipe, known.options)
+        ended = fitted(self, session, recipe, known.options)
         return coin_fit(session, recipe, ended, given, strength)
 
     def _classes(self, given: ClassPrior | None, possible: NDArray[np.bool_]) -> ClassPrior | None:
