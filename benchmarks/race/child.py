@@ -260,10 +260,11 @@ def main(library, method, options, data, answer):
     for line in sys.stdin:
         asked = json.loads(line)
         seconds, taken, found = timed(fit, asked["options"])
+        said.write(json.dumps({"seconds": seconds, "MB": taken}) + "\n")  # at once: the limit is that of the fit
         if asked["answer"]:
             np.savez(answer, **answered(found))
+            said.write(json.dumps({"answered": True}) + "\n")
         del found
-        said.write(json.dumps({"seconds": seconds, "MB": taken}) + "\n")
 
 
 if __name__ == "__main__":
