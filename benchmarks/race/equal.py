@@ -6,7 +6,7 @@ import statistics
 import numpy as np
 from contestants import OURS, PEERS
 from likelihood import Judge
-from turns import Child, OverError, rounds
+from turns import Child, OverError, rounds, turns_of
 
 import quorate as qr
 
@@ -74,7 +74,7 @@ def reached(child, more, iterations, final, judge, limit):
         with np.load(child.answer) as said:
             value = judge.log_likelihood(said["confusion"], said["priors"])
         if near(value, final):
-            times = [first, *(child.fit(limit, options)["seconds"] for _ in range(rounds(first) - 1))]
+            times = [first, *(child.fit(limit, options)["seconds"] for _ in range(turns_of(first) - 1))][-rounds(first) :]
             return {"seconds": statistics.median(times), "iterations": iterations, "log_likelihood": value}
         iterations = math.ceil(iterations * MORE) + 1
     return {"why": f"not reached: {value:.1f} after {iterations} iterations, {final:.1f} wanted"}

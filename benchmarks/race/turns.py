@@ -14,7 +14,7 @@ from pathlib import Path
 
 CHILD = Path(__file__).with_name("child.py")
 PREPARE = 120  # seconds for import, preparation and warm-up, which are not charged
-OFTEN, SELDOM = (1.0, 5), (7.0, 3)  # below so many seconds, so many fits; else one
+OFTEN, SELDOM = (1.0, 5), (7.0, 3)  # below so many seconds, so many fits count; else one
 TAIL = 200  # characters of a child's last words
 
 
@@ -46,7 +46,7 @@ class Child:
         return self._heard(PREPARE, "its preparation took more than {} s")
 
     def fit(self, limit, options=None, answer=False):
-        """{"seconds", "MB"} of a fit, perhaps with other options."""
+        """{"seconds"} of a fit, perhaps with other options; with `answer` its memory, too, and its labels in a file."""
         line = json.dumps({"options": options or {}, "answer": answer}) + "\n"
         try:
             self.process.stdin.write(line.encode())
@@ -85,6 +85,11 @@ class Child:
                 continue
 
 
+def turns_of(seconds):
+    """How many fits are made: where they are short the first, which finds no memory at hand, does not count."""
+    return rounds(seconds) + (seconds < OFTEN[0])
+
+
 def last_words(text, code):
     """What a child that ended by itself said: the last error it names, or else the signal or the last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -95,7 +100,7 @@ def last_words(text, code):
 
 
 def rounds(seconds):
-    """How many fits a contestant gets whose first took so long."""
+    """How many fits count of a contestant whose first took so long."""
     return next((times for below, times in (OFTEN, SELDOM) if seconds < below), 1)
 
 
@@ -151,9 +156,9 @@ def _judged(judge, child):
 def _run_rounds(children, lines, limit, judge):
     """Fill the lines: a first fit of each, with its memory and its answer; then as many more as each may have, in turns."""
     times, over = {}, set()
-    for turn in range(OFTEN[1]):
+    for turn in range(OFTEN[1] + 1):
         for name, child in children.items():
-            if name in over or (turn and turn >= rounds(times[name][0])):
+            if name in over or (turn and turn >= turns_of(times[name][0])):
                 continue
             try:
                 found = child.fit(limit, answer=not turn)
@@ -168,5 +173,6 @@ def _run_rounds(children, lines, limit, judge):
                     lines[name]["MB"] = found["MB"]
                 lines[name].update(_judged(judge, child))
     for name, seconds in times.items():
-        lines[name]["seconds"] = statistics.median(seconds)
-        lines[name]["times"] = seconds
+        counted = seconds[1:] if len(seconds) > 1 and seconds[0] < OFTEN[0] else seconds
+        lines[name]["seconds"] = statistics.median(counted)
+        lines[name]["times"] = counted
