@@ -4,8 +4,8 @@
 
 It imports the library, prepares the votes in the library's native form, fits a small part of them as a warm-up, and says so.
 Then every line it reads asks for one fit, and its answer tells the time. Where the line asks for them, it tells the memory that
-was taken, too, and writes labels and parameters to the file ANSWER. Answers leave on a copy of the standard output, since libraries
-print on that.
+was taken, too, and writes labels and parameters to the file ANSWER. Answers leave on a copy of the standard output, as libraries
+print on it.
 """
 
 import ctypes

@@ -1,11 +1,11 @@
 """`make race`: quorate beside everything that a user might choose instead, on the same votes, in one run.
 
-    QUORATE_DATA=… python benchmarks/race/run.py [--quick] [--again] [--no-stages] [--dry]
+    QUORATE_DATA=… python benchmarks/race/run.py [--quick] [--again] [--no-stages] [--dry] [--only CELL…]
 
 Every contestant fits in a process of its own, in the environment of its library, which is made at first use. What is done is kept
 after every cell: a race that was interrupted continues where it stopped, unless `--again` is given. At the end results.json,
-docs/race and a block of README are written. `--quick` takes small sizes and short limits (3 minutes) and only prints, as does
-`--dry`.
+docs/race and a block of README are written. `--quick` takes small sizes and short limits (3 minutes) and only prints, as do
+`--dry` and `--only`.
 """
 
 import argparse
@@ -114,11 +114,13 @@ def fields(folder, quick):
     return sorted(out, key=lambda one: (one.cell["votes"], one.cell["labels"]))
 
 
-def raced(folder, kept, limit, quick):
+def raced(folder, kept, limit, quick, only=()):
     """(cells with their lines, races to equal likelihood)."""
     where, missing = pythons()
     done, equals = [], []
     for field in fields(folder, quick):
+        if only and field.cell["name"] not in only:
+            continue
         began, name = time.perf_counter(), field.cell["name"]
         done.append(kept.get(name, partial(race_cell, field, folder, limit, list(done), where, missing)))
         if name in (*equal.SETS, equal.CROWD):
@@ -145,18 +147,21 @@ def main():
     parser.add_argument("--again", action="store_true", help="forget what an interrupted race has done")
     parser.add_argument("--no-stages", action="store_true", help="leave our own path out")
     parser.add_argument("--dry", action="store_true", help="print, and write nothing")
+    parser.add_argument("--only", nargs="+", metavar="CELL", help="cells to race, as 'rte' or '1M x 4'; nothing is written")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     limit = QUICK_LIMIT if given.quick else LIMIT
-    kept = Kept(KEPT / ("quick" if given.quick else "full"), {"machine": machine(), "limit": limit}, given.again)
+    dry = given.quick or given.dry or bool(given.only)
+    kind = "some" if given.only else "quick" if given.quick else "full"
+    kept = Kept(KEPT / kind, {"machine": machine(), "limit": limit}, given.again)
     with tempfile.TemporaryDirectory(prefix="quorate-race-") as folder:
-        done, equals = raced(Path(folder), kept, limit, given.quick)
-    rows = [] if given.quick or given.no_stages else staged(kept)
+        done, equals = raced(Path(folder), kept, limit, given.quick, given.only or ())
+    rows = [] if given.quick or given.only or given.no_stages else staged(kept)
     command = "make race QUICK=1" if given.quick else "make race"
     results = {"machine": machine(), "command": command, "limit": limit, "cells": done, "equal": equals, "stages": rows}
     for name, block in pages.blocks(results).items():
         print(f"\n## {name}\n\n{block}")
-    if not (given.quick or given.dry):
+    if not dry:
         (HERE / "results.json").write_text(json.dumps(results, indent=1) + "\n")
         pages.write(results)
     shutil.rmtree(kept.folder)
