@@ -16,7 +16,7 @@ apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update 
 quietly = 2>&1 | grep -v '^WARNING: Location' || true
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup test coverage lint docs bench bench-serve crash trust compare asking pictures literature crowdkit-compare reproduce sanitize fuzz wheel clean
+.PHONY: help demo setup test coverage lint docs bench bench-serve crash trust compare asking pictures literature crowdkit-compare race reproduce sanitize fuzz wheel clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ pictures: $(READY)  ## the pictures of docs/plots.md, from simulated votes
 bench: $(READY)  ## speed, as ratios in one run
 	$(BIN)/python benchmarks/run.py
 
+race: $(READY)  ## quorate beside its peers, in environments made at first use, into docs/race and README (30 minutes; QUICK=1: 3, prints)
+	$(BIN)/python benchmarks/race/run.py $(if $(QUICK),--quick)
+
 bench-serve: $(READY)  ## the live service: votes against empty requests, streams, memory over five million votes, restart (10 minutes)
 	$(BIN)/python benchmarks/serve.py
 
@@ -117,5 +120,5 @@ fuzz: $(READY)  ## random crowds, damaged and forged files, interrupted streams:
 
 clean:  ## remove what the targets made
 	cd csrc && rm -rf .cmake .ninja_* .skbuild-info.json CMakeCache.txt CMakeFiles CMakeInit.txt build.ninja cmake_install.cmake *.a
-	rm -rf $(VENV) benchmarks/.peers src/quorate/*.so build .coverage .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) benchmarks/.peers* benchmarks/race/.cells src/quorate/*.so build .coverage .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -2,11 +2,10 @@
 
 import json
 import subprocess
-import sys
 import time
 import warnings
-from pathlib import Path
 
+import environments
 import numpy as np
 import polars as pl
 from measure import interleaved
@@ -15,7 +14,6 @@ import quorate as qr
 from quorate.engines.base import GladModel
 from quorate.engines.registry import resolve
 
-ENVIRONMENT = Path(__file__).parent / ".peers"
 PACKAGES = ("crowd-kit==1.4.2", "scikit-learn<1.6", "pandas<3", "pyarrow")
 PEER = """
 import json, sys, time, warnings
@@ -49,12 +47,7 @@ print(json.dumps({"iteration": seconds / 2, "ability": model.alphas_.to_dict(), 
 
 def environment():
     """The peer's Python, made when it is not there."""
-    python = ENVIRONMENT / "bin" / "python"
-    if not python.exists():
-        print(f"making an environment for {PACKAGES[0]} (once)", file=sys.stderr)
-        subprocess.run([sys.executable, "-m", "venv", ENVIRONMENT], check=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *PACKAGES], check=True, stderr=subprocess.DEVNULL)
-    return python
+    return environments.environment(".peers", PACKAGES)
 
 
 def run(folder):

@@ -1,0 +1,80 @@
+"""What a race writes: its page, a block of README, and the plot."""
+
+import re
+from pathlib import Path
+
+import plot
+import tables
+from contestants import OURS, PEERS, contestants
+from summary import sentence
+
+from quorate.io.write import write_aside
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "race" / "README.md"
+README = ROOT / "README.md"
+SIMULATED = " x "  # in the names of simulated cells
+SHOWN = ("crowd-kit DawidSkene", "peerannot DawidSkene", "snorkel LabelModel", "quorate ds", "quorate fds")  # in README
+
+
+def replaced(text, name, block):
+    """A text with another block between the markers `<!-- NAME -->` and `<!-- /NAME -->`."""
+    marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+    out, n = marked.subn(lambda match: match[1] + block.strip("\n") + "\n" + match[2], text)
+    if n != 1:
+        raise ValueError(f"markers <!-- {name} --> and <!-- /{name} --> are there {n} times: give them once")
+    return out
+
+
+def blocks(results):
+    """{marker: Markdown} of the page."""
+    cells, names = results["cells"], [one.name for one in contestants()]
+    simulated = [cell for cell in cells if SIMULATED in cell["name"]]
+    shared = [cell for cell in cells if SIMULATED not in cell["name"]]
+    return {
+        "summary": sentence(cells) if cells else "",
+        "machine": f"{results['machine']}; `{results['command']}`, limit {results['limit']:g} s a fit.",
+        "simulated": all_kinds(simulated, names),
+        "sets": all_kinds(shared, names),
+        "failures": "\n".join(tables.failures(cells)) or "Nothing failed.",
+        "libraries": tables.libraries(cells),
+        "equal": tables.equals(results["equal"]) if results["equal"] else "Not measured in this run.",
+        "stages": tables.stages(results["stages"]) if results["stages"] else "Not measured in this run.",
+    }
+
+
+def all_kinds(cells, names):
+    """Tables of all kinds of figures, with the sizes of the cells below."""
+    if not cells:
+        return "Not measured in this run."
+    sizes = [f"{c['name']} ({c['votes']:,} votes, {c['workers']:,} workers, {c['labels']} labels)" for c in cells]
+    return "\n\n".join([*(tables.matrix(cells, names, kind) for kind in tables.KINDS), f"Cells: {', '.join(sizes)}."])
+
+
+def short_block(results):
+    """The block of README."""
+    cells = [cell for cell in results["cells"] if SIMULATED in cell["name"] and cell["labels"] == 4]
+    rows = [[f"{cell['votes']:,}", *(tables.brief(cell["lines"].get(name, {})) for name in SHOWN)] for cell in cells]
+    lines = [
+        f"Dawid-Skene, 10 iterations, 4 labels, native input, on two cores ({results['machine']}; `{results['command']}`,",
+        "[all contestants, sizes and stages](docs/race/README.md)):",
+        "",
+        tables.markdown(["votes", *(name.replace("quorate ds", "`ds`").replace("quorate fds", "`fds`") for name in SHOWN)], rows),
+        "",
+        sentence(results["cells"]),
+    ]
+    if results["stages"]:
+        lines += ["", tables.stages([row for row in results["stages"] if row.get("shown")])]
+    return "\n".join(lines)
+
+
+def write(results):
+    """Write the page, the block of README and the plot."""
+    text = PAGE.read_text()
+    for name, block in blocks(results).items():
+        text = replaced(text, name, block)
+    write_aside(PAGE, lambda aside: aside.write_text(text))
+    short = replaced(README.read_text(), "race", short_block(results))
+    write_aside(README, lambda aside: aside.write_text(short))
+    simulated = [cell for cell in results["cells"] if SIMULATED in cell["name"] and cell["labels"] == 4]
+    plot.draw(simulated, [one for one in (*PEERS, *OURS) if one.family], PAGE.with_name("time.svg"))

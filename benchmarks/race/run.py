@@ -1,0 +1,171 @@
+"""`make race`: quorate beside everything that a user might choose instead, on the same votes, in one run.
+
+    QUORATE_DATA=… python benchmarks/race/run.py [--quick] [--again] [--no-stages] [--dry] [--only CELL…]
+
+Every contestant fits in a process of its own, in the environment of its library, which is made at first use. What is done is kept
+after every cell: a race that was interrupted continues where it stopped, unless `--again` is given. At the end results.json,
+docs/race and a block of README are written. `--quick` takes small sizes and short limits (3 minutes) and only prints, as do
+`--dry` and `--only`.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.append(str(Path(__file__).parents[1]))  # measure and environments are those of all benchmarks
+
+import cells
+import contestants
+import environments
+import equal
+import pages
+import turns
+from likelihood import Judge
+from measure import machine
+
+HERE = Path(__file__).parent
+KEPT = HERE / ".cells"  # what an interrupted race has done
+LIMIT, QUICK_LIMIT = 20.0, 5.0  # seconds of a fit
+TOGETHER = 1_000_000  # votes up to which all contestants are loaded at once, and take turns
+
+
+class Kept:
+    """Pieces of a race that are done, each a file; those of a race with other settings are thrown away."""
+
+    def __init__(self, folder, settings, again=False):
+        self.folder, mark = folder, folder / "settings.json"
+        if again or not mark.exists() or json.loads(mark.read_text()) != settings:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            mark.write_text(json.dumps(settings))
+
+    def get(self, name, make):
+        """A piece that is there, or is made and kept now."""
+        path = self.folder / f"{name.replace(' ', '')}.json"
+        if path.exists():
+            print(f"{name}: kept from before", file=sys.stderr)
+        else:
+            found = make()
+            aside = path.with_suffix(".tmp")
+            aside.write_text(json.dumps(found))
+            aside.rename(path)
+        return json.loads(path.read_text())
+
+
+def pythons():
+    """{library: its Python, or a path that is not there}, and {library: why not}."""
+    out, missing = {"quorate": Path(sys.executable)}, {}
+    for library, packages in contestants.PACKAGES.items():
+        try:
+            out[library] = environments.environment(f".peers-{library}", packages)
+        except environments.UnavailableError as error:
+            out[library], missing[library] = HERE / "none", f"not installed: {error}"
+            print(f"{library}: {missing[library]}", file=sys.stderr)
+    return out, missing
+
+
+def race_cell(field, folder, limit, done, where, missing):
+    """One cell with the lines of all contestants."""
+    cell, lines, entrants = field.cell, {}, []
+    for one in contestants.contestants():
+        past = [(before, before["lines"].get(one.name, {})) for before in done]
+        why = missing.get(one.library) or contestants.unfit(one, cell) or turns.not_tried(past, cell)
+        if why:
+            lines[one.name] = {"why": why}
+        else:
+            entrants.append((one, where[one.library]))
+    together = len(entrants) if cell["votes"] <= TOGETHER else 1
+    data = field.data()
+    lines |= turns.take_turns(entrants, cell, data, folder, limit, together, Judge(data))
+    return {**cell, "lines": lines}
+
+
+class Field(NamedTuple):
+    """A cell, the file of its votes, and what writes that file; sets are written at once, since that tells their sizes."""
+
+    cell: dict
+    path: Path
+    write: object = None
+
+    def data(self):
+        if self.write and not self.path.exists():
+            self.write(self.path)
+        return self.path
+
+
+def fields(folder, quick):
+    """All cells, smaller ones first, so that who was stopped is not asked for more."""
+    out = []
+    for name in cells.sets(quick):
+        path = folder / f"{name}.npz"
+        out.append(Field({"name": name, **cells.shared(path, name)}, path))
+    for name, votes, labels in cells.crowds(quick):
+        sizes = {"votes": votes, "tasks": votes // cells.PER_TASK, "workers": cells.workers_of(votes), "labels": labels}
+        write = partial(cells.simulated, votes=votes, labels=labels)
+        out.append(Field({"name": name, **sizes}, folder / f"{votes}-{labels}.npz", write))
+    return sorted(out, key=lambda one: (one.cell["votes"], one.cell["labels"]))
+
+
+def raced(folder, kept, limit, quick, only=()):
+    """(cells with their lines, races to equal likelihood)."""
+    where, missing = pythons()
+    done, equals = [], []
+    for field in fields(folder, quick):
+        if only and field.cell["name"] not in only:
+            continue
+        began, name = time.perf_counter(), field.cell["name"]
+        done.append(kept.get(name, partial(race_cell, field, folder, limit, list(done), where, missing)))
+        if name in (*equal.SETS, equal.CROWD):
+            equals.append(kept.get(f"equal {name}", partial(equal.race, field, folder, limit, where)))
+        field.path.unlink(missing_ok=True)
+        print(f"{name} ({time.perf_counter() - began:.0f} s)", file=sys.stderr, flush=True)
+    return done, equals
+
+
+def staged(kept):
+    """Rows of our own path; a failure is told, and leaves the race as it is."""
+    import stages
+
+    try:
+        return kept.get("stages", stages.measured)
+    except Exception:
+        traceback.print_exc()
+        return []
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small sizes and short limits; nothing is written")
+    parser.add_argument("--again", action="store_true", help="forget what an interrupted race has done")
+    parser.add_argument("--no-stages", action="store_true", help="leave our own path out")
+    parser.add_argument("--dry", action="store_true", help="print, and write nothing")
+    parser.add_argument("--only", nargs="+", metavar="CELL", help="cells to race, as 'rte' or '1M x 4'; nothing is written")
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    limit = QUICK_LIMIT if given.quick else LIMIT
+    dry = given.quick or given.dry or bool(given.only)
+    kind = "some" if given.only else "quick" if given.quick else "full"
+    kept = Kept(KEPT / kind, {"machine": machine(), "limit": limit}, given.again)
+    with tempfile.TemporaryDirectory(prefix="quorate-race-") as folder:
+        done, equals = raced(Path(folder), kept, limit, given.quick, given.only or ())
+    rows = [] if given.quick or given.only or given.no_stages else staged(kept)
+    command = "make race QUICK=1" if given.quick else "make race"
+    results = {"machine": machine(), "command": command, "limit": limit, "cells": done, "equal": equals, "stages": rows}
+    for name, block in pages.blocks(results).items():
+        print(f"\n## {name}\n\n{block}")
+    if not dry:
+        (HERE / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+        pages.write(results)
+    shutil.rmtree(kept.folder)
+
+
+if __name__ == "__main__":
+    main()

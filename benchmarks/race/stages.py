@@ -1,0 +1,274 @@
+"""Our own path against its floor: every bar of the race in one run, as ratios of medians of five (4 minutes on two cores).
+
+    QUORATE_DATA=… python benchmarks/race/stages.py [NAME…]
+
+prints the table; `make race` has it in its page. NAMEs are those of `PARTS`. Figures of 0.1.0 are as they were told at its end.
+"""
+
+import gc
+import os
+import statistics
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1]))  # the other benchmarks, whose measurements are reused
+
+import numpy as np
+import polars as pl
+from measure import interleaved
+
+import quorate as qr
+from quorate.engines.registry import resolve
+
+REPEATS = 5
+PASSES = 15  # of a few milliseconds each
+NEAR = 1e-6  # of the final log-likelihood
+END = 2_000  # iterations after which Dawid-Skene has ended
+SETS = ("trec2010", "adult2", "labelme", "sp")
+LIMIT = 120.0  # seconds of one fit of the peer
+SMALL_CALLS = 40
+
+
+def row(what, was, wanted, measured, unit="x", shown=False):
+    """One line of the table; `shown` ones stand in README, too."""
+    return {"what": what, "was": was, "wanted": wanted, "measured": measured, "unit": unit, "shown": shown}
+
+
+def passes(folder):
+    """Passes over 20 million votes, in floors."""
+    import passes as benchmark
+
+    bars = {
+        20_000: {"hard, delta recount": ("3.9x", "2.8"), "hard, full recount": ("8.1x", "6"), "soft": ("15.6x", "8")},
+        1_000_000: {"hard, delta recount": ("39x", "13"), "hard, full recount": ("69x", "30"), "soft": ("68x", "40")},
+    }
+    for workers, wanted in bars.items():
+        found = benchmark.multiples(benchmark.Crowd(20_000_000, workers=workers), REPEATS)
+        gc.collect()
+        for name, (was, bar) in wanted.items():
+            per_vote = f"{found[name] * 1e9 / 20e6:.2f} ns per vote"
+            what = f"{name}, 20M votes, 4 labels, {workers:,} workers / floor ({per_vote})"
+            yield row(what, was, f"at most {bar}x", found[name] / found["floor"], shown=workers == 20_000)
+
+
+def fits(folder):
+    """Whole fits of 10 million encoded votes, in floors per iteration; where they start; what a trace costs."""
+    import passes as benchmark
+
+    simulated = qr.simulate(tasks=2_000_000, workers=20_000, labels=4, votes_per_task=5, seed=1).votes
+    votes = qr.read(simulated.select(pl.all().str.slice(1).cast(pl.Int64)))
+    del simulated
+    session = resolve("cpu", None).load(votes, seed=0, ties="hash")
+    params = qr.aggregate(votes, model="fds", confidence="posterior").fit.params
+    results = {}
+
+    def fit(name, **options):
+        def run():
+            results[name] = qr.aggregate(votes, **options)
+
+        return run
+
+    def hard_pass():
+        session.adopt(lambda _: params, params.priors)
+        session.e_step(hard=True, likelihood=False)
+
+    took = interleaved(
+        {
+            "floor": benchmark.floor([votes.task_ptr, votes.row]),
+            "start": lambda: session.start(hard=True),
+            "first": hard_pass,  # counts anew after the start; the next one goes by delta
+            "hard": hard_pass,
+            "fds": fit("fds", model="fds", confidence="posterior"),
+            "light": fit("light", model="fds", confidence="posterior", trace="light"),
+            "ds": fit("ds", model="ds", confidence="posterior"),
+            "auto": fit("auto"),
+        },
+        REPEATS,
+    )
+    for name, title, was, bar in (
+        ("fds", "whole `fds` fit", "37x", "at most 10x"),
+        ("ds", "whole `ds` fit", "", ""),
+        ("auto", "whole `auto` fit, honest confidence", "", ""),
+    ):
+        ratio = took[name] / results[name].iterations / took["floor"]
+        what = f"{title} from 10M encoded votes ({took[name] * 1e3:.0f} ms), per iteration / floor"
+        yield row(what, was, bar, ratio, shown=name == "fds")
+    yield row('`trace="full"` / `"light"`, whole `fds` fit', "", "at most 1.3x", took["fds"] / took["light"])
+    yield row("majority start / a hard pass, 10M votes", "", "at most 2x", took["start"] / took["hard"])
+
+
+def files(folder):
+    """From ten million votes in a file to labels in a file, against a bare read."""
+    import files as benchmark
+
+    runs = benchmark.ten_million(folder)
+    took = {name: seconds for name, (seconds, _) in runs.items()}
+    csv, bare = took["csv"], took["bare csv"]
+    yield row(
+        "10M votes, CSV, shuffled string ids, to labels / bare `polars.read_csv`", "2.7x", "at most 2.0x", csv / bare, shown=True
+    )
+    ratio = (took["parquet"] - took["import all"]) / (took["bare parquet"] - took["import polars"])
+    what = "10M votes, Parquet, integer ids, to labels / bare `polars.read_parquet`, imports out of both"
+    yield row(what, "5.3x", "at most 3x", ratio, shown=True)
+
+
+def accelerated(folder):
+    """Passes of Dawid-Skene until its likelihood is near the final one, accelerated / plain."""
+    source = os.environ.get("QUORATE_DATA")
+    what = "DS accelerated: passes to within 1e-6 of the final likelihood / plain"
+    if "accelerate" not in qr.DawidSkene.options() or not source:
+        yield row(what, "1x", "at most 0.33x", "no such option" if source else "QUORATE_DATA names no folder")
+        return
+    for name in SETS:
+        votes = qr.read(Path(source) / name / "votes.csv")
+        plain, fast = _climb(votes), _climb(votes, accelerate=True)
+        final = max(value for _, value in plain)
+        needed = [next((n for n, value in climb if value >= final - NEAR * abs(final)), None) for climb in (plain, fast)]
+        measured = "not reached" if needed[1] is None else needed[1] / needed[0]
+        yield row(f"{what}, {name} ({needed[1]} / {needed[0]})", "1x", "at most 0.33x", measured)
+
+
+def _climb(votes, **options):
+    """[(passes so far, log-likelihood)] after each iteration."""
+    out = []
+    with _counted_passes() as passes:
+        model = qr.DawidSkene(tol=0.0, max_iter=END, **options)
+        model.fit(votes, confidence="posterior", progress=lambda line: out.append((passes(), line.log_likelihood)))
+    return out
+
+
+@contextmanager
+def _counted_passes():
+    """Something that tells how many E-steps have run: an accelerated iteration may take several."""
+    from quorate.engines.local import LocalEngine
+
+    counts, load = [0], LocalEngine.load
+
+    def counting(self, *args, **options):
+        session = load(self, *args, **options)
+        step: Callable = session.e_step
+
+        def counted(*args, **options):
+            counts[0] += 1
+            return step(*args, **options)
+
+        session.e_step = counted
+        return session
+
+    LocalEngine.load = counting
+    try:
+        yield lambda: counts[0]
+    finally:
+        LocalEngine.load = load
+
+
+def disk(folder):
+    """A pass on disk against reading its shards once."""
+    import disk as benchmark
+
+    found = benchmark.measured(folder, 10)
+    ratio = benchmark.median(found, "passes") / benchmark.median(found, "read")
+    yield row("disk, 10M votes: a pass / reading its shards once", "6.2x", "at most 3x", ratio)
+
+
+def peer(folder):
+    """crowd-kit at its best, 1 million votes: its iteration beside our passes, and from frame to labels."""
+    import cells
+    import contestants
+    import environments
+    import pandas as pd
+    import turns
+
+    crowd = qr.simulate(tasks=200_000, workers=20_000, labels=4, votes_per_task=5, seed=1)
+    data = folder / "peer.npz"
+    cells.written(data, crowd.votes, crowd.truth)
+    found = np.load(data)
+    frame = pd.DataFrame({name: found[name] for name in ("task", "worker", "label")})
+    python = environments.environment(".peers-crowd-kit", contestants.PACKAGES["crowd-kit"])
+    child = turns.Child(python, next(x for x in contestants.PEERS if x.name == "crowd-kit DawidSkene"), data, folder / "peer")
+    votes = qr.read(frame)
+    session = resolve("cpu", None).load(votes, seed=0, ties="hash")
+    params = qr.aggregate(votes, model="fds", confidence="posterior").fit.params
+    session.adopt(lambda _: params, params.priors)
+    ten = {"max_iter": 10, "tol": 0.0, "confidence": "posterior"}
+    try:
+        child.ready()
+        theirs = {"one": lambda: child.fit(LIMIT, {"n_iter": 1}), "ten": lambda: child.fit(LIMIT, {"n_iter": 10})}
+        took = interleaved(theirs, REPEATS)  # apart from ours: a pass among passes has its votes and its table in the caches
+    finally:
+        child.close()
+    took |= interleaved(
+        {
+            "soft": lambda: session.e_step(hard=False),
+            "first": lambda: session.e_step(hard=True, likelihood=False),  # after a soft one it counts anew
+            "hard": lambda: session.e_step(hard=True, likelihood=False),
+        },
+        PASSES,
+    )
+    fits = {model: lambda model=model: qr.aggregate(frame, model=model, **ten).labels for model in ("ds", "fds")}
+    took |= interleaved(fits, REPEATS)
+    iteration = (took["ten"] - took["one"]) / 9
+    named = f"crowd-kit at its best, 1M votes ({iteration * 1e3:.0f} ms an iteration)"
+    yield row(f"{named}: its iteration / our soft pass", "81x", "at least 200x", iteration / took["soft"], shown=True)
+    yield row(f"{named}: its iteration / our hard pass", "142x", "at least 400x", iteration / took["hard"], shown=True)
+    for model, was in (("ds", "25x"), ("fds", "")):
+        what = f"frame to labels, 10 iterations, 1M votes: crowd-kit / our `{model}` ({took[model] * 1e3:.0f} ms)"
+        yield row(what, was, "at least 80x" if was else "", took["ten"] / took[model], shown=bool(was))
+
+
+def small(folder):
+    """Calls on 5 thousand votes in a loop, beyond the passes."""
+    import pandas as pd
+
+    simulated = qr.simulate(tasks=1_000, workers=50, labels=4, votes_per_task=5, seed=1).votes
+    frames = {"polars": simulated, "pandas": pd.DataFrame(simulated.to_dict(as_series=False))}
+    for kind, frame in frames.items():
+        beyond, whole = [], []
+        for _ in range(SMALL_CALLS):
+            began = time.perf_counter()
+            result = qr.aggregate(frame, model="fds", confidence="posterior")
+            result.labels  # noqa: B018
+            whole.append(time.perf_counter() - began)
+            beyond.append(whole[-1] - sum(line.seconds for line in result.fit.trace))
+        what = f"5,000 votes from a {kind} frame to labels with `fds`: a call beyond its passes"
+        yield row(what, "", "at most 1.5 ms", statistics.median(beyond) * 1e3, " ms", shown=kind == "polars")
+        auto = statistics.median(_seconds(lambda frame=frame: qr.aggregate(frame).labels) for _ in range(SMALL_CALLS))
+        yield row(f"the same with `auto`, honest confidence ({kind}): the whole call", "", "", auto * 1e3, " ms")
+
+
+def _seconds(action):
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
+
+
+PARTS = {one.__name__: one for one in (passes, fits, files, accelerated, disk, peer, small)}
+
+
+def measured(names=()):
+    """All rows; a part that fails is told as such, and the others are measured."""
+    rows = []
+    warnings.simplefilter("ignore")
+    for name in names or PARTS:
+        began = time.perf_counter()
+        with tempfile.TemporaryDirectory(prefix="quorate-stages-") as folder:
+            try:
+                rows += PARTS[name](Path(folder))
+            except Exception as error:
+                traceback.print_exc()
+                rows.append(row(name, "", "", f"failed: {type(error).__name__}"))
+        gc.collect()
+        print(f"stages: {name} ({time.perf_counter() - began:.0f} s)", file=sys.stderr, flush=True)
+    return rows
+
+
+if __name__ == "__main__":
+    import tables
+
+    print(tables.stages(measured(sys.argv[1:])))
