@@ -1,4 +1,4 @@
-// Work shared by a few threads that live for one call.
+// Work shared by a few threads, which sleep from one call to the next.
 #pragma once
 
 #include <algorithm>

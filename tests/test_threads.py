@@ -1,14 +1,18 @@
 """Any number of threads may use a stream, or fit votes, at once."""
 
 import os
+import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from unittest import mock
 
+import numpy as np
 import pytest
 
 import quorate as qr
 import thread_stress
+from quorate.kernels import cpu
 from quorate.online import stream as online_module
 
 
@@ -42,6 +46,45 @@ def test_writers_and_readers(model, confidence, kernels, tmp_path):
 
 def test_fits_at_once():
     thread_stress.fits_at_once(3)
+
+
+def labels_of_a_pass(threads):
+    """The labels of a pass that has work for several threads."""
+    tasks = 300_000
+    row = np.random.default_rng(0).integers(0, 8, tasks, dtype=np.uint32)
+    table, keys = np.log(np.random.default_rng(1).random((8, 2))), np.arange(tasks, dtype=np.uint64)
+    labels = np.zeros(tasks, np.int32)
+    given = np.arange(tasks + 1), row, table, np.zeros(2), keys, keys[:2]
+    cpu.em_pass(*given, hard=True, by_prior=False, likelihood=False, threads=threads, labels=labels)
+    return labels.tobytes()
+
+
+@pytest.mark.skipif(cpu.compiled() is None or not sys.platform.startswith("linux"), reason="counts the threads of the core")
+def test_helpers_are_kept_and_used_again():
+    """A pass on three threads leaves two helpers asleep; the next ones start none."""
+
+    def count():
+        return sum(1 for _ in Path("/proc/self/task").iterdir())
+
+    first = labels_of_a_pass(3)
+    before = count()
+    assert all(labels_of_a_pass(3) == first for _ in range(20))
+    assert count() == before
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(labels_of_a_pass, [3] * 20)) == {first}
+    assert count() <= before + 3 * 2, "as many as calls have wanted at once"
+
+
+@pytest.mark.skipif(cpu.compiled() is None or not hasattr(os, "fork"), reason="forks with the core's helpers asleep")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_fork_has_helpers_of_its_own():
+    first = labels_of_a_pass(3)
+    child = os.fork()
+    if child == 0:  # its threads are gone: whoever waits for one of them waits for ever
+        signal.alarm(20)
+        os._exit(0 if labels_of_a_pass(3) == first else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert labels_of_a_pass(3) == first
 
 
 def test_files_written_at_once_leave_the_mode_mask_alone(tmp_path, monkeypatch):

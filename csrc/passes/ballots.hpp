@@ -1,13 +1,15 @@
 // Majority vote of up to 16 labels and 255 votes per task: a byte per label, all of a task's in one number.
 #pragma once
 
+#include <algorithm>
+
 #include "costs.hpp"
 #include "recount.hpp"
 
 namespace quorate {
 namespace QUORATE_ISA {
 
-constexpr int64_t kMostBallots = 255;
+constexpr uint64_t kMostBallots = 255;
 
 template <int L>
 using BallotWord = std::conditional_t<
@@ -46,7 +48,8 @@ struct BallotRun {
             const Word missing = Word(~sum);  // byte by byte: what is left to 255, the smallest where the most ballots are
             uint8_t costs[sizeof missing];
             std::memcpy(costs, &missing, sizeof missing);
-            mine.winners[t] = uint16_t(CostLine<uint8_t, L>::load(costs).closed().within(0));
+            const unsigned most = CostLine<uint8_t, L>::load(costs).closed().within(0);
+            mine.winners[t] = uint16_t(N == 0 && n == 0 ? 1 : most);  // without votes: the first label
         }
     }
 };
@@ -81,19 +84,21 @@ struct Ballots {
     void decide_all(int64_t first, int tasks) {
         uint16_t ties[kBlockTasks];
         int number = 0;
+        int32_t* const labels = p.labels + first;
         for (int t = 0; t < tasks; ++t) {
-            const unsigned most = ballots[t] ? winners[t] : 1u;  // without votes: the first label
-            const bool tied = most & (most - 1);
-            p.labels[first + t] = __builtin_ctz(most);
+            const unsigned most = winners[t];
+            labels[t] = __builtin_ctz(most);
             ties[number] = uint16_t(t);
-            number += tied;
-            if (p.tie) p.tie[first + t] = tied;
+            number += (most & (most - 1)) != 0;
         }
+        if (p.tie) std::fill_n(p.tie + first, tasks, false);
         for (int i = 0; i < number; ++i) {
             const int t = ties[i];
+            if (i + kAhead < number) fetch_key(p.task_key, first + ties[i + kAhead]);
+            if (p.tie) p.tie[first + t] = true;
             double all[L];
             for (int c = 0; c < L; ++c) all[c] = of(t, c);
-            p.labels[first + t] = settle(p, first + t, all, all[p.labels[first + t]]).label;
+            labels[t] = settle(p, first + t, all, all[labels[t]]).label;
         }
     }
 

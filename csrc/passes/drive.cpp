@@ -10,6 +10,7 @@ namespace quorate {
 namespace {
 
 constexpr size_t kNarrowBytes = size_t(1) << 30;  // more, and the caller's table is read instead
+constexpr size_t kFarTally = size_t(1) << 23;  // bytes, of a thread's hard tally
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kLowest = std::numeric_limits<double>::lowest();
 typedef double Eight __attribute__((vector_size(64)));
@@ -33,7 +34,17 @@ Sums hard_pass(Pass p, int64_t* counts, int64_t* class_counts, bool with_classif
     Crew crew(p, threads);
     p.shared_hard = counts;
     if (p.recount == Pass::Recount::hard) crew.give_tallies(p, p.k);
+    // A tally that no near cache holds would drive the table's lines out of the farthest: it is filled after the labels.
+    const bool apart = p.recount == Pass::Recount::hard && size_t(p.rows) * size_t(p.k) > kFarTally;
+    if (apart) p.recount = Pass::Recount::none;
     Sums sums = crew.run(p, shards, narrow ? kernels().scan : kernels().full);
+    if (apart) {
+        p.recount = Pass::Recount::hard;
+        crew.run(p, shards, [](const Pass& q, Worker& w, int64_t begin, int64_t end, Sums&) {
+            for (int64_t t = begin; t < end; t += kBlockTasks)
+                kernels().recount(q, w, 0, t, int(std::min<int64_t>(end - t, kBlockTasks)));
+        });
+    }
     if (counted) crew.add_up(p, p.k, counts, class_counts, class_counts);
 
     if (p.likelihood) {

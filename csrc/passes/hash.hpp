@@ -45,6 +45,12 @@ QUORATE_INLINE uint64_t hash_integer(int64_t value) {
     return hash_text(begin, text + sizeof text);
 }
 
+// Asks for what the key of a task is made of, ahead of its use.
+QUORATE_INLINE void fetch_key(const TieKeys& keys, int64_t task) {
+    if (keys.ready) __builtin_prefetch(keys.ready + task);
+    else __builtin_prefetch((keys.numbers ? keys.numbers : keys.offsets) + task);
+}
+
 // The hash of (seed, task). Offsets may come from a file: what they say is looked at before it is followed.
 inline uint64_t tie_key(const TieKeys& keys, int64_t task) {
     if (keys.ready) return keys.ready[task];

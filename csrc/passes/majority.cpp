@@ -148,9 +148,9 @@ void vote_fast(const Pass& p, const int32_t* row_label, const uint8_t* narrow, i
     const int block = soft ? std::min(kBlockNumbers / lanes / (p.rest ? 2 : 1), kBlockTasks) : kBlockTasks;
     for (int64_t t = begin; t < end; t += block) {
         const int tasks = int(std::min<int64_t>(end - t, block));
-        int64_t longest = 0;
-        for (int64_t i = t; i < t + tasks; ++i) longest = std::max(longest, p.task_ptr[i + 1] - p.task_ptr[i]);
-        if (longest <= kMostBallots) kernels().ballots(p, w, narrow, lanes, t, tasks);
+        uint64_t lengths = 0;  // all their bits: below 256 when each length is
+        for (int64_t i = t; i < t + tasks; ++i) lengths |= uint64_t(p.task_ptr[i + 1] - p.task_ptr[i]);
+        if (lengths <= kMostBallots) kernels().ballots(p, w, narrow, lanes, t, tasks);
         else vote<false>(p, row_label, nullptr, soft ? lanes : 0, w, t, t + tasks);
     }
 }

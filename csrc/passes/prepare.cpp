@@ -40,7 +40,9 @@ struct Range {
     }
 };
 
-constexpr double kFewSteps = 0.75;
+// The dearest label that has a cost of its own, in mean costs per vote. With two bytes there is room for every label of most
+// tasks; with one the winners have it, and the steps are fine enough to tell them from the others.
+constexpr double kRoomOfOne = 0.75, kRoomOfTwo = 2.0;
 constexpr int64_t kSample = 1024;  // rows, or tasks, that tell of all
 
 // The number of votes in the task of a vote, as a mean over votes.
@@ -114,8 +116,7 @@ bool prepare_narrow(Pass& p, Prepared& own, int threads) {
 bool prepare_costs(Pass& p, Prepared& own, int threads) {
     const int lanes = p.narrow_lanes = lanes_for(p.k);
     const int bytes = p.cost_bytes = size_t(p.rows) * lanes * 2 > kNear ? 1 : 2;
-    // What the likeliest label of most tasks costs at the most: a task that costs more is looked at again.
-    const double most = (bytes == 1 ? kFewSteps : 2.0) * mean_cost(p) * (votes_beside(p) + 1.0);
+    const double most = (bytes == 1 ? kRoomOfOne : kRoomOfTwo) * mean_cost(p) * (votes_beside(p) + 1.0);
     p.steps = (bytes == 1 ? 255.0 : 65535.0) / (most > 0.0 ? most : 1.0);
     if (!(p.steps > 1e-300 && p.steps < 1e300)) return false;
     const size_t line = size_t(lanes * bytes);

@@ -18,10 +18,10 @@ int lanes_for(int k);  // 2, 4, 8, 16; above that 0
 // p OUT: lanes, lines, start, prefetch.
 void prepare_lines(Pass& p, Prepared& own, int threads);
 
-// p OUT: narrow_*, largest, one_sign, prefetch. False where single precision cannot hold the model.
+// More than 16 labels. p OUT: narrow_*, largest, one_sign, prefetch. False where single precision cannot hold the model.
 bool prepare_narrow(Pass& p, Prepared& own, int threads);
 
-// Up to 16 labels. p OUT: narrow_lanes, cost_*, steps, largest, prefetch. False where whole steps cannot hold the model.
+// Up to 16 labels. p OUT: narrow_lanes, cost_*, steps, largest. False where whole steps cannot hold the model.
 bool prepare_costs(Pass& p, Prepared& own, int threads);
 
 }  // namespace quorate

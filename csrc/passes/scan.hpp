@@ -1,4 +1,5 @@
-// Hard labels in a hurry: scores in single precision, and an exact second look where that could be wrong.
+// Hard labels in a hurry: scores in whole steps (costs.hpp) or, beyond 16 labels, in single precision; and an exact second
+// look where that could be wrong.
 //
 // In nearly every task the label does not change and is far ahead of the others, so what the loop does per task is to
 // make sure of that: the set of labels that could possibly win or tie is the old label alone. All other tasks get a

@@ -193,6 +193,74 @@ def test_the_second_look_is_taken_and_needed():
     assert (in_single != want["labels"]).any()
 
 
+@pytest.mark.parametrize("kind", ["smooth", "positive", "exact ties", "near ties", "sparse", "hopeless", "huge", "denormal"])
+@pytest.mark.parametrize("k", [2, 4, 7, 12])
+def test_tables_beyond_the_near_cache(instructions, k, kind):
+    """These are read in costs of one byte each, which tell few labels apart: the second look decides more often."""
+    g = np.random.default_rng([k, KINDS.index(kind)])
+    rows = (3 << 18) // 2 // {2: 2, 4: 4, 7: 8, 12: 16}[k] + 1
+    for shape, threads in (("equal", 2), ("mixed", 3)):
+        ptr, row = votes(g, rows, rows, shape)
+        table, log_prior = model(g, rows, k, kind)
+        key, names = (g.integers(0, 2**64, n, dtype=np.uint64) for n in (rows, k))
+        given = (ptr, row, table, log_prior, key, names)
+        want, got = np.zeros(rows, np.int32), np.zeros(rows, np.int32)
+        with np.errstate(all="ignore"):
+            ref.em_pass(*given, hard=True, by_prior=False, labels=want)
+        core.hard_pass(*given, by_prior=False, labels=got, likelihood=False, classification=False, threads=threads)
+        assert np.array_equal(got, want)
+
+
+def test_most_labels_are_sure_at_the_first_look():
+    """Costs are fine enough for the tasks there are: of one byte or two, with few votes per task or many."""
+    g = np.random.default_rng(5)
+    for rows, length in ((4000, 5), (200_000, 5), (4000, 60), (200_000, 60)):
+        tasks = 60_000 if length == 5 else 5000
+        true = g.integers(0, 4, tasks)
+        given = np.where(g.random((tasks, length)) < 0.7, true[:, None], g.integers(0, 4, (tasks, length)))
+        row = (g.integers(0, rows // 4, (tasks, length)) * 4 + given).astype(np.uint32).ravel()
+        share = np.clip(g.normal(0.7, 0.1, rows // 4), 0.3, 0.95)[:, None, None]
+        table = np.log(np.where(np.eye(4, dtype=bool), share, (1 - share) / 3)).reshape(rows, 4)
+        names = g.integers(0, 2**64, 4, dtype=np.uint64)
+        sums = core.hard_pass(
+            np.arange(0, tasks * length + 1, length), row, table, np.log(np.full(4, 0.25)), np.arange(tasks, dtype=np.uint64),
+            names, by_prior=False, labels=np.zeros(tasks, np.int32), likelihood=False, classification=False,
+        )  # fmt: skip
+        assert sums[4] < 0.1 * tasks, (rows, length)
+
+
+@pytest.mark.parametrize("k", [2, 3, 8, 16, 17])
+def test_majority_of_many_votes(instructions, k):
+    """Up to 255 votes a byte counts each label; a block of tasks with more is counted otherwise, to the same end."""
+    g = np.random.default_rng(k)
+    for length in ([255] * 40, [256] * 40, [*range(1, 300)], [1000, 3, 255]):
+        ptr = np.concatenate([[0], np.cumsum(length)])
+        row = g.integers(0, 3 * k, ptr[-1], dtype=np.uint32)
+        key, names = (g.integers(0, 2**64, n, dtype=np.uint64) for n in (len(length), k))
+        compare_majority(g, ptr, row, k, 3 * k, key, names, None, 2)
+    ptr, row = np.array([0, 255, 510]), np.zeros(510, np.uint32)  # all for one label: the byte is full
+    compare_majority(g, ptr, row, k, 1, key[:2], names, None, 1)
+
+
+@pytest.mark.parametrize(("rows", "k", "tasks"), [(2, 3, 60_000), (30_000, 300, 9_000)], ids=["full cells", "far tallies"])
+def test_hard_recounts_of_any_size(rows, k, tasks):
+    """Cells of a byte run full time and again; tallies that no cache holds are filled after the labels are known."""
+    g = np.random.default_rng(rows)
+    ptr, row = votes(g, tasks, rows, "mixed")
+    table, log_prior = model(g, rows, k, "smooth")
+    key, names = (g.integers(0, 2**64, n, dtype=np.uint64) for n in (tasks, k))
+    given = (ptr, row, table, log_prior, key, names)
+    labels, counts, class_counts = np.zeros(tasks, np.int32), np.zeros((rows, k), np.int64), np.zeros(k, np.int64)
+    cpu.em_pass(
+        *given, hard=True, by_prior=False, likelihood=False, threads=2, labels=labels, counts=counts, class_counts=class_counts
+    )
+    want, of_classes = np.zeros((rows, k), np.int64), np.zeros(k, np.int64)
+    ref.recount_hard(ptr, row, labels, want, of_classes)
+    assert np.array_equal(counts, want)
+    assert np.array_equal(class_counts, of_classes)
+    assert counts.sum() == ptr[-1]
+
+
 @pytest.mark.parametrize(("k", "smoothing", "cell"), [*itertools.product((1, 2, 4, 17), (0.0, 0.01), (np.float64, np.int64))])
 def test_m_step(k, smoothing, cell):
     g = np.random.default_rng(k)

@@ -33,7 +33,7 @@ class Room(NamedTuple):
     per_worker: int = 0
     tables: int = 3  # float64 arrays [rows, K] while a pass counts: the table, the counts before, and those to come
     lines: bool = True  # whether passes read the table from an aligned copy
-    tally: int = 8  # bytes of a cell that threads count in: 8 in soft passes, 4 in hard ones, 0 in those that count changes
+    tally: int = 8  # bytes of a cell that threads count in: 8 in soft passes, 1 in hard ones, 0 in those that count changes
     hard_tables: int = 0  # as `tables`, while labels are counted anew in a hard pass, beside the soft ones
     worker_tables: int = 1  # float64 arrays [workers, K]
     posteriors: int = 0  # float64 arrays [tasks, K] in the end
@@ -53,11 +53,11 @@ HONEST = Room(tables=7, worker_tables=4)
 # Every worker has pseudo-votes: their cells, the sum with the counts, and a table of special functions beside its parts.
 BELIEVED = Room(tables=7, worker_tables=5)
 COMPETENCE = Room(tables=4, worker_tables=4)  # its table and the best one of all restarts; strategies that a start draws
-MAJORITY = Room(tables=1, lines=False, tally=4)
-WEIGHTED = Room(tally=4)
+MAJORITY = Room(tables=1, lines=False, tally=1)
+WEIGHTED = Room(tally=1)
 GRADED = Room(tables=5, posteriors=3)  # posteriors of all tasks, and what their means and medians are made of
 # Messages in both directions, signs, and where the votes of each worker are.
-MESSAGES = Room(per_vote=48, per_task=64, per_worker=24, tables=1, lines=False, tally=4)
+MESSAGES = Room(per_vote=48, per_task=64, per_worker=24, tables=1, lines=False, tally=1)
 # The probability that a vote is right; and 25 vectors of the M-step (see models/lbfgs.py).
 GLAD = Room(per_vote=8, per_task=200, per_worker=200, tables=1, lines=False)
 

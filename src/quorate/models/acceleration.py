@@ -128,7 +128,7 @@ class AcceleratedSteps:
         self._fed.counts = None if self._next is None else self._next.cells
         self._session.m_step(self._fed, priors)
 
-    def e_step(self, *, hard: bool, likelihood: bool = True) -> PassSums:
+    def e_step(self, *, hard: bool, likelihood: bool = True, last: bool = False) -> PassSums:
         """Return the sums of a pass, with the class counts of the next M-step; it says if it was extrapolated or rejected."""
         sums = self._session.e_step(hard=hard, likelihood=likelihood)
         self._passes += 1

@@ -103,12 +103,8 @@ def iterate(steps: Steps, recipe: Recipe, first: Callable[[], PassSums], options
         if sums.impossible:  # a task's own label is in the counts, so some label has a positive probability
             raise QuorateError(f"{recipe.name}: {sums.impossible} tasks became impossible in a fit; please report this")
         objective = (sums.classification if hard else sums.log_likelihood) + sums.penalty + classes.penalty
-        if recipe.stop == "moved":
-            change = sums.moved
-        elif sums.step is not None:  # an extrapolated change does not say how far EM would go
-            change = float("nan")
-        elif recipe.stop == "objective" and previous is not None:
-            change = objective - trace[-1].objective if trace else float("nan")
+        if previous is not None or recipe.stop == "moved":
+            change = _followed(recipe, sums, change, objective - trace[-1].objective if trace else float("nan"))
         previous = previous if sums.step == "rejected" and previous is not None else classes.shares
         phase = sums.step or recipe.phase or ("hard" if hard else "soft")
         if hard and not options.likelihood:  # known of some passes on some engines; the trace is the same on all
@@ -118,8 +114,7 @@ def iterate(steps: Steps, recipe: Recipe, first: Callable[[], PassSums], options
         log.debug("%s", trace[-1])
         if options.progress is not None:
             options.progress(trace[-1])
-        unmoved = sums.changed == 0 and sums.step is None
-        converged = settles and (unmoved if recipe.stop == "labels" else change < recipe.tol)
+        converged = settles and (sums.changed == 0 and sums.step is None if recipe.stop == "labels" else change < recipe.tol)
         hard = recipe.next_is_hard(hard, change)
         if recipe.is_bounded:
             continue
@@ -149,6 +144,15 @@ class Cycle:
         """Take the digest of the counts after a pass."""
         self.closed = digest in self.seen
         self.seen += (digest,)
+
+
+def _followed(recipe: Recipe, sums: PassSums, of_priors: float, of_objective: float) -> float:
+    """Return the change that the stopping rule of a recipe follows; NaN where it says nothing of how far EM would go."""
+    if recipe.stop == "moved":
+        return sums.moved
+    if sums.step is not None:  # an extrapolated change
+        return float("nan")
+    return of_objective if recipe.stop == "objective" else of_priors
 
 
 def _finishes(recipe: Recipe) -> bool:
