@@ -108,7 +108,7 @@ def test_tables_of_many_workers_and_labels_are_refused(large, engine, monkeypatc
 
 def test_what_is_believed_of_workers_takes_room(monkeypatch):
     votes = crowd(workers=500, labels=20)
-    monkeypatch.setattr(memory, "available", lambda: memory.estimate(votes, 1 << 18, 2) + 1)
+    monkeypatch.setattr(memory, "available", lambda: memory.estimate(votes, 1 << 18, 2, MODELS["fds"].room) + 1)
     given = {"model": "fds", "confidence": "posterior", "engine": "reference"}
     assert len(qr.aggregate(votes, **given).labels)
     with pytest.raises(qr.QuorateError, match="this fit needs about"):

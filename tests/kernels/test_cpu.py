@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from quorate.data.exact import fine
+from quorate.data.vocabulary import Vocabulary
+from quorate.engines.shard import TieKeys
 from quorate.errors import InputError
 from quorate.kernels import cpu
 from quorate.kernels import reference as ref
@@ -437,3 +439,80 @@ def test_fine_sums_are_right_at_every_scale(kernels):
         assert [counts[0], rest[0]] == [part[::-1].cumsum()[-1] for part in parts], "in another order"
         kernels.restore_counts(counts, rest, 2.0**-39)
         assert counts[0] == pytest.approx(math.fsum(some), rel=1e-10, abs=1e-300)
+
+
+@pytest.mark.parametrize("ids", ["texts", "numbers"])
+def test_keys_that_are_hashed_where_tasks_tie_are_those_that_are_ready(instructions, ids):
+    g = np.random.default_rng(11)
+    tasks, rows, k = 400, 30, 4
+    numbers = g.integers(-(2**62), 2**62, tasks)
+    names = Vocabulary.of(numbers.tolist()) if ids == "numbers" else Vocabulary.of([f"é{n}" for n in numbers])
+    lazy = TieKeys(cpu, names, 3)
+    (ptr, row), (table, log_prior) = votes(g, tasks, rows, "mixed"), model(g, rows, k, "exact ties")
+    row_label, label_hash = g.integers(0, k, rows).astype(np.int32), g.integers(2**64, size=k, dtype=np.uint64)
+    ready = ref.tie_keys(ref.hash_integers(numbers) if ids == "numbers" else ref.hash_texts(*names.text_buffers()), 3)
+    found = []
+    for kernels, keys in ((ref, ready), (ref, lazy), (cpu, ready), (cpu, lazy)):
+        labels, tie = np.zeros((2, tasks), np.int32), np.zeros((2, tasks), bool)
+        out = [{"labels": labels[i], "tie": tie[i], "threads": 2} for i in range(2)]
+        kernels.em_pass(ptr, row, table, log_prior, keys, label_hash, hard=True, by_prior=False, **out[0])
+        kernels.majority(ptr, row, row_label, keys, label_hash, tie_weights=None, soft=False, **out[1])
+        found.append((labels, tie))
+    assert 0.05 < found[0][1].mean() < 0.95
+    for labels, tie in found[1:]:
+        assert np.array_equal(labels, found[0][0])
+        assert np.array_equal(tie, found[0][1])
+
+
+def test_ids_that_do_not_fit_their_tasks_are_refused_and_wrong_offsets_are_not_followed():
+    ptr, row, hashes = np.arange(0, 5, 2), np.array([0, 1, 0, 1], np.uint32), np.arange(2, dtype=np.uint64)
+    args = ptr, row, np.arange(2, dtype=np.int32)
+    out = {"labels": np.zeros(2, np.int32)}
+    for ids in ((np.arange(3), None, 0), (np.arange(2), np.zeros(9, np.uint8), 0)):
+        with pytest.raises(ValueError, match="task_key does not have the shape"):
+            core.majority_hard(*args, ids, hashes, **out)
+    for offsets in ([-5, 2**60, 9], [9, 0, -(2**62)], [0, 10, 11]):
+        core.majority_hard(*args, (np.array(offsets), np.zeros(9, np.uint8), 0), hashes, **out)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("k", [1, 4, 17])
+def test_labels_that_are_given_are_counted_like_the_reference_does(instructions, shape, k):
+    g = np.random.default_rng(k)
+    for rows in (20, 5000):
+        (ptr, row), labels = votes(g, 300, rows, shape), g.integers(0, k, 300).astype(np.int32)
+        counts, classes = np.ones((2, rows, k), np.int64), np.ones((2, k), np.int64)
+        ref.recount_hard(ptr, row, labels, counts[0], classes[0])
+        cpu.recount_hard(ptr, row, labels, counts[1], classes[1], threads=3)
+        assert np.array_equal(*counts)
+        assert np.array_equal(*classes)
+    with pytest.raises(ValueError, match="labels does not have"):
+        cpu.recount_hard(ptr, row, labels + k, counts[1], classes[1])
+    with pytest.raises(InputError, match="does not exist"):
+        cpu.recount_hard(ptr, np.full_like(row, rows), labels, counts[1], classes[1])
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 8, 9, 16, 17])
+def test_honest_probabilities_are_those_of_the_reference(k):
+    g = np.random.default_rng(k)
+    tasks, lost = 333, k > 2  # a label that does not exist
+    exists = np.arange(k) < k - lost
+    with np.errstate(divide="ignore"):
+        prior = np.where(exists, np.log(g.uniform(0.1, 1.0, k)), -np.inf)
+    found = []
+    for rows in (40, 4000):  # the second has more rows than votes
+        ptr, row = votes(g, tasks, rows, "mixed")
+        row_label, labels = (g.integers(0, k - lost, n).astype(np.int32) for n in (rows, tasks))
+        lines, without = (np.where(exists, np.log(g.uniform(0.05, 1.0, (rows, k))), -np.inf) for _ in range(2))
+        for holds in (0.0, 0.4):
+            rule = ref.HonestRule(prior, exists / exists.sum(), 0.2, holds)
+            given = ptr, row, row_label, labels, lines, without, rule
+            found = []
+            for kernels, threads in ((ref, 1), (cpu, 1), (cpu, 3)):
+                out = {"confidence": np.zeros(tasks), "tie": np.zeros(tasks, bool), "probabilities": np.zeros((tasks, k))}
+                kernels.honest_pass(*given, threads=threads, **out)
+                found.append(out)
+            for name in ("confidence", "probabilities"):
+                np.testing.assert_allclose(found[1][name], found[0][name], atol=1e-12)
+                assert np.array_equal(found[1][name], found[2][name])
+            assert np.array_equal(found[1]["tie"], found[0]["tie"])
