@@ -10,7 +10,7 @@ from pathlib import Path
 
 from measure import machine
 
-SECTIONS = ("start", "passes", "files", "exports", "disk", "online", "spark", "peers", "methods")
+SECTIONS = ("start", "small", "passes", "files", "exports", "disk", "online", "spark", "peers", "methods")
 HERE = Path(__file__).parent
 
 

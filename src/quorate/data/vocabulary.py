@@ -173,6 +173,10 @@ class Vocabulary:
 
     def take(self, codes: NDArray[np.integer]) -> Vocabulary:
         """Return the vocabulary of the ids with these codes, in this order."""
+        if not len(codes):
+            none = Vocabulary.known(self.kind, self.values[:0].copy(), np.zeros(int(self.kind == "string"), np.int64))
+            none.is_declared = self.is_declared
+            return none
         if self.kind != "string":
             return self._taken(codes, self.values[codes])
         starts = self.offsets[:-1][codes]

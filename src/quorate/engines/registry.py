@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from importlib import import_module
 from typing import Any, cast
@@ -14,7 +13,7 @@ from quorate.engines.base import Engine
 from quorate.engines.memory import NOTHING, Room, in_memory
 from quorate.errors import OptionError, shown, unknown
 from quorate.io.sources import Source, is_spark_frame
-from quorate.kernels.cpu import compiled
+from quorate.kernels.cpu import compiled, cores
 
 MOST_THREADS = 4096  # more than any machine has cores
 # Name to "module:function", which returns the engine for a number of threads. Adding an engine adds a line here.
@@ -82,11 +81,11 @@ def resolve(
             )
         chosen = home if engine == "auto" else engine
     if chosen == "auto":
-        need = 0 if source is None else in_memory(source, room, threads or os.cpu_count() or 1)
+        need = 0 if source is None else in_memory(source, room, threads or cores())
         fits = not need or need <= (available() if limit is None else limit)
         chosen = "disk" if not fits else "reference" if compiled() is None else "cpu"
     if isinstance(chosen, str):
-        chosen = engine_named(chosen, threads or os.cpu_count() or 1)
+        chosen = engine_named(chosen, threads or cores())
     given = {name: value for name, value in {"memory": limit, **of_disk}.items() if value}
     if chosen.name == "disk":
         return replace(cast(Any, chosen), **given)  # type: ignore[no-any-return]

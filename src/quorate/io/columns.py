@@ -189,9 +189,14 @@ def family(columns: Iterable[object]) -> list[str]:
     >>> family(["item", "text", "judge_1", "judge_2"]), family(["item", "worker_id", "worker_name"])
     (['judge_1', 'judge_2'], [])
     """
+    return list(_family(tuple(map(str, columns))))
+
+
+@lru_cache(SEEN)
+def _family(columns: tuple[str, ...]) -> tuple[str, ...]:
     stems: dict[tuple[str, str], list[str]] = {}
     words = [*WORKER.split(), *LABEL.split(), "ann", "anno", "lf", "w", "r", "j", "a"]
-    for name in map(str, columns):
+    for name in columns:
         last = re.split(r"[^a-z0-9]+", name.lower())[1:][-1:]
         if last and last[0] in LABEL.split():  # gpt-4o_score
             stems.setdefault((last[0], "of"), []).append(name)
@@ -206,7 +211,8 @@ def family(columns: Iterable[object]) -> list[str]:
             stems.setdefault((head, "named"), []).append(name)
     least = {"numbered": FEW, "named": FEW + 1, "of": FEW + 1}
     fitting = [found for (_, how), found in stems.items() if len(found) >= least[how]]
-    return max(fitting, key=len, default=[])
+    largest: list[str] = max(fitting, key=len, default=[])
+    return tuple(largest)
 
 
 def _refuse_one_of_many(columns: Sequence[str], given: Mapping[str, str], where: str) -> None:

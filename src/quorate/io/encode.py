@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import replace
 from types import ModuleType
@@ -20,7 +19,7 @@ from quorate.errors import InputError, OptionError, listed, shown, undeclared, w
 from quorate.io.dictionary import MISSING, ROLES, Coded, Coder, CompiledCoder, PolarsCoder, threads_for
 from quorate.io.ids import narrowed, prepared, require_present, sort_order
 from quorate.io.weights import ONE, weight_units, weights_of, with_weights
-from quorate.kernels.cpu import compiled
+from quorate.kernels.cpu import compiled, cores
 
 Codes = NDArray[np.uint32]
 DUPLICATES = ("all", "last", "first", "error")
@@ -117,7 +116,7 @@ class Encoder:
         self._units: list[NDArray[np.int64]] = []  # of the weights, where there are some
         self.dropped = 0  # repeated votes that do not count, known in the end
         core = compiled()
-        self._coder: Coder = PolarsCoder() if core is None else CompiledCoder(core, os.cpu_count() or 1)
+        self._coder: Coder = PolarsCoder() if core is None else CompiledCoder(core, cores())
 
     def add(self, batch: pl.DataFrame) -> None:
         """Take a batch with the columns task, worker and label, and weight where votes have weights; 0 is an abstention."""
@@ -191,7 +190,7 @@ def votes_of(
     if core is None:
         arrays = assemble(codes, n_tasks, worker_rank, label_rank, n_given)
     else:
-        threads = threads_for(len(codes["task"]), os.cpu_count() or 1)
+        threads = threads_for(len(codes["task"]), cores())
         arrays = assemble_compiled(core, codes, n_tasks, worker_rank, label_rank, n_given, threads)
     tasks, unvoted, task_ptr = _voted(coded.ids["task"], arrays.task_ptr)
     workers, _, worker_ptr = _voted(coded.ids["worker"].take(order["worker"]), arrays.worker_ptr)

@@ -51,6 +51,11 @@ def series_of(values: object, what: str, first_row: int = 0) -> pl.Series:
     if what == "weight":
         return _weights(values, first_row)
     given = values if isinstance(values, list) else list(values)
+    texts = _texts(given)
+    if texts is not None:
+        if _is_label(what):
+            refuse(given, what, first_row)
+        return texts
     kinds: set[type] = set(map(type, given))
     if not kinds <= SIMPLE:  # values of few types need not be looked at one by one
         given = [_plain(v) for v in given]
@@ -71,11 +76,21 @@ def series_of(values: object, what: str, first_row: int = 0) -> pl.Series:
     if has_missing:  # missing values are of any type
         filler = next((v for v in given if v is not None), "")
         filled = [filler if v is None else v for v in given]
-    kind = "string" if kinds <= {str} else common_kind(filled, what, first_row)
+    kind = common_kind(filled, what, first_row)
     try:
         return pl.Series(given, dtype=DTYPE[kind])
     except (UnicodeEncodeError, TypeError) as error:
         raise InputError(f"the {what} column cannot be read as text: {error}") from error
+
+
+def _texts(values: list[Any]) -> pl.Series | None:
+    """Return values that are texts or None as a series; None where others are among them, which have to be looked at."""
+    if not values or type(values[0]) is not str:
+        return None
+    try:
+        return pl.Series(values, dtype=pl.String)
+    except (TypeError, ValueError):
+        return None
 
 
 def _weights(values: Iterable[object], first_row: int) -> pl.Series:

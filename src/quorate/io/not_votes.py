@@ -151,7 +151,8 @@ def signs(votes: Votes, seen: int) -> Iterator[str]:
         )
     if given.kind != "string" or not len(given):
         return
-    texts = [text.strip(WHITE_SPACE) for text in given.take(np.arange(min(seen, MAX_TEXTS))).texts()]
+    some = given if seen <= MAX_TEXTS else given.take(np.arange(MAX_TEXTS))
+    texts = [text.strip(WHITE_SPACE) for text in some.texts()]
     yield from _written_as_json(texts)
     yield from _decimals(texts)
     yield from _rankings(texts)

@@ -5,6 +5,7 @@ This is the one place that imports the compiled core, which may not have been bu
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -30,6 +31,12 @@ def compiled() -> ModuleType | None:
             NotCompiled,
         )
         return None
+
+
+@cache
+def cores() -> int:
+    """Return the number of the machine's cores; the system is asked once, as that takes as long as a small pass."""
+    return os.cpu_count() or 1
 
 
 def required() -> Any:
