@@ -1,6 +1,7 @@
 """Accelerated soft EM: the same fixed points in fewer passes, an objective that never falls, and nothing else changed."""
 
 import pickle
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -172,3 +173,15 @@ def test_memory_is_asked_for():
     assert pickle.loads(pickle.dumps(fast)) == fast
     assert pickle.loads(pickle.dumps(fast)).room == fast.room
     assert qr.DawidSkene().room is plain.room
+
+
+def test_memory_is_as_much_as_asked_for():
+    votes = qr.read(qr.simulate(tasks=4000, workers=1500, labels=8, votes_per_task=8, seed=1).votes)
+    table = 8 * votes.n_rows * votes.n_labels
+    peaks = []
+    for accelerate in (False, True):
+        tracemalloc.start()
+        fit(votes, tol=0.0, max_iter=8, threads=1, accelerate=accelerate)
+        peaks.append(tracemalloc.get_traced_memory()[1] / table)
+        tracemalloc.stop()
+    assert peaks[1] - peaks[0] <= acceleration.TABLES

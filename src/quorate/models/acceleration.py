@@ -33,7 +33,8 @@ REACH: Final = 1.8  # how far a step goes along what the combination leaves: 1 i
 LEAST: Final = 0.7  # the part of a probability that one step leaves at least: those that hurry to 0 end in worse optima
 NOISE: Final = 1e-12  # the part of an objective that is rounding
 RIDGE: Final = 1e-8  # relative weight of the identity in the equations of a combination
-TABLES: Final = 2 * (MEMORY + 1) + 6  # arrays [rows, K] beside those of a plain fit: points, images, what they are made of
+# Arrays [rows, K] beside those of a plain fit: points and images, differences of both, counts, totals and products.
+TABLES: Final = 2 * (MEMORY + 1) + 2 * MEMORY + 6
 
 
 class Counts(NamedTuple):
