@@ -36,7 +36,8 @@ def unanswered(cells):
 def sentence(cells):
     """The summary, as Markdown."""
     missing = unanswered(cells)
-    native = _said("Faster than every peer at every size and label count, votes in native form", exceptions(cells), missing)
+    native = f"Faster than every peer at every size and label count ({len(cells)} cells), votes in native form"
+    native = _said(native, exceptions(cells), missing)
     framed = exceptions(cells, framed=True)
     return native + "\n\n" + _said("Faster than those that take a frame, from a frame to a frame of labels", framed, ())
 
