@@ -18,6 +18,7 @@
 #include "arrow_stream.hpp"
 #include "column_encode.hpp"
 #include "group_by_task.hpp"
+#include "repeats.hpp"
 #include "row_numbers.hpp"
 #include "whole_numbers.hpp"
 
@@ -109,6 +110,13 @@ nb::tuple group(In<uint32_t> task, Out<uint32_t> row, size_t tasks, int threads)
         total = group_by_task(task.data(), row.data(), scratch.data(), votes, tasks, task_ptr.data(), std::max(threads, 1));
     }
     return nb::make_tuple(owned<int64_t>(std::move(task_ptr)), total);
+}
+
+int64_t repeats(In<int64_t> task_ptr, In<uint32_t> row, In<uint32_t> row_worker, int threads) {
+    if (task_ptr.shape(0) == 0) throw std::invalid_argument("tasks and votes do not fit");
+    nb::gil_scoped_release released;
+    return count_repeats(task_ptr.data(), task_ptr.shape(0) - 1, row.data(), row.shape(0), row_worker.data(),
+                         row_worker.shape(0), std::max(threads, 1));
 }
 
 // An object that consumers of Arrow accept as an array of texts; it keeps the NumPy arrays alive.
@@ -214,6 +222,7 @@ void bind_encode(nb::module_& m) {
     m.def("assemble", &assemble, "task"_a, "worker"_a, "label"_a, "tasks"_a, "worker_rank"_a, "label_rank"_a,
           "labels"_a, "threads"_a = 1);
     m.def("group_by_task", &group, "task"_a, "row"_a, "tasks"_a, "threads"_a = 1);
+    m.def("repeats", &repeats, "task_ptr"_a, "row"_a, "row_worker"_a, "threads"_a = 1);
     m.def("whole_numbers", &whole_numbers_of, "offsets"_a, "data"_a);
 }
 

@@ -11,12 +11,54 @@
 namespace quorate {
 namespace {
 
+inline void order(uint32_t& a, uint32_t& b) {
+    const uint32_t low = std::min(a, b);
+    b = std::max(a, b);
+    a = low;
+}
+
+// Few rows, as most tasks have, are sorted by a network: without branches, which would be guessed wrong.
+template <int N>
+void sort_few(uint32_t* r) {
+    static_assert(N >= 2 && N <= 5);
+    if constexpr (N == 5) {
+        order(r[0], r[3]);
+        order(r[1], r[4]);
+        order(r[0], r[2]);
+        order(r[1], r[3]);
+        order(r[0], r[1]);
+        order(r[2], r[4]);
+        order(r[1], r[2]);
+        order(r[3], r[4]);
+        order(r[2], r[3]);
+    } else if constexpr (N == 4) {
+        order(r[0], r[2]);
+        order(r[1], r[3]);
+        order(r[0], r[1]);
+        order(r[2], r[3]);
+        order(r[1], r[2]);
+    } else {
+        if constexpr (N == 3) order(r[0], r[2]);
+        order(r[0], r[1]);
+        if constexpr (N == 3) order(r[1], r[2]);
+    }
+}
+
 void sort_rows(uint32_t* begin, uint32_t* end) {
+    switch (end - begin) {
+        case 0:
+        case 1: return;
+        case 2: return sort_few<2>(begin);
+        case 3: return sort_few<3>(begin);
+        case 4: return sort_few<4>(begin);
+        case 5: return sort_few<5>(begin);
+    }
     if (end - begin > 32) {
         std::sort(begin, end);
         return;
     }
-    for (uint32_t* p = begin + 1; p < end; ++p) {
+    sort_few<5>(begin);
+    for (uint32_t* p = begin + 5; p < end; ++p) {
         const uint32_t row = *p;
         uint32_t* hole = p;
         for (; hole > begin && hole[-1] > row; --hole) *hole = hole[-1];
@@ -25,17 +67,26 @@ void sort_rows(uint32_t* begin, uint32_t* end) {
 }
 
 // Tasks are numbered in order of first appearance, so votes that come task by task have rising codes.
-bool is_grouped(const uint32_t* task, const uint32_t* row, size_t votes) {
-    for (size_t i = 0; i < votes; ++i)
-        if (row[i] == NONE || (i && task[i] < task[i - 1])) return false;
-    return true;
+bool is_grouped(const uint32_t* task, const uint32_t* row, size_t votes, int threads) {
+    std::atomic<bool> grouped{true};
+    share_range(threads, static_cast<int64_t>(votes), 1 << 16, [&](int64_t begin, int64_t end) {
+        bool rises = begin == 0 || task[begin] >= task[begin - 1];
+        if (!grouped.load(std::memory_order_relaxed)) return;
+        for (int64_t i = begin; i < end; ++i) rises &= (row[i] != NONE) & (i == begin || task[i] >= task[i - 1]);
+        if (!rises) grouped.store(false, std::memory_order_relaxed);
+    });
+    return grouped;
 }
 
 void take_grouped(const uint32_t* task, uint32_t* row, size_t votes, size_t tasks, int64_t* task_ptr, int threads) {
-    size_t next = 0;
-    for (size_t i = 0; i < votes; ++i)
-        while (next <= task[i]) task_ptr[next++] = static_cast<int64_t>(i);
-    while (next <= tasks) task_ptr[next++] = static_cast<int64_t>(votes);
+    in_threads(threads, [&](int t) {
+        const auto [begin, end] = part(votes, t, threads);
+        size_t next = begin ? size_t{task[begin - 1]} + 1 : 0;  // up to the task before, others have told
+        for (size_t i = begin; i < end; ++i)
+            while (next <= task[i]) task_ptr[next++] = static_cast<int64_t>(i);
+        if (end == votes)
+            while (next <= tasks) task_ptr[next++] = static_cast<int64_t>(votes);
+    });
     in_threads(threads, [&](int t) {
         const auto [begin, end] = part(tasks, t, threads);
         for (size_t q = begin; q < end; ++q) sort_rows(row + task_ptr[q], row + task_ptr[q + 1]);
@@ -127,7 +178,7 @@ private:
 
 size_t group_by_task(const uint32_t* task, uint32_t* row, uint32_t* scratch, size_t votes, size_t tasks,
                      int64_t* task_ptr, int threads) {
-    if (is_grouped(task, row, votes)) {
+    if (is_grouped(task, row, votes, threads)) {
         take_grouped(task, row, votes, tasks, task_ptr, threads);
         return votes;
     }

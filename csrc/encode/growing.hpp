@@ -1,11 +1,13 @@
-// A growing array of plain values. Unlike std::vector it grows with realloc, which moves pages instead of
-// copying them when the array is large, and leaves new elements uninitialised.
+// A growing array of plain values. Unlike std::vector it moves pages instead of copying them when it is large, and
+// leaves new elements uninitialised.
 #pragma once
 #include <cstddef>
 #include <cstdlib>
 #include <new>
 #include <type_traits>
 #include <utility>
+
+#include "pages.hpp"
 
 namespace quorate {
 
@@ -22,7 +24,7 @@ public:
         swap(moved);
         return *this;
     }
-    ~Growing() { std::free(data_); }
+    ~Growing() { give_back(data_, capacity_ * sizeof(T)); }
 
     T* data() { return data_; }
     const T* data() const { return data_; }
@@ -57,7 +59,7 @@ private:
     }
     void reallocate(size_t capacity) {
         if (capacity > static_cast<size_t>(-1) / sizeof(T)) throw std::bad_alloc();
-        void* moved = std::realloc(data_, capacity ? capacity * sizeof(T) : 1);
+        void* moved = regrow(data_, capacity_ * sizeof(T), capacity * sizeof(T));
         if (!moved) throw std::bad_alloc();
         data_ = static_cast<T*>(moved);
         capacity_ = capacity;

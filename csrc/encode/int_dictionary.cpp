@@ -13,6 +13,7 @@ namespace {
 
 constexpr uint64_t SMALL = uint64_t{1} << 22;  // a range always worth an array: 16 MB
 constexpr uint64_t SPREAD = 4;                 // and so is one of at most this many places per number
+constexpr size_t NEAR = size_t{1} << 17;       // places of an array that a core's own cache holds
 
 uint64_t width(int64_t low, int64_t high) { return static_cast<uint64_t>(high) - static_cast<uint64_t>(low); }
 uint64_t hash(int64_t value) { return fold(static_cast<uint64_t>(value) ^ ODD_A, ODD_B); }
@@ -47,13 +48,13 @@ void IntDictionary::encode(const Ints& ints, const uint8_t* validity, int64_t be
 
 void IntDictionary::encode_block(const int64_t* values, int m, uint32_t* codes) {
     if (m == 0) return;
-    int64_t low = values[0], high = values[0];
-    for (int i = 1; i < m; ++i) {
-        low = std::min(low, values[i]);
-        high = std::max(high, values[i]);
+    if (!fits_dense(values, m)) {
+        const auto [low, high] = std::minmax_element(values, values + m);
+        cover(*low, *high);
     }
-    cover(low, high);
     if (is_dense_) {
+        if (dense_.size() > NEAR)
+            for (int i = 0; i < m; ++i) prefetch(&dense_[width(base_, values[i])]);
         for (int i = 0; i < m; ++i) {
             uint32_t& code = dense_[width(base_, values[i])];
             if (code == NONE) code = add(values[i]);
@@ -87,35 +88,47 @@ uint32_t IntDictionary::add(int64_t value) {
     return static_cast<uint32_t>(size() - 1);
 }
 
+bool IntDictionary::fits_dense(const int64_t* values, int m) const {
+    if (!is_dense_) return false;
+    bool fits = true;
+    for (int i = 0; i < m; ++i) fits &= width(base_, values[i]) < dense_.size();
+    return fits;
+}
+
 void IntDictionary::cover(int64_t low, int64_t high) {
+    if (is_dense_ && size()) {  // what came within the array was not noted; it is made again now in any case
+        const auto [least, most] = std::minmax_element(values_.data(), values_.data() + size());
+        low_ = *least;
+        high_ = *most;
+    }
+    const bool is_downwards = low_ <= high_ && low < low_;
     if (low_ <= high_) {
         low = std::min(low, low_);
         high = std::max(high, high_);
     }
-    const bool is_wider = low_ > high_ || low < low_ || high > high_;
     low_ = low;
     high_ = high;
     if (is_dense_) {
-        const bool fits = dense_.size() && low >= base_ && width(base_, high) < dense_.size();
-        if (!is_wider || fits) return;
-        if (width(low, high) < std::max(SMALL, SPREAD * rows_)) return make_dense(low, high);
+        if (width(low, high) < std::max(SMALL, SPREAD * rows_)) return make_dense(low, high, is_downwards);
         is_dense_ = false;
         dense_ = Growing<uint32_t>();
         make_sparse(256);
     }
     if ((size() + BLOCK) * 3 <= (mask_ + 1) * 2) return;
     // Many numbers have come: they may have filled their range by now.
-    if (width(low, high) < std::max(SMALL, SPREAD * size())) return make_dense(low, high);
+    if (width(low, high) < std::max(SMALL, SPREAD * size())) return make_dense(low, high, is_downwards);
     make_sparse(mask_ + 1);
 }
 
-void IntDictionary::make_dense(int64_t low, int64_t high) {
-    // Half as much again towards larger numbers, so that ids that count upwards rarely come back here.
-    const uint64_t room = static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) - static_cast<uint64_t>(high);
+void IntDictionary::make_dense(int64_t low, int64_t high, bool is_downwards) {
+    // Half as much again on the side that grew, so that ids that count upwards or downwards rarely come back here.
     const uint64_t needed = width(low, high) + 1;
-    dense_ = Growing<uint32_t>(needed + std::min(room, needed / 2));
+    const uint64_t room = is_downwards ? width(std::numeric_limits<int64_t>::min(), low)
+                                       : width(high, std::numeric_limits<int64_t>::max());
+    const uint64_t more = std::min(room, needed / 2);
+    dense_ = Growing<uint32_t>(needed + more);
     std::fill_n(dense_.data(), dense_.size(), NONE);
-    base_ = low;
+    base_ = is_downwards ? static_cast<int64_t>(static_cast<uint64_t>(low) - more) : low;
     for (size_t code = 0; code < size(); ++code) dense_[width(base_, values_[code])] = static_cast<uint32_t>(code);
     is_dense_ = true;
     slots_ = Growing<Slot>();

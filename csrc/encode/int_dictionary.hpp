@@ -38,12 +38,13 @@ private:
     void encode_block(const int64_t* values, int m, uint32_t* codes);
     uint32_t add(int64_t value);
     void cover(int64_t low, int64_t high);  // makes room for a block of numbers in this range
-    void make_dense(int64_t low, int64_t high);
+    bool fits_dense(const int64_t* values, int m) const;
+    void make_dense(int64_t low, int64_t high, bool is_downwards);
     void make_sparse(size_t capacity);
 
     Growing<int64_t> values_;
     uint64_t rows_ = 0;
-    int64_t low_ = 0, high_ = -1;  // the range seen so far; empty at first
+    int64_t low_ = 0, high_ = -1;  // the range seen so far, while the array is not used; empty at first
     bool is_dense_ = true;
     Growing<uint32_t> dense_;  // code of base_ + i, or NONE
     int64_t base_ = 0;

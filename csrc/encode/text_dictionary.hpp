@@ -33,7 +33,8 @@ public:
 
     // Returns the code of one text, or NONE where it was never seen.
     uint32_t find(Text text) const {
-        return slots_[slot_of(key_of(text.data, text.size), text)].code;
+        const TextKey key = key_of(text.data, text.size);
+        return slots_[slot_of(key, hash(key) & mask_, text)].code;
     }
 
     // Returns a new code for the text of `code`, which keeps the text but is no longer found; the newer one, where it has
@@ -65,12 +66,19 @@ private:
     void grow(size_t more);
     void clear_slots() noexcept;
     void take_slot(Slot slot) noexcept;  // of a text that has none yet
-    uint32_t find_or_add(TextKey key, size_t slot, Text text);
-    size_t slot_of(TextKey key, Text text) const {  // where it is, or else would be
-        size_t at = hash(key) & mask_;
-        while (slots_[at].code != NONE && !(slots_[at].key() == key && (!is_long(key) || is_text(slots_[at].code, text))))
-            at = (at + 1) & mask_;
-        return at;
+    uint32_t add(TextKey key, size_t slot, Text text);  // into a free slot
+    uint32_t find_or_add(TextKey key, size_t home, Text text);
+    void prefetch_long(const TextKey* keys, const size_t* slots, uint32_t runs) const;
+    template <bool IsWhole, class Texts>
+    void encode_runs(Texts texts, const uint8_t* validity, int64_t begin, int64_t n, uint32_t* codes);
+    // The slots to look at, one after the other: first the four of a cache line, which one miss brings in.
+    size_t probe(size_t home, size_t step) const { return ((home + (step & ~size_t{3})) & mask_) ^ (step & 3); }
+    size_t slot_of(TextKey key, size_t home, Text text) const {  // where it is, or else would be
+        for (size_t step = 0;; ++step) {
+            const size_t at = probe(home, step);
+            const Slot& slot = slots_[at];
+            if (slot.code == NONE || (slot.key() == key && (!is_long(key) || is_text(slot.code, text)))) return at;
+        }
     }
     bool is_text(uint32_t code, Text text) const {
         const int64_t start = offsets_[code];

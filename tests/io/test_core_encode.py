@@ -1,6 +1,7 @@
 """The compiled encoder against a plain definition, on every layout that a producer of Arrow data may hand over."""
 
 import gc
+import itertools
 import random
 import sys
 import uuid
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from quorate.io.encode import assemble, assemble_compiled
+from quorate.io.suspicious import repeats_defined
 from quorate.kernels.cpu import compiled
 
 core = compiled()
@@ -118,6 +120,37 @@ def test_many_texts_grow_the_table():
     assert encode([pl.Series(values)], core.TextDictionary())[:2] == first_appearance(values)
 
 
+@pytest.mark.parametrize("kind", ["short", "long"])
+def test_runs_end_where_ids_change_and_go_on_between_blocks(kind):
+    """A run that crosses blocks or batches keeps its code; a missing id ends it."""
+    lengths = [1, 63, 64, 65, 1, 1, 130, 2, 128]
+    names = [f"{'x' * (40 if kind == 'long' else 1)}{i % 4}" for i in range(len(lengths))]
+    values = [name for name, n in zip(names, lengths, strict=True) for _ in range(n)]
+    holes = [None if i % 70 in (0, 69) else v for i, v in enumerate(values)]
+    for given in (values, holes):
+        for cut in (0, 1, 64, 100):
+            parts = [pl.Series(given[:cut], dtype=pl.String), pl.Series(given[cut:], dtype=pl.String)]
+            assert encode(parts, core.TextDictionary())[:2] == first_appearance(given)
+
+
+def test_large_columns_move_to_pages_of_their_own_and_back():
+    """Codes and tables of more than some megabytes are mapped; what was written before is kept."""
+    values = np.random.default_rng(1).permutation(np.repeat(np.arange(700_000), 2))
+    first, rank = np.unique(values, return_index=True)[1], np.empty(700_000, np.uint32)
+    rank[values[np.sort(first)]] = np.arange(700_000)
+    numbers, texts = core.IntDictionary(), core.TextDictionary()
+    for column, dictionary in ((pl.Series(values), numbers), (pl.Series(values).cast(pl.String), texts)):
+        codes = core.Codes()
+        for start in range(0, len(column), 100_000):
+            stream = core.Stream(column[start : start + 100_000].to_frame("x").__arrow_c_stream__())
+            core.encode(stream.next(), [0], [dictionary], [codes], 1)
+        assert np.array_equal(codes.finish(), rank[values])
+    assert np.array_equal(numbers.finish(), values[np.sort(first)])
+    offsets, data = texts.finish()
+    assert len(offsets) == 700_001
+    assert data.tobytes().decode() == "".join(map(str, values[np.sort(first)].tolist()))
+
+
 INTS = {
     "dense": lambda rng, n: rng.integers(0, max(n, 1), n),
     "negative": lambda rng, n: rng.integers(-n - 1, n + 1, n),
@@ -125,6 +158,8 @@ INTS = {
     "sparse": lambda rng, n: rng.integers(-(2**63), 2**63 - 1, n),
     "rising": lambda rng, n: np.arange(n) * 3 + 2**62,
     "falling": lambda rng, n: -np.arange(n) * 1000,
+    "falling to the end": lambda rng, n: np.iinfo(np.int64).min + np.arange(n)[::-1],
+    "both ways": lambda rng, n: np.arange(n) * (-1) ** np.arange(n) * 5000,
     "spreading": lambda rng, n: (rng.standard_normal(n) * 10.0 ** (np.arange(n) % 18)).astype(np.int64),
     "sparse then filled": lambda rng, n: np.concatenate([[0, 2**21], rng.permutation(2**21)[: max(n - 2, 0)]])[:n],
 }
@@ -224,6 +259,30 @@ def test_grouping(monkeypatch, n, tasks, rows, order, threads):
     want_ptr, want = codes.group(task, row, tasks)
     assert np.array_equal(task_ptr, want_ptr)
     assert np.array_equal(got[:votes], want)
+
+
+@pytest.mark.parametrize("votes", range(1, 9))
+def test_few_votes_are_sorted_whatever_their_order(votes):
+    """All orders of up to six rows, and some of more, equal rows among them."""
+    orders = list(itertools.islice(itertools.permutations([n // 2 * (n % 3 + 1) for n in range(votes)]), 720))
+    row = np.array(orders, np.uint32).ravel()
+    task = np.repeat(np.arange(len(orders), dtype=np.uint32), votes)
+    core.group_by_task(task, row, len(orders), 2)
+    assert np.array_equal(row.reshape(-1, votes), np.sort(np.array(orders), axis=1))
+
+
+def test_repeats_are_counted_as_defined():
+    g = np.random.default_rng(5)
+    for n, tasks, rows in ((0, 0, 1), (0, 2, 1), (7, 1, 3), (3000, 400, 60), (3000, 90, 5000)):
+        worker = np.sort(g.integers(0, max(rows // 3, 1), rows)).astype(np.uint32)
+        ptr = np.concatenate([[0], np.sort(g.integers(0, n + 1, max(tasks - 1, 0))), [n] * min(tasks, 1)]).astype(np.int64)
+        row = np.concatenate([np.sort(part) for part in np.split(g.integers(0, rows, n), ptr[1:-1])]).astype(np.uint32)
+        for threads in (1, 3):
+            assert core.repeats(ptr, row, worker, threads) == repeats_defined(ptr, row, worker)
+    two = np.array([0, 2], np.int64)
+    for ptr, row in ((two, [0]), (two[:1], [0]), (two, [5, 5]), (np.array([0, 3, 2], np.int64), [0, 0])):
+        with pytest.raises(ValueError, match="do not fit"):
+            core.repeats(ptr, np.array(row, np.uint32), np.zeros(2, np.uint32))
 
 
 def test_grouping_refuses_what_does_not_fit():

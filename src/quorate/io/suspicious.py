@@ -23,6 +23,7 @@ from quorate.io import not_votes
 from quorate.io.columns import COUNT, plain
 from quorate.io.not_votes import WHITE_SPACE
 from quorate.io.shapes import normal_forms
+from quorate.kernels.cpu import compiled
 
 MIN_VOTES: Final = 20  # fewer votes than these may look like anything
 MIN_TASKS: Final = 30  # with several votes each, before perfect agreement is remarkable
@@ -63,6 +64,14 @@ def repeats_in(
     row_worker: NDArray[np.uint32],  # [rows]
 ) -> int:
     """Return what `repeats` does, of arrays; within a task votes are sorted by row, and so by worker."""
+    core = compiled()
+    if core is not None and row.flags.c_contiguous and task_ptr.flags.c_contiguous:
+        return int(core.repeats(task_ptr, row, row_worker, os.cpu_count() or 1))
+    return repeats_defined(task_ptr, row, row_worker)
+
+
+def repeats_defined(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], row_worker: NDArray[np.uint32]) -> int:
+    """Return what `repeats_in` does: the definition, in NumPy."""
     total, begins = 0, np.zeros(len(row) + 1, np.bool_)  # of a task
     begins[task_ptr] = True
     for start in range(0, len(row), CHUNK):
