@@ -33,7 +33,7 @@ class Crowd:
         self.counts, self.class_counts = np.zeros((workers * k, k), np.int64), np.zeros(k, np.int64)
         row_label = np.tile(np.arange(k, dtype=np.int32), workers)
         cpu.majority(
-            self.task_ptr, self.row, row_label, self.task_key, self.label_hash, soft=False, threads=threads,
+            self.task_ptr, self.row, row_label, self.task_key, self.label_hash, soft=False, tie_weights=None, threads=threads,
             labels=self.labels, counts=self.counts, class_counts=self.class_counts,
         )  # fmt: skip
         self.soft_counts, self.soft_classes = np.zeros(self.counts.shape), np.zeros(k)
