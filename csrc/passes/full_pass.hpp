@@ -6,15 +6,10 @@
 
 #include "recount.hpp"
 #include "score.hpp"
+#include "softmax.hpp"
 
 namespace quorate {
 namespace QUORATE_ISA {
-
-// x IN/OUT [n]: exponentials, eight numbers at a time, of whichever tasks (and of what follows them, up to eight).
-QUORATE_APART inline void exponentials(double* x, int64_t n) {
-    using E = Vec<double, 8>;
-    for (double* const end = x + n; x < end; x += 8) exp_nonpositive(E::load(x)).store(x);
-}
 
 // Whether some share is more than nothing, and has no digit of at least `least` yet.
 template <class T, int N>
@@ -69,8 +64,7 @@ struct FullPass {
         for (int64_t t = begin; t < end; t += block) {
             const int tasks = int(end - t < block ? end - t : block);
             score(t, tasks);
-            decide_all(t, tasks);
-            if (softmax) normalise(tasks);
+            decide(t, tasks);
             record(t, tasks);
         }
     }
@@ -84,8 +78,20 @@ struct FullPass {
         }
     }
 
+    // Winners; and probabilities, where they are wanted.
+    void decide(int64_t first, int tasks) {
+        if constexpr (L > 0) {
+            const bool recounted = p.recount == Pass::Recount::soft;
+            Softmax<L> all{p, w, sums, recounted || p.confidence || p.posterior, total_grid};
+            all.run(first, tasks, softmax);
+        } else {
+            decide_wide(first, tasks);
+            if (softmax) normalise_wide(tasks);
+        }
+    }
+
     // Winners; and scores relative to the best, ready for exp.
-    void decide_all(int64_t first, int tasks) {
+    void decide_wide(int64_t first, int tasks) {
         double bests = 0.0, winning = 0.0;
         int64_t changed = 0;
         double* line = w.scores;
@@ -94,7 +100,7 @@ struct FullPass {
             const Candidates found = candidates(line, tie_threshold(best.first()));
             Decision d{found.first, false, false};
             if (__builtin_expect(found.number != 1 || best.first() == kNever, 0)) {
-                d = decide(p, task, line);
+                d = QUORATE_ISA::decide(p, task, line);
                 sums.impossible += d.impossible;
                 if (d.impossible) best = highest(line);
             }
@@ -125,23 +131,18 @@ struct FullPass {
         int first, number;
     };
     QUORATE_INLINE Candidates candidates(const double* line, double threshold) const {
-        if constexpr (L > 0) {
-            const unsigned bits = at_least(V::load(line), V::all(threshold));
-            return {__builtin_ctz(bits | 1u << 31), bits && !(bits & (bits - 1)) ? 1 : 2};  // 1 or not: no more is asked
-        } else {
-            Candidates found{-1, 0};
-            for (int c = 0; c < stride; c += W) {
-                const unsigned bits = at_least(V::load(line + c), V::all(threshold));
-                if (!bits) continue;
-                if (found.number == 0) found.first = c + __builtin_ctz(bits);
-                found.number += bits & (bits - 1) ? 2 : 1;
-            }
-            return found;
+        Candidates found{-1, 0};
+        for (int c = 0; c < stride; c += W) {
+            const unsigned bits = at_least(V::load(line + c), V::all(threshold));
+            if (!bits) continue;
+            if (found.number == 0) found.first = c + __builtin_ctz(bits);
+            found.number += bits & (bits - 1) ? 2 : 1;
         }
+        return found;
     }
 
     // Scores to probabilities.
-    void normalise(int tasks) {
+    void normalise_wide(int tasks) {
         double* const scores = w.scores;  // a local: stores of numbers cannot have changed it
         double* const end = scores + int64_t(tasks) * stride;
         exponentials(scores, end - scores);

@@ -93,6 +93,9 @@ QUORATE_INLINE void add_shared(double* cell, double x) {
     } while (!__atomic_compare_exchange_n(bits, &seen, wanted, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 }
 
+// Bytes of a tally that is not in the caches. Of a smaller one the processor itself runs far enough ahead: asking costs more.
+constexpr size_t kFar = size_t(1) << 24;
+
 // Soft, in a private tally with lines of L cells: the shares of a block of tasks, one run of equal length at a time.
 template <int L>
 struct RecountRun {
@@ -103,6 +106,12 @@ struct RecountRun {
     double* tally;            // IN/OUT [rows, L]
 
     template <int N>
+    QUORATE_INLINE void run(const uint16_t* order, int tasks) {
+        if (size_t(p.rows) * L * sizeof(double) > kFar) run<N, true>(order, tasks);
+        else run<N, false>(order, tasks);
+    }
+
+    template <int N, bool Prefetch>
     QUORATE_APART void run(const uint16_t* order, int tasks) {
         const int64_t* const ptr_ = ptr;  // locals: the compiler cannot know that the tally is not these pointers
         const double* const share_ = share;
@@ -112,8 +121,10 @@ struct RecountRun {
             const int t = order[i];
             const uint32_t* row = rows + ptr_[t];
             const int64_t n = N ? N : ptr_[t + 1] - ptr_[t];
-            const uint32_t* ahead = rows + ptr_[order[i + kAhead]];
-            for (int v = 0; v < N; ++v) __builtin_prefetch(tally_ + int64_t(ahead[v]) * L, 1);
+            if constexpr (Prefetch) {
+                const uint32_t* ahead = rows + ptr_[order[i + kAhead]];
+                for (int v = 0; v < N; ++v) __builtin_prefetch(tally_ + int64_t(ahead[v]) * L, 1);
+            }
             const V mine = V::load(share_ + t * L);
             for (int64_t v = 0; v < n; ++v) {
                 double* line = tally_ + int64_t(row[v]) * L;

@@ -65,6 +65,7 @@ struct Vec {
 QUORATE_LANEWISE(+)
 QUORATE_LANEWISE(-)
 QUORATE_LANEWISE(*)
+QUORATE_LANEWISE(/)
 #undef QUORATE_LANEWISE
 
 template <class T, int L>
@@ -152,10 +153,26 @@ QUORATE_INLINE unsigned at_least(const Vec<T, L>& a, const Vec<T, L>& b) {
     return bits;
 }
 
+// Lane by lane, without its sign.
+template <class T, int L>
+QUORATE_INLINE Vec<T, L> magnitude(const Vec<T, L>& x) {
+    return larger(x, Vec<T, L>::all(0) - x);
+}
+
+// Lane by lane: x where a >= b, else 0.
+template <class T, int L>
+QUORATE_INLINE Vec<T, L> where_at_least(const Vec<T, L>& a, const Vec<T, L>& b, const Vec<T, L>& x) {
+    Vec<T, L> r;
+    for (int i = 0; i < Vec<T, L>::kParts; ++i)
+        r.part[i] = a.part[i] >= b.part[i] ? x.part[i] : typename Vec<T, L>::Register{};
+    return r;
+}
+
 // exp(x) for x <= 0 to about one part in 10^15; 0 from -746 down, like the C library's.
 //
 // It is the square of exp(x / 2), so that the power of two never leaves the normal range and the square underflows
-// gradually by itself. exp(x / 2) = 2^n exp(r) with |r| <= ln 2 / 2, by the Taylor series to r^12.
+// gradually by itself. exp(x / 2) = 2^n exp(r) with |r| <= ln 2 / 2. exp(r) is 1 + r g(r), where g is the polynomial that
+// meets (exp(r) - 1) / r at the ten Chebyshev points; its even and odd powers are summed side by side.
 template <int L>
 QUORATE_INLINE Vec<double, L> exp_nonpositive(const Vec<double, L>& x) {
     using V = Vec<double, L>;
@@ -165,16 +182,71 @@ QUORATE_INLINE Vec<double, L> exp_nonpositive(const Vec<double, L>& x) {
     const V shifted = half * V::all(1.4426950408889634074) + V::all(kShift);
     const V n = shifted - V::all(kShift);
     const V r = (half - n * V::all(0x1.62e42fefa0000p-1)) - n * V::all(0x1.cf79abc9e3b3ap-40);  // ln 2 in two parts
-    constexpr double kOver[] = {1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040,
-                                1.0 / 720,       1.0 / 120,      1.0 / 24,      1.0 / 6,      0.5,         1.0,
-                                1.0};
-    V sum = V::all(kOver[0]);
-    for (int i = 1; i < 13; ++i) sum = sum * r + V::all(kOver[i]);
+    constexpr double kEven[] = {0x1.72e127dacb031p-19, 0x1.a01994ad50ac7p-13, 0x1.11111123c606dp-7, 0x1.5555555550d64p-3,
+                                0x1.0000000000006p+0};
+    constexpr double kOdd[] = {0x1.289191e93e32cp-22, 0x1.a019b902a0c53p-16, 0x1.6c16c1788e8fbp-10, 0x1.5555555553d5cp-5,
+                               0x1.0000000000001p-1};
+    const V square = r * r;
+    V even = V::all(kEven[0]), odd = V::all(kOdd[0]);
+    for (int i = 1; i < 5; ++i) {
+        even = even * square + V::all(kEven[i]);
+        odd = odd * square + V::all(kOdd[i]);
+    }
+    const V sum = (even + odd * r) * r + V::all(1.0);
     V power;
     for (int i = 0; i < V::kParts; ++i)
         power.part[i] = typename V::Register((Bits(shifted.part[i]) + 1023) << 52);
-    const V root = sum * power;
+    // What is nothing anyway is so before it is squared: an underflow takes the processor long.
+    const V root = where_at_least(x, V::all(-746.0), sum * power);
     return root * root;
+}
+
+// As many numbers as a register has lanes.
+constexpr int kSide = kRegister / int(sizeof(double));
+using Side = Vec<double, kSide>;
+
+template <int First, class R, int... I>
+QUORATE_INLINE R every_second(R a, R b, std::integer_sequence<int, I...>) {
+    return __builtin_shufflevector(a, b, (2 * I + First)...);
+}
+template <int First, class R, int... I>
+QUORATE_INLINE R in_turns(R a, R b, std::integer_sequence<int, I...>) {
+    return __builtin_shufflevector(a, b, (First + I / 2 + (I % 2) * int(sizeof...(I)))...);
+}
+
+// lines IN [kSide, L] to column OUT [L]: lane i of column c is number c of line i.
+//
+// To put every second number behind the others takes the lowest bit of a number's place to the top. Once for each bit of
+// the number within its line, and the line's own bits are the lowest.
+template <int L>
+QUORATE_INLINE void to_columns(const double* lines, Side (&column)[L]) {
+    constexpr auto lanes = std::make_integer_sequence<int, kSide>{};
+    for (int c = 0; c < L; ++c) column[c] = Side::load(lines + c * kSide);
+    for (int step = 1; step < L; step *= 2) {
+        Side next[L];
+        for (int i = 0; i < L / 2; ++i) {
+            next[i].part[0] = every_second<0>(column[2 * i].part[0], column[2 * i + 1].part[0], lanes);
+            next[L / 2 + i].part[0] = every_second<1>(column[2 * i].part[0], column[2 * i + 1].part[0], lanes);
+        }
+        for (int c = 0; c < L; ++c) column[c] = next[c];
+    }
+}
+
+// The way back: column IN [L] to lines OUT [kSide, L].
+template <int L>
+QUORATE_INLINE void to_lines(const Side (&column)[L], double* lines) {
+    constexpr auto lanes = std::make_integer_sequence<int, kSide>{};
+    Side now[L];
+    for (int c = 0; c < L; ++c) now[c] = column[c];
+    for (int step = 1; step < L; step *= 2) {
+        Side next[L];
+        for (int i = 0; i < L / 2; ++i) {
+            next[2 * i].part[0] = in_turns<0>(now[i].part[0], now[L / 2 + i].part[0], lanes);
+            next[2 * i + 1].part[0] = in_turns<kSide / 2>(now[i].part[0], now[L / 2 + i].part[0], lanes);
+        }
+        for (int c = 0; c < L; ++c) now[c] = next[c];
+    }
+    for (int c = 0; c < L; ++c) now[c].store(lines + c * kSide);
 }
 
 }  // namespace QUORATE_ISA
