@@ -37,8 +37,8 @@ def majority(crowd):
         counts[:] = 0
         classes[:] = 0
         cpu.majority(
-            crowd.task_ptr, crowd.row, row_label, crowd.task_key, crowd.label_hash, soft=False, tie_weights=None, threads=crowd.threads,
-            labels=labels, counts=counts, class_counts=classes,
+            crowd.task_ptr, crowd.row, row_label, crowd.task_key, crowd.label_hash, soft=False, tie_weights=None,
+            threads=crowd.threads, labels=labels, counts=counts, class_counts=classes,
         )  # fmt: skip
 
     return run

@@ -140,9 +140,9 @@ class AcceleratedSteps:
         objective = sums.log_likelihood + sums.penalty + before.penalty
         if not self._is_plain and not objective >= self._objective - NOISE * abs(self._objective):
             self._next, self._is_plain = self._plain, True
-            last = self._visits[-1]
+            newest = self._visits[-1]
             self._visits.clear()  # they led astray
-            self._visits.append(last)
+            self._visits.append(newest)
             return replace(sums, class_counts=self._plain.classes, step="rejected")
         step = "extrapolated" if not self._is_plain else None if self._ends else "soft"
         self._objective, self._plain = objective, self._counted(sums)
