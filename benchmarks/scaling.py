@@ -1,12 +1,13 @@
 """The passes on 1 to 16 threads, beside what the memory of the machine gives to as many threads.
 
 It needs NumPy and the compiled core, nothing else, so that it also runs on a machine without a network:
-`python benchmarks/scaling.py --json F` measures, `python benchmarks/scaling.py --draw F --plot docs/race/threads.svg` draws.
+`python benchmarks/scaling.py` measures; with `--page` it writes the picture and the table of docs/race from these figures.
 """
 
 import argparse
 import json
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import numpy as np
 from measure import interleaved, machine
 from passes import Crowd
 
+HERE = Path(__file__).parent
 THREADS = (1, 2, 4, 8, 12, 16)
 READING = "reading the votes once"
 
@@ -90,17 +92,41 @@ def draw(found, path):
     save_svg(themed(alt.hconcat(*panels)), path)
 
 
+def table(found):
+    """The figures as Markdown."""
+    lines = [f"{found['machine']}; `python benchmarks/scaling.py`. Milliseconds (times faster than one thread):"]
+    for one in found["crowds"]:
+        times = {int(n): passes for n, passes in one["seconds"].items()}
+        lines += [
+            "",
+            f"| {one['votes'] / 1e6:g} million votes, {one['workers']:,} workers | " + " | ".join(f"{n}" for n in times) + " |",
+        ]
+        lines += ["| --- " * (len(times) + 1) + "|"]
+        for name in times[1]:
+            figures = (f"{1e3 * passes[name]:.1f} ({times[1][name] / passes[name]:.1f})" for passes in times.values())
+            lines.append(f"| {name} | " + " | ".join(figures) + " |")
+    return "\n".join(lines)
+
+
+def write_page(found):
+    """Write the picture of threads, and their table on the page of the race."""
+    sys.path.append(str(HERE / "race"))
+    from pages import PAGE, replaced
+
+    draw(found, PAGE.with_name("threads.svg"))
+    PAGE.write_text(replaced(PAGE.read_text(), "threads", table(found)))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--votes", type=float, default=40.0, help="millions of votes")
     parser.add_argument("--workers", type=int, nargs="+", default=[20_000, 1_000_000])
     parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--json", type=Path, help="where the figures go")
-    parser.add_argument("--draw", type=Path, help="figures of an earlier run, to draw")
-    parser.add_argument("--plot", type=Path, help="where the picture goes")
+    parser.add_argument("--json", type=Path, default=HERE / "race" / "threads.json", help="where the figures go, or are")
+    parser.add_argument("--page", action="store_true", help="write the page from the figures that are there")
     given = parser.parse_args()
-    if given.draw:
-        draw(json.loads(given.draw.read_text()), given.plot)
+    if given.page:
+        write_page(json.loads(given.json.read_text()))
         return
     threads = [n for n in THREADS if n <= (os.cpu_count() or 1)]
     print(machine(), flush=True)
@@ -113,8 +139,7 @@ def main():
         for name in one["seconds"][1]:
             times = [one["seconds"][n][name] for n in threads]
             print(f"  {name:24}", *(f"{1e3 * t:9.2f} ({times[0] / t:5.2f})" for t in times), flush=True)
-        if given.json:
-            given.json.write_text(json.dumps(found, indent=1) + "\n")
+        given.json.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """`make race`: quorate beside everything that a user might choose instead, on the same votes, in one run.
 
-    QUORATE_DATA=… python benchmarks/race/run.py [--quick] [--again] [--no-stages] [--dry] [--only CELL… [--write]]
+    python benchmarks/race/run.py [--quick] [--again] [--limit SECONDS] [--no-stages] [--dry] [--only CELL… [--write]]
 
 Every contestant fits in a process of its own, in the environment of its library, which is made at first use. What is done is kept
 after every cell: a race that was interrupted continues where it stopped, unless `--again` is given. At the end results.json,
@@ -147,12 +147,13 @@ def main():
     parser.add_argument("--quick", action="store_true", help="small sizes and short limits; nothing is written")
     parser.add_argument("--again", action="store_true", help="forget what an interrupted race has done")
     parser.add_argument("--no-stages", action="store_true", help="leave our own path out")
+    parser.add_argument("--limit", type=float, help=f"seconds of a fit, after which it is stopped (default: {LIMIT:g})")
     parser.add_argument("--dry", action="store_true", help="print, and write nothing")
     parser.add_argument("--only", nargs="+", metavar="CELL", help="cells to race, as 'rte' or '1M x 4'; stages are left out")
     parser.add_argument("--write", action="store_true", help="write the page from these cells alone, which it then says")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    limit = QUICK_LIMIT if given.quick else LIMIT
+    limit = given.limit or (QUICK_LIMIT if given.quick else LIMIT)
     dry = given.quick or given.dry or (given.only and not given.write)
     kind = "some" if given.only else "quick" if given.quick else "full"
     kept = Kept(KEPT / kind, {"machine": machine(), "limit": limit}, given.again)
@@ -160,7 +161,7 @@ def main():
         done, equals = raced(Path(folder), kept, limit, given.quick, given.only or ())
     rows = [] if given.quick or given.only or given.no_stages else staged(kept)
     command = "make race QUICK=1" if given.quick else "make race"
-    if given.only or given.no_stages:  # what was left out is to be seen
+    if given.only or given.no_stages or given.limit:  # what was left out is to be seen
         command = shlex.join(["python", "benchmarks/race/run.py", *sys.argv[1:]])
     results = {"machine": machine(), "command": command, "limit": limit, "cells": done, "equal": equals, "stages": rows}
     for name, block in pages.blocks(results).items():
