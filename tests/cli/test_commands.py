@@ -63,6 +63,16 @@ def test_options_reach_the_library(quorate, votes_csv):
     assert document["evaluation"]["accuracy"] == qr.evaluate(result, votes_csv.with_name("truth.csv")).accuracy
 
 
+def test_a_fit_can_be_accelerated(quorate, votes_csv):
+    _, out, _ = quorate("aggregate", votes_csv, "--json", "--model", "ds", "--accelerate", "--tol", 1e-6, "--max-iter", 500)
+    plain = qr.aggregate(votes_csv, model="ds", tol=1e-6, max_iter=500)
+    assert json.loads(out)["iterations"] != plain.iterations
+    assert json.loads(out)["log_likelihood"] == pytest.approx(plain.log_likelihood, rel=1e-3)
+    code, _, err = quorate("aggregate", votes_csv, "--model", "fds", "--accelerate")
+    assert (code, err.count("\n")) == (1, 1)
+    assert "fds has no accelerate: all of its passes are hard" in err
+
+
 def test_columns_can_be_named(quorate, tmp_path):
     (tmp_path / "v.csv").write_text("a,b,c\nt,w,x\n")
     code, out, _ = quorate("aggregate", tmp_path / "v.csv", "--task", "a", "--worker", "b", "--label", "c", "--model", "mv")
