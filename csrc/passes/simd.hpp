@@ -168,7 +168,7 @@ QUORATE_INLINE Vec<T, L> where_at_least(const Vec<T, L>& a, const Vec<T, L>& b, 
     return r;
 }
 
-// exp(x) for x <= 0 to about one part in 10^15; 0 from -746 down, like the C library's.
+// exp(x) for x <= 0 to about two parts in 10^15; 0 from -746 down, like the C library's.
 //
 // It is the square of exp(x / 2), so that the power of two never leaves the normal range and the square underflows
 // gradually by itself. exp(x / 2) = 2^n exp(r) with |r| <= ln 2 / 2. exp(r) is 1 + r g(r), where g is the polynomial that
