@@ -26,7 +26,7 @@ def ten_million(folder):
             "bare csv": python(f"import polars; polars.read_csv({str(csv)!r})"),
             "bare parquet": python(f"import polars; polars.read_parquet({str(parquet)!r})"),
             "import polars": python("import polars"),
-            "import all": python("import quorate.aggregation, quorate.io.write, typer"),
+            "import all": python("import quorate.models.aggregation, quorate.io.write, typer"),
         },
         5,
     )
