@@ -97,11 +97,6 @@ class FastDawidSkene(DawidSkene):
         if self.accelerate:
             raise OptionError(f"accelerate is True, but {self.name} has no accelerate: {self.lacks['accelerate']}")
 
-    @classmethod
-    def options(cls) -> Mapping[str, object]:
-        """Return the options this model takes, with their defaults."""
-        return {name: default for name, default in super().options().items() if name not in cls.lacks}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Hybrid(DawidSkene):
