@@ -1,5 +1,6 @@
 """The start and the end of a fit: no pass twice, and nothing that nobody asked for; the same answers all the same."""
 
+import gc
 import pickle
 
 import numpy as np
@@ -104,6 +105,26 @@ def test_right_votes_are_those_of_the_posterior_and_outlive_other_passes():
     result.session.start(hard=False)
     for one in (result, again):
         np.testing.assert_allclose(one.fit.outcome.right, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("model", ["fds", "ds"])
+def test_a_fit_that_is_stopped_in_its_last_pass_lets_go_of_its_folder(tmp_path, model):
+    votes = qr.read([(f"t{i % 7}", f"w{i % 5}", "ab"[i * i % 3 % 2]) for i in range(60)], strict=False)
+    last = len(qr.aggregate(votes, model=model, engine="disk").trace)
+
+    def stop(row):
+        if row.iteration == last:
+            raise KeyboardInterrupt
+
+    gc.disable()  # what is in no cycle goes at once
+    try:
+        with pytest.raises(KeyboardInterrupt) as stopped:
+            qr.aggregate(votes, model=model, engine="disk", work=tmp_path, progress=stop)
+        del stopped
+        again = qr.aggregate(votes, model=model, engine="disk", work=tmp_path, resume=True)
+    finally:
+        gc.enable()
+    assert len(again.trace) == last
 
 
 @pytest.mark.parametrize("engine", ENGINES)

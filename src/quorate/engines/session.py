@@ -271,7 +271,8 @@ class LocalSession(WorkerState):
         self._store = store
         self._passes = 0
         self._on_gold: Tally | None = None  # votes on gold tasks
-        self._ended: tuple[Parameters, Outcome] | None = None  # what the last E-step decided, until `finish` asks for it
+        # What the last E-step decided, until `finish` asks for it. No outcome: it would keep this session, and so itself.
+        self._ended: tuple[Parameters, tuple[tuple[NDArray[Any], ...], Tally | None, float]] | None = None
         self._decided_by: DecidedBy = "scores"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -374,10 +375,9 @@ class LocalSession(WorkerState):
         said, decided = self._store.decide("last pass", lambda _, shard, *out: shard.finish(params, tally, *out, delta=delta))
         sums = total(said)
         out = self._pass_sums(tally, sums, hard=hard)
-        outcome = self._outcome(decided, None if hard else self._counted, sums.log_likelihood)
         self._is_current = hard and self._store.keeps_decided
-        self._recounted = outcome.labels if hard else None
-        self._ended = self._current, outcome
+        self._recounted = decided[0] if hard else None
+        self._ended = self._current, (decided, None if hard else self._counted, sums.log_likelihood)
         return out
 
     def finish(self, *, hard: bool = False) -> Outcome:
@@ -388,7 +388,7 @@ class LocalSession(WorkerState):
         params, ended, self._decided_by = self._scored_by, self._ended, "scores"
         self._ended = None  # a result that lets go of something shall not find it kept here
         if not hard and ended is not None and ended[0] is self._current:
-            return ended[1]
+            return self._outcome(*ended[1])
         tally = self._rules.empty(hard=True) if hard else None
         sums, decided = self._store.decide("last pass", lambda _, shard, *out: shard.finish(params, tally, *out))
         self._is_current = False
