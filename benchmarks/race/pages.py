@@ -56,15 +56,15 @@ def short_block(results):
     cells = [cell for cell in results["cells"] if SIMULATED in cell["name"] and cell["labels"] == 4]
     rows = [[f"{cell['votes']:,}", *(tables.brief(cell["lines"].get(name, {})) for name in SHOWN)] for cell in cells]
     lines = [
-        f"Dawid-Skene, 10 iterations, 4 labels, native input, on two cores ({results['machine']}; `{results['command']}`,",
-        "[all contestants, sizes and stages](docs/race/README.md)):",
+        f"Dawid-Skene, 10 iterations, 4 labels, native input ({results['machine']};",
+        "[all contestants, sizes and stages, and the command](docs/race/README.md)):",
         "",
         tables.markdown(["votes", *(name.replace("quorate ds", "`ds`").replace("quorate fds", "`fds`") for name in SHOWN)], rows),
         "",
         sentence(results["cells"]),
     ]
     if results["stages"]:
-        lines += ["", tables.stages([row for row in results["stages"] if row.get("shown")])]
+        lines += ["", tables.short_stages([row for row in results["stages"] if row.get("shown")])]
     return "\n".join(lines)
 
 

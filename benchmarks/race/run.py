@@ -149,7 +149,7 @@ def main():
     parser.add_argument("--no-stages", action="store_true", help="leave our own path out")
     parser.add_argument("--limit", type=float, help=f"seconds of a fit, after which it is stopped (default: {LIMIT:g})")
     parser.add_argument("--dry", action="store_true", help="print, and write nothing")
-    parser.add_argument("--only", nargs="+", metavar="CELL", help="cells to race, as 'rte' or '1M x 4'; stages are left out")
+    parser.add_argument("--only", nargs="+", metavar="CELL", help="cells to race, as 'rte' or '1M x 4'")
     parser.add_argument("--write", action="store_true", help="write the page from these cells alone, which it then says")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -159,7 +159,7 @@ def main():
     kept = Kept(KEPT / kind, {"machine": machine(), "limit": limit}, given.again)
     with tempfile.TemporaryDirectory(prefix="quorate-race-") as folder:
         done, equals = raced(Path(folder), kept, limit, given.quick, given.only or ())
-    rows = [] if given.quick or given.only or given.no_stages else staged(kept)
+    rows = [] if dry or given.no_stages else staged(kept)
     command = "make race QUICK=1" if given.quick else "make race"
     if given.only or given.no_stages or given.limit:  # what was left out is to be seen
         command = shlex.join(["python", "benchmarks/race/run.py", *sys.argv[1:]])

@@ -96,9 +96,18 @@ def stages(rows):
     """The table of our own path: what / at 0.1.0 / wanted / measured."""
     lines = []
     for row in rows:
-        measured = row["measured"] if isinstance(row["measured"], str) else f"{row['measured']:.3g}{row['unit']}"
-        lines.append([row["what"], row["was"], row["wanted"], measured + (" (missed)" if missed(row) else "")])
+        lines.append([row["what"], row["was"], row["wanted"], figure(row) + (" (missed)" if missed(row) else "")])
     return markdown(["what", "0.1.0", "wanted", "measured"], lines)
+
+
+def short_stages(rows):
+    """The same for README: what / at 0.1.0 / measured."""
+    return markdown(["what", "0.1.0", "now"], [[row["what"], row["was"], figure(row)] for row in rows])
+
+
+def figure(row):
+    """What was measured, with its unit."""
+    return row["measured"] if isinstance(row["measured"], str) else f"{row['measured']:.3g}{row['unit']}"
 
 
 def missed(row):
