@@ -75,7 +75,7 @@ pictures: $(READY)  ## the pictures of docs/plots.md, from simulated votes
 bench: $(READY)  ## speed, as ratios in one run
 	$(BIN)/python benchmarks/run.py
 
-race: $(READY)  ## quorate beside its peers, in environments made at first use, into docs/race and README (30 minutes; QUICK=1: 3, prints; LIMIT=6: seconds of a fit)
+race: $(READY)  ## quorate beside its peers, in environments made at first use, into docs/race and README (30 minutes; QUICK=1: 5, prints; LIMIT=6: seconds of a fit)
 	$(BIN)/python benchmarks/race/run.py $(if $(QUICK),--quick) $(if $(LIMIT),--limit $(LIMIT))
 
 instructions: $(READY)  ## instructions per vote of every kernel beside the recorded ones, in valgrind (RECORD=1 records them; half a minute)
