@@ -22,18 +22,6 @@ KINDS = ("smooth", "positive", "exact ties", "near ties", "sparse", "hopeless", 
 LABELS = (1, 2, 3, 4, 5, 8, 9, 16, 17, 40, 300)
 
 
-@pytest.fixture(params=[*enumerate(["baseline", "avx2", "avx512"])], ids=lambda p: p[1])
-def instructions(request):
-    """Each instruction set that this machine has."""
-    index, name = request.param
-    core.use_kernels(index)
-    if core.kernels() != name and index:
-        core.use_kernels(-1)
-        pytest.skip(f"this machine has no {name}")
-    yield
-    core.use_kernels(-1)
-
-
 def votes(g, tasks, rows, shape):
     length = {
         "equal": lambda: np.full(tasks, int(g.integers(1, 10))),

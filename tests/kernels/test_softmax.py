@@ -12,18 +12,6 @@ pytestmark = pytest.mark.skipif(core is None, reason="no compiled core")
 EDGE = 3  # tasks behind those of the pass, which it must leave alone
 
 
-@pytest.fixture(params=[*enumerate(["baseline", "avx2", "avx512"])], ids=lambda p: p[1])
-def instructions(request):
-    """Each instruction set that this machine has."""
-    index, name = request.param
-    core.use_kernels(index)
-    if core.kernels() != name and index:
-        core.use_kernels(-1)
-        pytest.skip(f"this machine has no {name}")
-    yield
-    core.use_kernels(-1)
-
-
 def one_vote_each(table):
     """Arguments of a pass over tasks of one vote, each on its own row."""
     tasks, k = table.shape
