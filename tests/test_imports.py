@@ -28,6 +28,15 @@ def test_import_quorate_loads_nothing_heavy():
     assert not loaded("import quorate; quorate.Votes, quorate.Vocabulary") & HEAVY
 
 
+def test_no_small_fit_loads_cupy(tmp_path):
+    (tmp_path / "cupy.py").write_text("raise SystemExit('cupy is loaded')")
+    code = f"sys.path.insert(0, {str(tmp_path)!r})\nimport quorate as qr; qr.aggregate([('t', 'w', 'x')]).labels"
+    assert "cupy" not in loaded(code)
+    assert "cupy" not in loaded(
+        f"{code}\nqr.aggregate(qr.read({{'task': range(9), 'worker': range(9), 'label': range(9)}})).labels"
+    )
+
+
 def test_tuples_need_neither_pandas_nor_pyarrow():
     code = "import quorate as qr; qr.aggregate([('t', 'w', 'x')]).labels"
     assert not loaded(code) & {"pandas", "pyarrow", "pyspark", "typer", "rich"}
@@ -85,6 +94,7 @@ def test_aggregate_loads_only_what_it_uses():
     assert len(modules) <= 68
     unused = (
         "spark",
+        "gpu",
         "engines.disk",
         "engines.glad",
         "results.trust",
@@ -100,8 +110,8 @@ def test_aggregate_loads_only_what_it_uses():
 
 def test_nothing_but_the_command_line_imports_an_engine():
     """Engines are loaded by name: models, results and io know what a session is, and none of those who are one."""
-    engines = ("quorate.spark", "quorate.engines.local", "quorate.engines.disk")
-    known = {"cli", "spark", "evaluation"}  # the contract compares with the reference engine
+    engines = ("quorate.spark", "quorate.gpu", "quorate.engines.local", "quorate.engines.disk")
+    known = {"cli", "spark", "gpu", "evaluation"}  # the contract compares with the reference engine
     for path in SOURCE.rglob("*.py"):
         home = path.relative_to(SOURCE)
         if home.parts[0] in known or home.parts[0] == "engines" or home.as_posix() == "__init__.py":

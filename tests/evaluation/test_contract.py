@@ -10,7 +10,7 @@ from quorate.evaluation import contract
 from quorate.models.base import MODELS, USUAL
 
 PLACES = {
-    **{name: name for name in ENGINES if name != "spark"},  # which has its own folder of tests
+    **{name: name for name in ENGINES if name not in ("cuda", "spark")},  # which have their own folders of tests
     **{f"cpu, {n} threads": resolve("cpu", n) for n in (1, 3, 8)},
     "reference, small shards": LocalEngine(shard_votes=60),
     "disk, small shards": replace(resolve("disk", 2), shard_votes=60, batch_votes=0),

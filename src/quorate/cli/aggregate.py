@@ -102,7 +102,10 @@ def command(
     save: Annotated[Path | None, for_output(help="Save the fitted model here, for predict, history and warm start.")] = None,
     seed: Annotated[int | None, for_model(help="Decides ties.", show_default=own("seed"))] = None,
     engine: Annotated[
-        str, for_engine(help="auto, reference, cpu, disk (votes beyond memory) or spark.", autocompletion=one_of(EngineName))
+        str,
+        for_engine(
+            help="auto, reference, cpu, disk (votes beyond memory), cuda (a GPU) or spark.", autocompletion=one_of(EngineName)
+        ),
     ] = DEFAULTS.engine,
     master: Annotated[str | None, for_engine(help="spark: the cluster (default: spark-submit's, else this machine).")] = None,
     threads: Annotated[int | None, for_engine(help="Threads to use (default: all cores).")] = None,

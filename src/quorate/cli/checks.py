@@ -58,6 +58,7 @@ def installation() -> Iterator[Finding]:
         yield Finding("warn", "compiled core", "missing, all is slower: install a wheel, or a compiler and pip install again")
     for extra, (libraries, use) in EXTRAS.items():
         yield _extra(extra, libraries, use)
+    yield _cuda()
     yield _sqlite()
     yield _clock()
 
@@ -78,6 +79,22 @@ def _extra(extra: str, libraries: tuple[str, ...], use: str) -> Finding:
     if found:
         return Finding("warn", f"extra {extra}", f"has {told}, but no {', '.join(missing)}: {remedy}")
     return Finding("off", f"extra {extra}", f"not installed; {use} needs it: {remedy}")
+
+
+def _cuda() -> Finding:
+    """Look for CuPy, and for a device: CuPy is loaded only where it is there."""
+    from importlib.util import find_spec
+
+    if find_spec("cupy") is None:
+        return Finding("off", "CUDA", "no CuPy; the engine cuda needs it: pip install 'quorate[cuda]'")
+    from quorate.gpu.device import cupy, device_at
+
+    try:
+        found = device_at(0)
+        free, total = found.memory()
+    except QuorateError as error:
+        return Finding("warn", "CUDA", str(error))
+    return Finding("ok", "CUDA", f"{found.name}, {free / GB:.0f} of {total / GB:.0f} GB free, CuPy {cupy().__version__}")
 
 
 def _sqlite() -> Finding:

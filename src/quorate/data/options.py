@@ -36,7 +36,7 @@ ModelName: TypeAlias = Literal[
     "mmsr",
 ]
 StreamedModel: TypeAlias = Literal["auto", "ds", "fds", "hybrid"]
-EngineName: TypeAlias = Literal["auto", "reference", "cpu", "disk", "spark"]  # `register` adds others: any text is one
+EngineName: TypeAlias = Literal["auto", "reference", "cpu", "disk", "cuda", "spark"]  # `register` adds others: any text is one
 Duplicates: TypeAlias = Literal["all", "last", "first", "error"]
 Kept: TypeAlias = Literal["last", "all"]  # of a worker's votes on a task in a stream
 Ties: TypeAlias = Literal["hash", "prior"]

@@ -1,6 +1,7 @@
 """Long vectors, processed in chunks: arrays, or files that need not fit in memory.
 
-Chunks have one size everywhere and are summed in order, so a sum has the same bits wherever its vectors are stored.
+Chunks have one size in memory and in files and are summed in order, so a sum has the same bits in either. A vector may ask
+for chunks of another size (`piece`): each costs a wait where its numbers are on a device.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def put(out: Vector, make: Make, *of: Vector, times: Vector | None = None) -> fl
     (0.0, [1.0, 0.0, -1.0])
     """
     total = 0.0
-    for cut in pieces(len(out)):
+    for cut in pieces(len(out), _piece_of(out)):
         read = [vector[cut] for vector in of]
         made = make(*read)
         if times is not None:  # one that was read already is not read again
@@ -75,7 +76,7 @@ def put(out: Vector, make: Make, *of: Vector, times: Vector | None = None) -> fl
 
 def summed(make: Make, *of: Vector) -> float:
     """Return the sum of a function of vectors, computed in chunks by NumPy (a BLAS would differ in threads and last bits)."""
-    return sum(float(make(*(vector[cut] for vector in of)).sum()) for cut in pieces(len(of[0])))
+    return sum(float(make(*(vector[cut] for vector in of)).sum()) for cut in pieces(len(of[0]), _piece_of(of[0])))
 
 
 def dot(a: Vector, b: Vector) -> float:
@@ -93,4 +94,9 @@ def largest(vector: Vector) -> float:
     >>> largest(np.array([1.0, -2.0]))
     2.0
     """
-    return max((float(np.abs(vector[cut]).max()) for cut in pieces(len(vector))), default=0.0)
+    return max((float(np.abs(vector[cut]).max()) for cut in pieces(len(vector), _piece_of(vector))), default=0.0)
+
+
+def _piece_of(vector: Vector) -> int | None:
+    """Return how many numbers at once a vector asks for; None: as many as any other."""
+    return getattr(vector, "piece", None)

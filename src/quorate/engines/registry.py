@@ -12,7 +12,8 @@ from quorate.data.votes import Panel, Votes
 from quorate.engines.base import Engine
 from quorate.engines.memory import NOTHING, Room, in_memory
 from quorate.errors import OptionError, shown, unknown
-from quorate.io.sources import Source, is_spark_frame
+from quorate.io.files import votes_in
+from quorate.io.sources import Source, encoded_folder, is_device_source, is_spark_frame, paths_of
 from quorate.kernels.cpu import compiled, cores
 
 MOST_THREADS = 4096  # more than any machine has cores
@@ -21,8 +22,16 @@ ENGINES: dict[str, str] = {
     "reference": "quorate.engines.local:reference_engine",
     "cpu": "quorate.engines.local:cpu_engine",
     "disk": "quorate.engines.disk:disk_engine",
+    "cuda": "quorate.gpu.engine:cuda_engine",
     "spark": "quorate.spark.engine:spark_engine",
 }
+PLACES = {"spark": "Spark", "cuda": "a CUDA device"}  # where votes can be already, in words
+
+# "module:function" of engines that "auto" chooses where they are there: from a number of votes and of threads each returns its
+# engine, or None where another is the better one; none raises.
+PREFERRED: list[str] = ["quorate.gpu.engine:preferred"]
+LARGE_VOTES = 1_000_000  # fewer are fitted here in no time: no other engine is even loaded
+LEAST_BYTES = 4  # of a vote in memory
 
 
 def register(name: str, home: str) -> None:
@@ -40,8 +49,7 @@ def engine_named(name: str, threads: int) -> Engine:
     """Return the engine of this name."""
     if name not in ENGINES:
         raise unknown("engine", name, ["auto", *ENGINES])
-    module, function = ENGINES[name].split(":")
-    return cast(Engine, getattr(import_module(module), function)(threads))
+    return cast(Engine, _loaded(ENGINES[name])(threads))
 
 
 def resolve(
@@ -56,8 +64,9 @@ def resolve(
     """Return the engine of this name (or the engine itself), set to a number of threads.
 
     "auto" is the compiled engine on all cores, or the reference where it could not be built; "disk" for a source of
-    files that would not fit in memory, with the `room` that the model takes beside; and "spark" for a Spark frame.
-    `memory` bounds what may be used by "auto" and by the disk engine, which `of_disk` is for.
+    files that would not fit in memory, with the `room` that the model takes beside; "spark" for a Spark frame; and for many
+    votes an engine of `PREFERRED`. `memory` bounds what may be used by "auto", by the disk engine, which `of_disk` is for,
+    and of the devices of an engine that has some.
 
     >>> resolve("reference").name
     'reference'
@@ -77,29 +86,71 @@ def resolve(
         name = engine if isinstance(engine, str) else engine.name
         if name not in ("auto", home):
             raise OptionError(
-                f"engine is {name!r}, but the votes are on {home.capitalize()}: choose {home!r}, or collect them first"
+                f"engine is {name!r}, but the votes are on {PLACES.get(home, home)}: choose {home!r}, or collect them first"
             )
         chosen = home if engine == "auto" else engine
     if chosen == "auto":
         need = 0 if source is None else in_memory(source, room, threads or cores())
         fits = not need or need <= (available() if limit is None else limit)
-        chosen = "disk" if not fits else "reference" if compiled() is None else "cpu"
+        here = "reference" if compiled() is None else "cpu"
+        chosen = "disk" if not fits else _preferred(source, need, threads or cores()) or here
     if isinstance(chosen, str):
         chosen = engine_named(chosen, threads or cores())
     given = {name: value for name, value in {"memory": limit, **of_disk}.items() if value}
     if chosen.name == "disk":
         return replace(cast(Any, chosen), **given)  # type: ignore[no-any-return]
-    if given.keys() - ({"memory", "report"} if engine == "auto" else {"report"}):
-        name = next(iter(given.keys() - {"report"}))
+    bounds = getattr(chosen, "bounds_memory", False)  # of its devices
+    if given.keys() - ({"memory", "report"} if engine == "auto" or bounds else {"report"}):
+        name = next(iter(given.keys() - ({"memory", "report"} if bounds else {"report"})))
         raise OptionError(f"{name} is for engine='disk': engine {chosen.name!r} holds everything in memory")
-    if limit is not None and chosen.name in ("cpu", "reference"):
+    if limit is not None and (chosen.name in ("cpu", "reference") or (bounds and engine != "auto")):
         return replace(cast(Any, chosen), memory=limit)  # type: ignore[no-any-return]
     return chosen
 
 
+def _preferred(source: Votes | Source | None, need: int, threads: int) -> Engine | None:
+    """Return the engine that is better for the votes of a source than this process; None where there is none.
+
+    `need` is the bytes that files would take in memory, 0 for what is there.
+    """
+    is_small = source is None or 0 < need < LEAST_BYTES * LARGE_VOTES  # which is known without another look at the files
+    votes = 0 if is_small or source is None else _votes_in(source)
+    if votes < LARGE_VOTES:
+        return None
+    found = (_loaded(home)(votes, threads) for home in PREFERRED)
+    return next((engine for engine in found if engine is not None), None)
+
+
+def _votes_in(source: Votes | Source) -> int:
+    """Return about how many votes a source has: votes, files, or a frame; 0 where it takes long to say."""
+    if isinstance(source, Votes):
+        return len(source)
+    folder = encoded_folder(source)
+    if folder is not None:
+        from quorate.io.folder.opened import open_encoded
+
+        return len(open_encoded(folder, check=False))
+    paths = paths_of(source)
+    if paths is not None:
+        return votes_in(paths)
+    is_frame = hasattr(source, "columns") and hasattr(source, "__len__")
+    return len(cast(Any, source)) if is_frame else 0
+
+
+def _loaded(home: str) -> Any:
+    """Return the function that "module:function" names."""
+    module, function = home.split(":")
+    return getattr(import_module(module), function)
+
+
 def home_of(source: object) -> str | None:
-    """Return the engine that already holds the votes of a source: "spark" for a Spark frame; None for all others."""
+    """Return the engine that already holds the votes of a source: "spark" for a Spark frame, "cuda" for arrays on a device.
+
+    None for all others.
+    """
     home: str | None = getattr(source, "engine", None)
     if home is not None and isinstance(source, Panel):
         return home
-    return "spark" if is_spark_frame(source) else None
+    if is_spark_frame(source):
+        return "spark"
+    return "cuda" if is_device_source(source) else None

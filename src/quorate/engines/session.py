@@ -127,7 +127,7 @@ class WorkerState:
     def _anchored(self, share: float) -> Any:
         """Return the counts of an M-step that keeps a share of those remembered, [rows, K]."""
         assert self._kept is not None
-        return self._pooled(share * self._kept[0] + (1.0 - share) * self._counted[0])
+        return self._pooled(share * self._here(self._kept[0]) + (1.0 - share) * self._here(self._counted[0]))
 
     def adopt(self, parameters: Callable[[Panel], Parameters], priors: Floats) -> None:
         """Take parameters that were learned elsewhere."""
@@ -163,7 +163,11 @@ class WorkerState:
     @property
     def _counts(self) -> Any:
         """The counts of the last pass as models see them, [pairs, K]."""
-        return self._pooled(self._counted[0])
+        return self._pooled(self._here(self._counted[0]))
+
+    def _here(self, counts: Any) -> Any:
+        """Return counts by row as an array of this process: a session that counts elsewhere copies them."""
+        return counts
 
     def _pooled(self, by_row: Any) -> Any:
         """Return the sums by pair of something by row: weighted, where votes have weights."""
@@ -474,7 +478,7 @@ class LocalSession(WorkerState):
 
     def honest(self, function: HonestFunction, rule: HonestRule, tie: NDArray[np.bool_]) -> tuple[Floats, NDArray[np.bool_]]:
         """Return the honest confidence of the current labels, and whether they are tied, [tasks] each."""
-        lines = function(self._block, self._counts)
+        lines = self._vote_lines(function)
 
         def act(cut: slice, shard: Shard, confidence: Floats, tied: NDArray[np.bool_]) -> None:
             tied[:] = piece(tie, cut)
@@ -485,18 +489,18 @@ class LocalSession(WorkerState):
 
     def honest_probabilities(self, function: HonestFunction, rule: HonestRule) -> Pieces:
         """Return the honest probabilities of all labels, [tasks, K]."""
-        lines = function(self._block, self._counts)
+        lines = self._vote_lines(function)
         return self._store.figures("probabilities", lambda shard, out: shard.honest_probabilities(lines, rule, out))
 
     def honest_answers(self, function: HonestFunction, rule: HonestRule) -> Floats:
         """Return sums by row of the probability of every vote's answer, and of its task's label being wrong, [2, rows]."""
-        lines, sums = function(self._block, self._counts), np.zeros((2, self.votes.n_rows), np.int64)
+        lines, sums = self._vote_lines(function), np.zeros((2, self.votes.n_rows), np.int64)
         self._store.scan("answers", lambda _, shard: shard.honest_answers(lines, rule, *sums))
         return np.multiply(sums, ANSWER_UNIT, dtype=np.float64)
 
     def honest_chance(self, function: HonestFunction, rule: HonestRule, wanted: NDArray[np.int32]) -> Floats:
         """Return the honest probability of a wanted label of every task, before the last step, [tasks]; `wanted` is [tasks]."""
-        lines, out = function(self._block, self._counts), np.empty(self.votes.n_tasks)
+        lines, out = self._vote_lines(function), np.empty(self.votes.n_tasks)
         self._store.scan("answers", lambda cut, shard: shard.honest_chance(lines, rule, wanted[cut], out[cut]))
         return out
 
@@ -506,21 +510,24 @@ class LocalSession(WorkerState):
         The sums, [3, rows], are of the probability of the answers, of the row's label on all votes of its worker, and of its
         square.
         """
-        lines, panel = function(self._block, self._counts), self.votes
+        lines, panel = self._vote_lines(function), self.votes
         sums = np.zeros((4, panel.n_rows), np.int64)
         most = int(panel.by_worker(panel.votes_per_row()).max(initial=1))
         unit = 2.0 ** (most.bit_length() - 62)  # as fine as the sums of the busiest worker allow
         self._store.scan("answers", lambda _, shard: shard.below_chance(lines, rule, panel, unit, sums))
         return sums[0], np.multiply(sums[1:], unit, dtype=np.float64)
 
+    def _vote_lines(self, function: HonestFunction) -> Any:
+        """Return what a function says of the votes of all rows, with and without one of them, for passes over the shards."""
+        return function(self._block, self._counts)
+
     def _open_counts(self) -> Any:
-        counts = self._counted[0]
         if self._store.gold is None:
             return self._counts
         if self._on_gold is None:
             tally = self._on_gold = self._rules.empty(hard=True)
             self._store.scan("gold", lambda _, shard: shard.count_gold(tally))
-        return self._pooled(counts - self._on_gold[0])
+        return self._pooled(self._here(self._counted[0]) - self._here(self._on_gold[0]))
 
     def _kept_as_counted(self, outcome: Outcome, tally: Tally) -> Outcome:
         """Return an outcome whose labels need not be counted again, where they are the current ones."""

@@ -392,10 +392,8 @@ class Shard:
 
         What gold says is certain, whether or not others voted on the task.
         """
-        rules = self.rules
-        votes = self._ptr, self._row, rules.row_label, self._labels
-        ids = panel.row_worker(), panel.worker_ptr
-        rules.kernels.below_chance(*votes, *lines, rule, *ids, unit, sums, row_weight=rules.row_weight, threads=rules.threads)
+        rules, ids = self.rules, (panel.row_worker(), panel.worker_ptr)
+        self._below_chance(lines, rule, ids, unit, sums)
         if self._gold is None:
             return
         true, row = np.repeat(self._given, np.diff(self._given_ptr)), self._given_row
@@ -408,6 +406,12 @@ class Shard:
             certain = certain[panel.row_of(ids[0], panel.row_label)]
         sums[2] += certain
         sums[3] += certain
+
+    def _below_chance(self, lines: HonestLines, rule: HonestRule, ids: tuple[Any, Any], unit: float, sums: Any) -> None:
+        """Add what the others say of each worker's answers on tasks without gold; `ids` are row_worker and worker_ptr."""
+        rules = self.rules
+        votes = self._ptr, self._row, rules.row_label, self._labels
+        rules.kernels.below_chance(*votes, *lines, rule, *ids, unit, sums, row_weight=rules.row_weight, threads=rules.threads)
 
     def _honest(self, lines: HonestLines, rule: HonestRule, **out: Any) -> None:
         rules = self.rules

@@ -56,6 +56,8 @@ ACCEPTED: Final = (
 )
 REMOTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # https://, s3://; a path loses the second slash, a drive has one letter
 CHUNK: Final = 1 << 18  # tuples turned into a batch at once
+COLUMNS: Final = 3  # task, worker, label
+ON_CUDA: Final = (2, 13)  # kinds of memory as DLPack numbers them: that of CUDA devices, and what they share with the host
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,11 @@ def open_table(source: Votes | Source, wanted: Wanted, layout: Layout = PLAIN, *
     if is_spark_frame(source):
         raise InputError(
             "a Spark frame is not read into memory: give its toArrow() or toPandas(); qr.aggregate and predict take one as votes"
+        )
+    if is_device_source(source):
+        raise InputError(
+            "arrays on a CUDA device are not read into memory: give copies of the host (array.get(), tensor.cpu()); "
+            "qr.aggregate takes them as they are"
         )
     wide = "wide " if layout.wide else ""
     if isinstance(source, Mapping | pl.LazyFrame):  # collected only where it is an export, which is read as a whole
@@ -441,6 +448,28 @@ def is_spark_frame(source: object) -> bool:
     """Return whether this is a Spark frame, without loading Spark to find out."""
     kind = type(source)
     return kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")
+
+
+def is_device_array(value: object) -> bool:
+    """Return whether this is an array on a CUDA device: of CuPy, PyTorch, JAX or any other library, of which none is loaded.
+
+    >>> is_device_array(np.zeros(3))
+    False
+    """
+    if isinstance(value, np.ndarray | str | list | tuple):
+        return False
+    try:
+        where: Any = getattr(value, "__dlpack_device__", None)
+        return hasattr(value, "__cuda_array_interface__") if where is None else int(where()[0]) in ON_CUDA
+    except Exception:  # a library may refuse to say where something is that is no plain array
+        return False
+
+
+def is_device_source(source: object) -> bool:
+    """Return whether these are columns of votes of which some are on a CUDA device: three arrays, or a dict of them."""
+    if isinstance(source, Mapping):
+        return any(map(is_device_array, source.values()))
+    return isinstance(source, tuple | list) and len(source) == COLUMNS and any(map(is_device_array, source))
 
 
 def is_export(source: Source, layout: Layout) -> bool:

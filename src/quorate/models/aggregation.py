@@ -186,10 +186,11 @@ def aggregate(
 
     Where it runs, and what is told of it:
 
-    - `engine`: "cpu" (compiled), "reference" (NumPy), "disk" (votes that need not fit in memory), "spark", one that was
-      registered, or "auto": compiled, on disk for files that would not fit in memory, and Spark for its frames.
+    - `engine`: "cpu" (compiled), "reference" (NumPy), "disk" (votes that need not fit in memory), "cuda" (a GPU), "spark",
+      one that was registered, or "auto": compiled, on disk for files that would not fit in memory, Spark for its frames, and
+      a GPU for many votes where there is one.
     - `threads`: how many to use; all cores by default.
-    - `memory`: the most to use on disk, as "2GB" or in bytes; "auto" then goes to disk for what would need more.
+    - `memory`: the most to use on disk, or of a GPU, as "2GB" or in bytes; "auto" then goes to disk for what would need more.
     - `work`, `resume`: with a folder as `work` a fit on disk that was interrupted is continued by `resume=True`.
     - `trace`: "light" spares hard passes the likelihood of each iteration, which makes them faster.
     - `progress`: called after every iteration, with its line of the trace.

@@ -249,7 +249,7 @@ class Model:
             fit = replace(fit, task_columns={**fit.task_columns, "gold": marked})
         result = getattr(session, "result", Result)  # an engine far away has results of its own
         scoring = fit.scoring or self.scoring
-        again = partial(_refitted, model, chosen, priors, priors_weight) if result is Result else None
+        again = partial(_refitted, model, chosen, priors, priors_weight)
         return result(session.votes, fit, session, self.name, asdict(model), scoring, past, session.gold_given, refit=again)
 
     def _gold(self, votes: Votes, given: Source | None) -> Source | None:

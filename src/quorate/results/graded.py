@@ -113,7 +113,7 @@ def grade_columns(session: Session, grades: Grades) -> dict[str, NDArray[Any]]:
 
     A session whose tasks are elsewhere has none: its frame of posteriors tells them.
     """
-    if hasattr(session, "result"):
+    if hasattr(session, "honest_outcome"):  # its tasks are not in this process
         return {}
     posterior = session.posterior()
     if isinstance(posterior, np.ndarray):

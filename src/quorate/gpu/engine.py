@@ -1,0 +1,115 @@
+"""The engine of CUDA devices: passes run there, on one device or several, and everything else as on the processor."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any
+
+from quorate.data.counts import Others
+from quorate.data.options import Place
+from quorate.data.votes import Panel, Votes
+from quorate.engines.local import LocalEngine, cpu_engine, reference_engine
+from quorate.engines.session import LocalSession
+from quorate.errors import OptionError, QuorateError, listed
+from quorate.gpu.arrays import device_number, is_device_source
+from quorate.gpu.device import Device, device_at, device_count
+from quorate.gpu.encode import encode
+from quorate.gpu.kernels import DeviceKernels
+from quorate.gpu.plan import crossover_votes
+from quorate.gpu.session import CudaSession
+from quorate.gpu.store import DeviceStore
+from quorate.gpu.votes import DeviceVotes
+from quorate.io.answers import gold_codes, matching_answers, read_gold
+from quorate.io.read import as_votes
+from quorate.io.sources import Source
+from quorate.kernels.cpu import compiled, cores
+
+
+@dataclass(frozen=True)
+class CudaEngine:
+    """Runs passes on CUDA devices. Votes that do not fit there are streamed from the memory of the host."""
+
+    devices: tuple[Device, ...]
+    memory: int | None = None  # bytes of each device that a fit may take; None: what is free
+    kernels: Callable[[Device], Any] = field(default=DeviceKernels)
+    threads: int = field(default_factory=cores)  # of what has no kernel on a device
+    # Chosen by "auto", which refuses nothing: what the devices cannot do is done on the processor.
+    is_automatic: bool = False
+    name: str = "cuda"
+    bounds_memory: bool = True  # whether `memory` may be given
+
+    @property
+    def place(self) -> Place:
+        """What is in this process: all counts; all votes, too, but methods with passes of their own choose another engine."""
+        return "memory" if self.is_automatic else "process"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        devices = tuple(getattr(one, "number", one) for one in self.devices)
+        return _unpickled_engine, (devices, self.memory, self.kernels, self.threads, self.is_automatic)
+
+    def read(self, source: Votes | Source, **options: Any) -> Votes:
+        """Return the votes of any source: in memory, or where arrays of a device are; the options are those of `quorate.read`."""
+        if not is_device_source(source):
+            return as_votes(source, **options)
+        number = device_number(source)
+        here = [one for one in self.devices if getattr(one, "number", number) == number]
+        if not here:
+            names = listed(f"{one.name} ({getattr(one, 'number', 0)})" for one in self.devices)
+            raise OptionError(f"the votes are on CUDA device {number}, but the engine on {names}: give it that device")
+        return encode(here[0], source, **options)
+
+    def load(
+        self,
+        votes: Votes,
+        *,
+        seed: int,
+        ties: str,
+        gold: Source | None = None,
+        history: Callable[[Panel], Others] | None = None,
+    ) -> LocalSession:
+        """Return a session over these votes; raise beforehand if the memory of the devices is too small."""
+        if not len(votes):  # nothing to run
+            return self.beside().load(votes, seed=seed, ties=ties, gold=gold, history=history)
+        if gold is not None and isinstance(votes, DeviceVotes):  # `aggregate` leaves the look at their tasks to the engine
+            gold = matching_answers(gold, "gold", votes.tasks)
+        given = None if gold is None else read_gold(gold, votes.labels)
+        codes = None if given is None else gold_codes(given, votes.tasks)
+        try:
+            store = DeviceStore(self, votes, seed, ties, codes)
+        except QuorateError:
+            if not self.is_automatic:
+                raise
+            return self.beside().load(votes, seed=seed, ties=ties, gold=gold, history=history)
+        return CudaSession(store, gold=given, history=history)
+
+    def beside(self) -> LocalEngine:
+        """Return the engine of the processor."""
+        return reference_engine(self.threads) if compiled() is None else cpu_engine(self.threads)
+
+
+def cuda_engine(threads: int) -> CudaEngine:
+    """Return the engine of all CUDA devices that are found; raise with what is missing where there is none."""
+    found = max(device_count(), 1)  # the first one says what is missing
+    return CudaEngine(tuple(device_at(number) for number in range(found)), threads=threads)
+
+
+def preferred(votes: int, threads: int) -> CudaEngine | None:
+    """Return the engine where it is there and faster than the processor for so many votes; nothing is raised."""
+    if votes < crossover_votes(threads, warm="cupy" in sys.modules) or find_spec("cupy") is None or not device_count():
+        return None
+    devices = tuple(device_at(number) for number in range(device_count()))
+    return CudaEngine(devices, threads=threads, is_automatic=True)
+
+
+def _unpickled_engine(
+    devices: tuple[Any, ...], memory: int | None, kernels: Callable[[Device], Any], threads: int, is_automatic: bool
+) -> CudaEngine | LocalEngine:
+    """Return an engine that was pickled; where its devices are not, the processor does the same work."""
+    try:
+        found = tuple(device_at(one) if isinstance(one, int) else one for one in devices)
+    except QuorateError:
+        return reference_engine(threads) if compiled() is None else cpu_engine(threads)
+    return CudaEngine(found, memory, kernels, threads, is_automatic)

@@ -1,0 +1,19 @@
+"""The passes on a device by the names of their reference (`quorate.kernels.reference`), over votes that lie there.
+
+Arrays are the device's, but for what has the size of K, which may be the host's. The caller owns every buffer, and a kernel
+*adds* to the counts it is handed, so that shards sum.
+"""
+
+from __future__ import annotations
+
+from quorate.gpu.device import Device
+from quorate.gpu.honest import HonestKernels
+from quorate.gpu.passes import PassKernels
+from quorate.gpu.tables import TableKernels
+
+
+class DeviceKernels(PassKernels, TableKernels, HonestKernels):
+    """All kernels of one device."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device

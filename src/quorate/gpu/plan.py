@@ -1,0 +1,194 @@
+"""What a fit takes on devices, and how its votes are divided among them: found before any memory is taken.
+
+Votes are *resident* where all fit beside the tables. Where they do not, they stay in pinned memory of the host and are
+*streamed* in every pass: through two buffers, so that a shard is copied while the one before it is worked on.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quorate.data.memory import gib
+from quorate.engines.shard import MAX_FINE_VOTES
+from quorate.errors import QuorateError
+from quorate.gpu.layout import MOST_SHARD_VOTES, label_type
+
+# When "auto" takes a device, by what was measured (docs/gpu): the fastest whole fit takes the processor about so many
+# nanoseconds per vote, on one thread and on as many as it has; a process takes so long to load CuPy, make a context and load
+# kernels; and once it has, a device is faster from so many votes.
+ONE_THREAD_NS, ALL_THREADS_NS = 17.0, 1.3
+COLD_SECONDS: Final = 2.5
+WARM_VOTES: Final = 2_000_000
+# Arrays [rows, K] of 8 bytes at once: the table, the counts before and those to come; later counts, a table, lines of votes
+# with and without one of them. One more may be remembered, or on its way.
+TABLES: Final = 6
+PER_ROW: Final = 4 + 8 + 8 + 8 * 8  # label, worker and weight of a row; sums by row, or values of pairs of votes
+PER_VOTE: Final = 4  # its row
+PER_TASK: Final = 4 + 8  # where its votes begin, and its id
+PER_OUTCOME: Final = 8 + 1 + 8  # confidence and tie of a task, and what they are made of
+MOST_NARROW: Final = 16  # labels up to which hard passes keep a list of tasks, and costs of one byte (gpu/narrow.py)
+MOST_OUT: Final = 48 << 30  # bytes of what a pass writes of the tasks of a shard: one shard for many tasks, where there is room
+MOST_STREAMED: Final = 1 << 26  # votes of a streamed shard: the copy of the first one has nothing to overlap with
+SPARE: Final = 0.05  # of free memory, which programs and the library itself take
+
+
+def crossover_votes(threads: int, *, warm: bool) -> int:
+    """Return the number of votes from which a device is faster than so many threads, copies included.
+
+    `warm` says whether the process has used a device before.
+
+    >>> crossover_votes(16, warm=True), crossover_votes(2, warm=False), crossover_votes(16, warm=False)
+    (2000000, 255102041, 1058201058)
+    """
+    return WARM_VOTES if warm else round(1e9 * COLD_SECONDS / (ONE_THREAD_NS / threads + ALL_THREADS_NS))
+
+
+@dataclass(frozen=True)
+class Size:
+    """The sizes of a fit."""
+
+    votes: int
+    tasks: int
+    rows: int
+    labels: int
+    workers: int
+
+    def tables(self) -> int:
+        """Return the bytes of tables, counts and arrays by row, which every device has."""
+        fine = 2 if self.votes <= MAX_FINE_VOTES else 0  # second sums
+        by_worker = 8 * self.workers * (self.labels + 1)
+        return 8 * (TABLES + fine) * self.rows * self.labels + PER_ROW * self.rows + by_worker
+
+    def per_label(self) -> int:
+        """Return the bytes of the label of a task."""
+        return np.dtype(label_type(self.labels)).itemsize
+
+    def per_work(self) -> int:
+        """Return the bytes that hard passes keep of a task, to work in."""
+        return 4 + 4 * -(-self.labels // 4) if self.labels <= MOST_NARROW else 0
+
+    def per_out(self) -> int:
+        """Return the bytes of what passes write of a task: at most the probabilities of all labels."""
+        return 8 * self.labels + PER_OUTCOME
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The shards of a fit: ranges of tasks, the device of each by its place among the devices, and whether votes stay there."""
+
+    cuts: tuple[slice, ...]
+    places: tuple[int, ...]  # [shards]
+    streamed: bool
+
+    def of(self, place: int) -> list[int]:
+        """Return the numbers of the shards of a device."""
+        return [number for number, where in enumerate(self.places) if where == place]
+
+
+def planned(size: Size, task_ptr: NDArray[np.int64], names: Sequence[str], room: Sequence[int], *, allowed: bool = False) -> Plan:
+    """Return how votes are divided among devices; raise with the estimate and the remedy where they are too small.
+
+    `task_ptr` says where the votes of each task begin, [tasks + 1]; `names` and `room` are the name and the bytes of every
+    device; `allowed` says whether the room is what the caller allows, or what is free.
+    """
+    parts = [part for part in _even(task_ptr, len(room)) if part.stop > part.start]
+    left = []
+    for place, part in enumerate(parts):
+        fixed = size.tables() + size.per_label() * (part.stop - part.start)
+        left.append(room[place] - fixed)
+        if left[-1] <= 0:
+            raise _too_small(size, names[place], fixed, room[place], allowed=allowed)
+    pairs = list(zip(parts, left, strict=True))
+    streamed = any(_resident_bytes(size, task_ptr, part) + size.per_out() > have - have // 16 for part, have in pairs)
+    cuts: list[slice] = []
+    places: list[int] = []
+    for place, (part, have) in enumerate(pairs):
+        some = _streamed(size, task_ptr, part, have) if streamed else _resident(size, task_ptr, part, have)
+        if some is None:
+            largest = int(np.diff(task_ptr[part.start : part.stop + 1]).max())
+            need = room[place] - have + 2 * (PER_VOTE * largest + PER_TASK) + size.per_work() + size.per_out()
+            raise _too_small(size, names[place], need, room[place], allowed=allowed)
+        cuts += some
+        places += [place] * len(some)
+    return Plan(tuple(cuts), tuple(places), streamed)
+
+
+def usable(free: int, limit: int | None) -> int:
+    """Return the bytes that a fit may take of a device, of those that are free and those that are allowed.
+
+    >>> usable(1000, None), usable(1000, 300)
+    (950, 300)
+    """
+    most = free - round(free * SPARE)
+    return most if limit is None else min(most, limit)
+
+
+def bytes_of(task_ptr: NDArray[np.int64], part: slice) -> int:
+    """Return the bytes of the votes and ids of a range of tasks."""
+    votes, tasks = int(task_ptr[part.stop] - task_ptr[part.start]), int(part.stop - part.start)
+    return PER_VOTE * votes + PER_TASK * (tasks + 1)
+
+
+def _resident_bytes(size: Size, task_ptr: NDArray[np.int64], part: slice) -> int:
+    """Return the bytes of a range of tasks whose votes stay on a device, with what passes keep beside them."""
+    return bytes_of(task_ptr, part) + size.per_work() * int(part.stop - part.start)
+
+
+def _even(task_ptr: NDArray[np.int64], parts: int) -> list[slice]:
+    """Return ranges of tasks with about as many votes each."""
+    ends = [int(np.searchsorted(task_ptr, int(task_ptr[-1]) * (i + 1) // parts)) for i in range(parts)]
+    ends[-1] = len(task_ptr) - 1
+    return [slice(start, max(end, start)) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+def _resident(size: Size, task_ptr: NDArray[np.int64], part: slice, have: int) -> list[slice] | None:
+    """Return the shards of votes that stay on a device: as few as what passes write of them allows."""
+    out = min(have - _resident_bytes(size, task_ptr, part), MOST_OUT)
+    tasks = max(out // size.per_out(), 1)
+    return _cut(part, lambda start: min(start + tasks, _until(task_ptr, start, MOST_SHARD_VOTES, 1, 0)))
+
+
+def _streamed(size: Size, task_ptr: NDArray[np.int64], part: slice, have: int) -> list[slice] | None:
+    """Return the shards of votes that are streamed; None where a task is too large for the buffers."""
+    per_vote, per_task = 2 * PER_VOTE, 2 * PER_TASK + size.per_work() + size.per_out()
+    have -= 2 * PER_TASK
+
+    def end(start: int) -> int:
+        return min(
+            _until(task_ptr, start, have, per_vote, per_task), max(_until(task_ptr, start, MOST_STREAMED, 1, 0), start + 1)
+        )
+
+    return _cut(part, end)
+
+
+def _until(task_ptr: NDArray[np.int64], start: int, room: int, per_vote: int, per_task: int) -> int:
+    """Return the end of the tasks from `start` on that fit in the room, at so much for a vote and for a task."""
+    first = int(task_ptr[start])
+    tasks = range(start, len(task_ptr))
+    return start + bisect_right(tasks, room, key=lambda at: per_vote * (int(task_ptr[at]) - first) + per_task * (at - start)) - 1
+
+
+def _cut(part: slice, end: Callable[[int], int]) -> list[slice] | None:
+    """Return a range of tasks in pieces, each up to the end that a function says for its start; None where one has no task."""
+    out, start = [], part.start
+    while start < part.stop:
+        stop = min(end(start), part.stop)
+        if stop <= start:
+            return None
+        out.append(slice(start, stop))
+        start = stop
+    return out
+
+
+def _too_small(size: Size, name: str, need: int, have: int, *, allowed: bool) -> QuorateError:
+    return QuorateError(
+        f"this fit needs about {gib(need)} of device memory ({size.rows} rows x {size.labels} labels, {size.tasks} tasks), but "
+        f"{gib(max(have, 0))} {'are allowed' if allowed else 'are free'} on {name}: choose engine='cpu', merge rare labels, or "
+        "drop workers with few votes"
+    )

@@ -1,0 +1,94 @@
+"""A fit on a device decoded for people: labels and confidence stay on the device until somebody asks for them here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from quorate.errors import InputError, QuorateError
+from quorate.gpu.device import Device
+from quorate.gpu.outcome import TaskArray
+from quorate.gpu.votes import DeviceVotes
+from quorate.io.exclude import held
+from quorate.results.result import Result
+
+if TYPE_CHECKING:
+    from quorate.results.explanation import Explanation
+
+
+class CudaResult(Result):
+    """What `fit` and `aggregate` return on engine "cuda": a `Result` whose labels and confidence are on the device, too.
+
+    Frames are made of copies, when they are asked for. `labels_array` and `confidence_array` are what PyTorch, JAX and CuPy
+    take without one (`torch.from_dlpack(result.labels_array)`).
+    """
+
+    @property
+    def labels_array(self) -> Any:
+        """The code of every task's label, int32 [tasks] on the device: its index in `votes.labels`; tasks are as in `labels`."""
+        return self._on_device(self.fit.outcome.labels, np.int32)
+
+    @property
+    def confidence_array(self) -> Any:
+        """The confidence of every task's label, float64 [tasks] on the device."""
+        return self._on_device(self.fit.outcome.confidence, np.float64)
+
+    @property
+    def tasks_array(self) -> Any:
+        """The id of every task, int64 [tasks] on the device; ids that are text are not there, and asking is an error."""
+        numbers = getattr(self.votes, "task_numbers", None)
+        if numbers is not None:
+            return numbers
+        if self.votes.tasks.kind != "integer":
+            raise InputError(f"the tasks are ids of kind {self.votes.tasks.kind}: take them from result.labels")
+        return self._on_device(self.votes.tasks.values, np.int64)
+
+    @property
+    def expected_errors(self) -> float:
+        """The expected number of wrong labels, if confidence is to be believed: the sum of 1 - confidence over the tasks."""
+        confidence: Any = self.fit.outcome.confidence
+        if not isinstance(confidence, TaskArray) or confidence.is_here:
+            return super().expected_errors
+        with confidence.device.current():
+            return float((1.0 - confidence.array).sum())
+
+    @property
+    def ties(self) -> int:
+        """The number of tasks whose label had to be picked among tied ones."""
+        tie: Any = self.fit.outcome.tie
+        return int(tie.total()) if isinstance(tie, TaskArray) and not tie.is_here else super().ties
+
+    @property
+    def is_here(self) -> bool:
+        """Whether intervals and verdicts can be found: votes and labels of a device come to the host for them."""
+        return len(self.fit.outcome.labels) == self.votes.n_tasks
+
+    def explain(self, task: object, *, settled: float = 0.95, by: Literal["confidence", "model"] = "confidence") -> Explanation:
+        """Return why a task has its label, as `Result.explain` does; votes of a device come to the host for it."""
+        from quorate.results.explain import explain
+
+        return explain(self._with_votes_here, task, settled=settled, by=by)
+
+    @cached_property
+    def _with_votes_here(self) -> CudaResult:
+        """The same result over votes of the host, for what says less of votes elsewhere."""
+        return replace(self, votes=held(self.votes)) if isinstance(self.votes, DeviceVotes) else self
+
+    def _on_device(self, array: Any, dtype: type[np.generic]) -> Any:
+        """Return an array of tasks on the device of this fit; one of the host is copied."""
+        if isinstance(array, TaskArray):
+            return array.on_device()
+        device: Device = self.device
+        with device.current():
+            return device.upload(np.asarray(array, dtype))
+
+    @property
+    def device(self) -> Device:
+        """The device of this fit."""
+        found: Device | None = getattr(self.session, "device", None)
+        if found is None:
+            raise QuorateError("this result was loaded where its device is not: take its arrays from result.labels")
+        return found

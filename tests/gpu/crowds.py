@@ -1,0 +1,17 @@
+"""Sizes that tests of the engine share."""
+
+import numpy as np
+
+from quorate.gpu.plan import Size
+
+
+def little_memory(votes, parts=4):
+    """Return the bytes of device memory for the tables of a fit, labels, and a part of the votes, or a few tasks, at a time.
+
+    A fourth has the votes streamed on one device and on two.
+    """
+    size = Size(len(votes), votes.n_tasks, votes.n_rows, votes.n_labels, votes.n_workers)
+    longest = int(np.diff(votes.task_ptr).max(initial=0))
+    few = 2 * (8 * longest + 24) + 3 * (size.per_out() + size.per_work())
+    part = (4 * len(votes) + (12 + size.per_work()) * votes.n_tasks) // parts
+    return size.tables() + size.per_label() * votes.n_tasks + max(few, part)

@@ -1,0 +1,89 @@
+"""Auto's M-step on a device against `quorate.results.careful`."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import quorate as qr
+from quorate.data.exact import LOG_UNIT
+from quorate.data.vocabulary import Vocabulary
+from quorate.data.votes import Panel
+from quorate.engines.base import WorkerBlock
+from quorate.gpu import careful
+from quorate.gpu.careful import DeviceSeen, careful_lines
+from quorate.gpu.slices import add_lines
+from quorate.kernels import reference
+from quorate.models.auto import CarefulRecipe
+from quorate.results.careful import KINDS, Seen, pooled_votes
+from quorate.results.honest import Dependence
+
+
+class Case:
+    """Counts of some workers by row and true label, on the host and on a device."""
+
+    def __init__(self, device, random, *, counts, absent=()):
+        self.device, k = device, random.n_labels
+        self.panel = Panel(
+            worker_ptr=random.worker_ptr,
+            row_label=random.row_label,
+            workers=Vocabulary.of(range(len(random.worker_ptr) - 1)),
+            labels=Vocabulary.of(range(k)),
+        )
+        self.block = WorkerBlock(self.panel, lambda: np.zeros(random.n_rows, np.int64), None, reference.confusion_table)
+        rng = np.random.default_rng(random.n_rows)
+        likely = np.where(np.arange(k) == self.panel.row_label[:, None], 9.0, 1.0)
+        likely[:, list(absent)] = 0.0
+        self.counts = rng.poisson(likely).astype(np.int64) if counts == "whole" else rng.exponential(likely)
+        self.exists = ~np.isin(np.arange(k), absent)
+
+    def recipe(self, kind):
+        found = Dependence(shared_error=0.07, votes_per_task=4.5, skill_spread=0.2, agreement=0.8)
+        return CarefulRecipe(qr.AutoModel(), kind=kind, dependence=found, exists=self.exists)
+
+    def wanted(self, kind):
+        recipe = self.recipe(kind)
+        shared = recipe.shared(np.ones(1), lambda function: function(self.block, self.counts))
+        return recipe.on(self.block)(self.counts, shared)
+
+    def got(self, kind):
+        given = (self.counts, self.panel.worker_ptr, self.panel.row_worker(), self.panel.row_label)
+        found = careful_lines(self.device, *map(self.device.upload, given), self.recipe(kind))
+        return [self.device.download(one) for one in found]
+
+
+@pytest.mark.parametrize("counts", ["whole", "shares"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("k", "absent"), [(2, ()), (3, (1,)), (33, (3,))])
+def test_tables_are_those_of_the_processor(device, random_votes, k, absent, kind, counts):
+    case = Case(device, random_votes(k, tasks=400, workers=30, labels=k), counts=counts, absent=absent)
+    (table, met), wanted = case.got(kind), case.wanted(kind)
+    assert_allclose(met, wanted.worker_totals, rtol=1e-13)
+    assert np.array_equal(np.isneginf(table), np.isneginf(wanted.table))
+    there = np.isfinite(table)
+    # both are rounded to whole units: numbers closer than 1e-12 may be one unit apart
+    assert_allclose(table[there], wanted.table[there], rtol=0, atol=1e-12 + LOG_UNIT)
+    assert np.array_equal(table[there], np.rint(table[there] / LOG_UNIT) * LOG_UNIT)
+
+
+def test_what_all_share_is_summed_on_the_device(device, random_votes, monkeypatch):
+    """In many slices, too, and the same at every time."""
+    case = Case(device, random_votes(3, tasks=500, workers=60, labels=3), counts="shares")
+    seen = Seen.of(case.block, case.counts)
+    for size in (256, 4):
+        monkeypatch.setattr(careful, "add_lines", lambda *given, size=size: add_lines(*given, size=size))
+        there = DeviceSeen(device, *map(device.upload, (case.counts, case.panel.worker_ptr, case.panel.row_label)))
+        pooled = there.gather(pooled_votes)
+        assert_allclose(pooled, pooled_votes(case.block, case.counts), rtol=1e-13)
+        assert np.array_equal(pooled, there.gather(pooled_votes))
+    own = np.linspace(0.4, 0.9, 3)
+    assert_allclose(there.right, seen.right, rtol=1e-13)
+    assert_allclose(there.votes, seen.votes, rtol=1e-13)
+    assert_allclose(device.download(there.said), seen.said, rtol=1e-13)
+    assert_allclose(there.expected_accuracy(own), seen.expected_accuracy(own), rtol=1e-13)
+
+
+def test_nobody_has_no_lines(device):
+    empty = np.zeros((0, 3), np.int64), np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int32)
+    recipe = CarefulRecipe(qr.AutoModel(), kind="A", dependence=Dependence(0.0, 1.0, 0.1), exists=np.ones(3, np.bool_))
+    table, met = careful_lines(device, *map(device.upload, empty), recipe)
+    assert table.shape == met.shape == (0, 3)

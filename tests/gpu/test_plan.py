@@ -1,0 +1,115 @@
+"""What a fit takes on devices, and how its votes are divided."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import quorate as qr
+from quorate.gpu import plan
+from quorate.gpu.plan import Size, bytes_of, planned
+
+
+def size_of(lengths, rows=20, labels=3, workers=9):
+    ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return Size(int(ptr[-1]), len(lengths), rows, labels, workers), ptr
+
+
+def names(n):
+    return [f"device {i}" for i in range(n)]
+
+
+@given(
+    lengths=st.lists(st.integers(1, 9), min_size=1, max_size=60),
+    devices=st.integers(1, 4),
+    room=st.integers(0, 4000),
+    labels=st.integers(1, 5),
+)
+def test_every_task_is_in_one_shard_that_fits(lengths, devices, room, labels):
+    size, ptr = size_of(lengths, labels=labels)
+    have = size.tables() + room
+    try:
+        found = planned(size, ptr, names(devices), [have] * devices)
+    except qr.QuorateError as error:
+        said = str(error)
+        most = (
+            size.per_label() * len(lengths)
+            + 2 * (plan.PER_VOTE * max(lengths) + 2 * plan.PER_TASK)
+            + size.per_work()
+            + size.per_out()
+        )
+        assert room <= most
+        assert "of device memory" in said
+        return
+    assert [task for cut in found.cuts for task in range(cut.start, cut.stop)] == list(range(len(lengths)))
+    assert list(found.places) == sorted(found.places)
+    for place in range(devices):
+        cuts = [found.cuts[number] for number in found.of(place)]
+        if not cuts:
+            continue
+        tasks = sum(cut.stop - cut.start for cut in cuts)
+        out = size.per_out() * max(cut.stop - cut.start for cut in cuts)
+        votes = [bytes_of(ptr, cut) for cut in cuts]
+        held = sum(votes) - plan.PER_TASK * (len(cuts) - 1) if not found.streamed else 2 * max(votes)
+        held += size.per_work() * (tasks if not found.streamed else max(cut.stop - cut.start for cut in cuts))
+        assert size.tables() + size.per_label() * tasks + held + out <= have
+
+
+def test_votes_are_dealt_out_evenly():
+    size, ptr = size_of([5] * 1000)
+    found = planned(size, ptr, names(4), [1 << 30] * 4)
+    assert not found.streamed
+    assert [cut.stop - cut.start for cut in found.cuts] == [250] * 4
+    assert found.places == (0, 1, 2, 3)
+
+
+def test_fewer_tasks_than_devices():
+    size, ptr = size_of([3, 3])
+    assert planned(size, ptr, names(4), [1 << 30] * 4).cuts == (slice(0, 1), slice(1, 2))
+
+
+def test_a_shard_has_as_many_votes_as_its_positions_have_bits_for(monkeypatch):
+    monkeypatch.setattr(plan, "MOST_SHARD_VOTES", 10)
+    size, ptr = size_of([4] * 9)
+    found = planned(size, ptr, names(1), [1 << 30])
+    assert [int(ptr[cut.stop] - ptr[cut.start]) for cut in found.cuts] == [8, 8, 8, 8, 4]
+    assert not found.streamed
+
+
+def test_what_passes_write_bounds_shards(monkeypatch):
+    size, ptr = size_of([4] * 90)
+    monkeypatch.setattr(plan, "MOST_OUT", 40 * size.per_out())
+    assert [cut.stop - cut.start for cut in planned(size, ptr, names(1), [1 << 30]).cuts] == [40, 40, 10]
+
+
+def test_a_billion_votes_stay_on_a_large_device(monkeypatch):
+    """A hundredth of everything."""
+    tasks, each = 2_000_000, 5
+    ptr = np.arange(0, (tasks + 1) * each, each, dtype=np.int64)
+    size = Size(tasks * each, tasks, 800, 4, 200)
+    monkeypatch.setattr(plan, "MOST_OUT", plan.MOST_OUT // 100)
+    monkeypatch.setattr(plan, "MOST_STREAMED", plan.MOST_STREAMED // 100)
+    found = planned(size, ptr, names(1), [plan.usable((139 << 30) // 100, None)])
+    assert not found.streamed
+    assert len(found.cuts) <= 3
+    streamed = planned(size, ptr, names(1), [(4 << 30) // 100])
+    assert streamed.streamed
+    most = max(int(ptr[cut.stop] - ptr[cut.start]) for cut in streamed.cuts)
+    assert most <= plan.MOST_STREAMED
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_too_little_is_said_with_the_estimate_and_the_remedy(allowed):
+    size, ptr = size_of([5] * 100, rows=1_000_000, labels=50)
+    have = "are allowed" if allowed else "are free"
+    expected = (
+        rf"needs about 3\.\d GiB of device memory \(1000000 rows x 50 labels, 100 tasks\), but 1\.0 GiB {have} on a card: choose"
+    )
+    with pytest.raises(qr.QuorateError, match=expected):
+        planned(size, ptr, ["a card"], [1 << 30], allowed=allowed)
+
+
+def test_a_task_that_fits_no_buffer_is_said():
+    size, ptr = size_of([5, 100_000])
+    with pytest.raises(qr.QuorateError, match="of device memory"):
+        planned(size, ptr, names(1), [size.tables() + 400_000])
