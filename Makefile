@@ -16,7 +16,7 @@ apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update 
 quietly = 2>&1 | grep -v '^WARNING: Location' || true
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup test coverage lint docs bench instructions bench-serve crash trust compare asking pictures literature crowdkit-compare race reproduce sanitize fuzz wheel clean
+.PHONY: help demo setup test coverage lint docs bench bench-gpu instructions bench-serve crash trust compare asking pictures literature crowdkit-compare race reproduce sanitize fuzz wheel clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ pictures: $(READY)  ## the pictures of docs/plots.md, from simulated votes
 
 bench: $(READY)  ## speed, as ratios in one run
 	$(BIN)/python benchmarks/run.py
+
+bench-gpu: $(READY)  ## passes, fits and encoding on a CUDA device, into docs/gpu and README; says what is missing where there is none (20 minutes)
+	$(BIN)/python benchmarks/gpu.py
 
 race: $(READY)  ## quorate beside its peers, in environments made at first use, into docs/race and README (30 minutes; QUICK=1: 5, prints; LIMIT=6: seconds of a fit)
 	$(BIN)/python benchmarks/race/run.py $(if $(QUICK),--quick) $(if $(LIMIT),--limit $(LIMIT))
