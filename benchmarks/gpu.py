@@ -59,7 +59,7 @@ extern "C" __global__ void crowd(u32* row, i64 tasks, i64 each, i64 workers, i64
 def crowd(device: Any, votes: int, workers: int) -> Any:
     """Return votes on a device."""
     from quorate.data.vocabulary import Vocabulary
-    from quorate.gpu.layout import Layout
+    from quorate.gpu.layout import DeviceLayout
     from quorate.gpu.votes import DeviceVocabulary, DeviceVotes
 
     xp, tasks = device.xp, votes // EACH
@@ -68,7 +68,7 @@ def crowd(device: Any, votes: int, workers: int) -> Any:
     make((4096,), (256,), (row, np.int64(tasks), np.int64(EACH), np.int64(workers), np.int64(LABELS)))
     ptr = (xp.arange(tasks + 1, dtype=np.int64) * EACH).astype(np.uint32)
     return DeviceVotes(
-        layout=Layout.on(device, ptr, row),
+        layout=DeviceLayout.on(device, ptr, row),
         worker_ptr=np.arange(workers + 1, dtype=np.int64) * LABELS,
         row_label=np.tile(np.arange(LABELS, dtype=np.int32), workers),
         workers=Vocabulary.known("integer", np.arange(workers)),
@@ -180,7 +180,7 @@ def measured(sizes: tuple[int, ...], *, processor: bool = True) -> dict[str, Any
                 some = crowd(device, votes, workers)
                 line = {"votes": votes, "workers": workers, "floor": 1e3 * (4 * votes + 5 * votes // EACH) / out["bandwidth"]}
                 line["cuda"] = passes(far, some, 10)
-                show({**line, "kept": sorted(some.layout._kept)})
+                show({**line, "kept": sorted(some.layout._memo)})
                 if workers == 20_000:
                     here = on_host(some) if processor else None
                     for threads in (2, cores()) if processor else ():
@@ -198,7 +198,7 @@ def measured(sizes: tuple[int, ...], *, processor: bool = True) -> dict[str, Any
                     out["fits"].append(fitted)
                     del here
                 out["passes"].append(line)
-                some.layout._kept.clear()
+                some.layout._memo.clear()
                 del some
                 xp.get_default_memory_pool().free_all_blocks()
         for kind, far_apart in (("int64", False), ("int32", False), ("int64", True)):

@@ -4,7 +4,7 @@ import pytest
 from gpu.emulated import EmulatedDevice, compiler
 from gpu.strict import StrictDevice
 from quorate.gpu.device import device_at, device_count
-from quorate.gpu.layout import Layout
+from quorate.gpu.layout import DeviceLayout
 
 
 @pytest.fixture(scope="session")
@@ -60,7 +60,7 @@ class RandomVotes:
 
     def layout(self, device):
         """Return the votes on a device."""
-        return Layout.of(device, self.task_ptr, self.row)
+        return DeviceLayout.of(device, self.task_ptr, self.row)
 
 
 @pytest.fixture(scope="session")

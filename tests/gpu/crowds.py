@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from quorate.gpu.plan import Size
+from quorate.gpu.plan import FitSize
 
 
 def little_memory(votes, parts=4):
@@ -10,7 +10,7 @@ def little_memory(votes, parts=4):
 
     A fourth has the votes streamed on one device and on two.
     """
-    size = Size(len(votes), votes.n_tasks, votes.n_rows, votes.n_labels, votes.n_workers)
+    size = FitSize(len(votes), votes.n_tasks, votes.n_rows, votes.n_labels, votes.n_workers)
     longest = int(np.diff(votes.task_ptr).max(initial=0))
     few = 2 * (8 * longest + 24) + 3 * (size.per_out() + size.per_work())
     part = (4 * len(votes) + (12 + size.per_work()) * votes.n_tasks) // parts

@@ -35,7 +35,7 @@ OPTIONS = (
 )
 KERNEL = re.compile(r'extern\s+"C"\s+__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\(')
 GUARD, ALIGNMENT, PATTERN = 64, 256, 0xAA
-MOST_THREADS, MOST_BLOCKS = 1024, 2**31 - 1
+MAX_THREADS, MAX_BLOCKS = 1024, 2**31 - 1
 
 
 class EmulationError(AssertionError):
@@ -61,6 +61,7 @@ class EmulatedDevice:
 
     xp = np
     name = "emulated"
+    number = None
     multiprocessors = 2
     shared_bytes = 227 << 10
     cache_bytes = 50 << 20
@@ -158,7 +159,7 @@ class EmulatedProgram:
         parameters = self._parameters[kernel]
         if len(args) != len(parameters):
             raise EmulationError(f"{where} has {len(parameters)} parameters, not {len(args)}")
-        if not 1 <= threads <= MOST_THREADS or max(blocks, 1) > MOST_BLOCKS:
+        if not 1 <= threads <= MAX_THREADS or max(blocks, 1) > MAX_BLOCKS:
             raise EmulationError(f"{where}: no launch of {blocks} blocks of {threads} threads")
         if not 0 <= shared <= EmulatedDevice.shared_bytes:
             raise EmulationError(f"{where}: no launch with {shared} bytes of shared memory")

@@ -40,7 +40,7 @@ static const int warpSize = 32;
 namespace emulator {
 
 typedef unsigned long long u64;
-const int MOST_THREADS = 1024, LANES = 32, GUARD = 64;
+const int MAX_THREADS = 1024, LANES = 32, GUARD = 64;
 const size_t STACK = 256 << 10, PAGE = 4096;
 const unsigned char POISON = 0xAA;
 enum State { NEW, RUNS, AT_BARRIER, AT_WARP, DONE };
@@ -61,17 +61,17 @@ struct Fiber {
     ucontext_t entry;
 };
 
-static Thread threads[MOST_THREADS];
-static Fiber fibers[MOST_THREADS];
+static Thread threads[MAX_THREADS];
+static Fiber fibers[MAX_THREADS];
 static char* stacks = nullptr;
 static jmp_buf outside;             // where the launch waits
 static char message[512];
 static int count, started, live, current, fiber;  // of the block; the thread and the fiber that run
 static bool backwards;
-static int ready[MOST_THREADS + 1], ready_begin, ready_end;  // threads that may go on, a ring
-static int idle[MOST_THREADS], n_idle;                       // fibers without a thread
+static int ready[MAX_THREADS + 1], ready_begin, ready_end;  // threads that may go on, a ring
+static int idle[MAX_THREADS], n_idle;                       // fibers without a thread
 static int at_barrier, barrier_result;
-static unsigned live_lanes[MOST_THREADS / LANES], waiting_lanes[MOST_THREADS / LANES];
+static unsigned live_lanes[MAX_THREADS / LANES], waiting_lanes[MAX_THREADS / LANES];
 static void (*body)(void*);
 static void* arguments;
 static unsigned char* dynamic_shared = nullptr;
@@ -112,7 +112,7 @@ static void set_thread(int thread) {
 [[noreturn]] static void go_on() {
     if (ready_begin != ready_end) {
         const int next = ready[ready_begin];
-        ready_begin = (ready_begin + 1) % (MOST_THREADS + 1);
+        ready_begin = (ready_begin + 1) % (MAX_THREADS + 1);
         set_thread(next);
         threads[next].state = RUNS;
         jump(threads[next].fiber);
@@ -124,13 +124,13 @@ static void set_thread(int thread) {
 static void may_go_on(int thread) {
     threads[thread].state = RUNS;
     ready[ready_end] = thread;
-    ready_end = (ready_end + 1) % (MOST_THREADS + 1);
+    ready_end = (ready_end + 1) % (MAX_THREADS + 1);
 }
 
 // The same, before all others: a warp runs as far ahead of the others as it can, so that a missing barrier shows.
 static void goes_on_next(int thread) {
     threads[thread].state = RUNS;
-    ready_begin = (ready_begin + MOST_THREADS) % (MOST_THREADS + 1);
+    ready_begin = (ready_begin + MAX_THREADS) % (MAX_THREADS + 1);
     ready[ready_begin] = thread;
 }
 
@@ -252,11 +252,11 @@ static void run_threads(int self) {
 }
 
 static void forget_fibers() {
-    for (int i = 0; i < MOST_THREADS; ++i) {
+    for (int i = 0; i < MAX_THREADS; ++i) {
         fibers[i].begun = false;
-        idle[i] = MOST_THREADS - 1 - i;
+        idle[i] = MAX_THREADS - 1 - i;
     }
-    n_idle = MOST_THREADS;
+    n_idle = MAX_THREADS;
 }
 
 static void explain_wait() {
@@ -307,14 +307,14 @@ static bool run_block(int shared) {
 
 static const char* run_grid(unsigned blocks, int block_threads, int shared, bool reverse, void (*kernel)(void*), void* values) {
     if (!stacks) {
-        stacks = (char*)mmap(nullptr, STACK * MOST_THREADS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        stacks = (char*)mmap(nullptr, STACK * MAX_THREADS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (stacks == (char*)MAP_FAILED) {
             stacks = nullptr;
             return "no memory for the stacks of threads";
         }
         // A stack that overflows is seen by what it overwrites. Pages that fault would be two maps per stack, of which a process
         // has 65,530.
-        for (int i = 0; i < MOST_THREADS; ++i) memset(stacks + i * STACK, 0x5A, PAGE);
+        for (int i = 0; i < MAX_THREADS; ++i) memset(stacks + i * STACK, 0x5A, PAGE);
         forget_fibers();
     }
     dynamic_shared = (unsigned char*)aligned_alloc(128, (shared + GUARD + 127) / 128 * 128);

@@ -53,6 +53,7 @@ _CURRENT = threading.local()
 class ReferenceDevice:
     """The processor as a device; see `quorate.gpu.device.Device`."""
 
+    number = None
     multiprocessors, shared_bytes, cache_bytes = 2, 227 << 10, 50 << 20
 
     def __init__(self, name="reference device", free=1 << 40):

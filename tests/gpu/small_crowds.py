@@ -24,8 +24,8 @@ def main(models):
     ]
     for large in (False, True):
         if large:  # costs of one byte, and votes sorted by row at once
-            DeviceKernels.least_narrow = DeviceKernels.least_sorted = 0
-            DeviceKernels.sorted_later = 1
+            DeviceKernels.min_narrow_votes = DeviceKernels.min_sorted_votes = 0
+            DeviceKernels.sorted_from_cached = 1
         for crowd in crowds:
             for model in models:
                 votes = qr.read(crowd.votes)

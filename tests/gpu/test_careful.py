@@ -11,7 +11,7 @@ from quorate.data.votes import Panel
 from quorate.engines.base import WorkerBlock
 from quorate.gpu import careful
 from quorate.gpu.careful import DeviceSeen, careful_lines
-from quorate.gpu.slices import add_lines
+from quorate.gpu.segment_sums import add_lines
 from quorate.kernels import reference
 from quorate.models.auto import CarefulRecipe
 from quorate.results.careful import KINDS, Seen, pooled_votes

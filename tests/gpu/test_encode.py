@@ -36,9 +36,9 @@ def device(request, monkeypatch):
         pytest.skip("no CUDA device")
     if where == "emulated":
         request.getfixturevalue("emulated")  # or a word of why not
-    monkeypatch.setattr(module, "LEAST_VOTES", 0 if way == "kernels" else 1 << 40)
-    monkeypatch.setattr(module, "SPARE_PLACES", 16)  # so that few votes meet hashes, and pairs that are hashed, too
-    monkeypatch.setattr(module, "FEW_SLOTS", 16)  # which are too few for some
+    monkeypatch.setattr(module, "MIN_VOTES", 0 if way == "kernels" else 1 << 40)
+    monkeypatch.setattr(module, "SPARE_SLOTS", 16)  # so that few votes meet hashes, and pairs that are hashed, too
+    monkeypatch.setattr(module, "FIRST_SLOTS", 16)  # which are too few for some
     return device_at(0) if where == "cuda" else StrictDevice() if where == "emulated" else HostDevice()
 
 
@@ -123,7 +123,7 @@ def test_long_tasks_and_repeats(device):
 
 
 def test_many_pairs_of_few_votes(device):
-    """More pairs of workers and labels than tables have places: pairs are hashed themselves."""
+    """More pairs of workers and labels than tables have slots: pairs are hashed themselves."""
     random = np.random.default_rng(4)
     columns = {role: random.integers(0, 90, 200) for role in ROLES}
     with _quiet():
@@ -215,7 +215,7 @@ def test_nothing_of_the_size_of_votes_or_tasks_comes_to_the_host():
         list(votes.with_understood(None).tasks.take(np.array([3])).ids())
     assert Watched.longest <= 201
     assert not {"row", "task_ptr"} & votes.__dict__.keys()
-    assert not votes.tasks.is_here
+    assert not votes.tasks.is_on_host
 
 
 def test_votes_on_a_device_are_votes(monkeypatch):
@@ -243,10 +243,10 @@ def test_ids_are_found_on_the_device():
     asked = [wanted.tasks[3], str(wanted.tasks[4]), f"0{max(wanted.tasks.ids())}", "x", "-", 10**30, -3, True]
     assert found.tasks.codes(asked).tolist() == wanted.tasks.codes(asked).tolist()
     assert found.tasks[-1] == wanted.tasks[-1]
-    assert not found.tasks.is_here
+    assert not found.tasks.is_on_host
     codes = np.array([5, 2, 5])
     assert found.tasks.take(codes).ids() == wanted.tasks.take(codes).ids()
-    assert not found.tasks.is_here
+    assert not found.tasks.is_on_host
     with pytest.raises(IndexError):
         found.tasks[len(wanted.tasks)]
     everything = found.tasks.codes(wanted.tasks.ids() * 2)

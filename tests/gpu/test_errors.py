@@ -138,17 +138,17 @@ def test_votes_of_other_fits_give_way():
     fit(first, "mv", engine=made)
     from quorate.gpu import store
 
-    assert first in store._KEPT
+    assert first in store._RESIDENT
     whole = store.DeviceStore(made, second, 0, "hash", None)
     assert not whole.is_streamed
-    assert first in store._KEPT
+    assert first in store._RESIDENT
     card.free = round(little_memory(second) / 0.95)  # the tables fit, the votes do not
     assert store.DeviceStore(made, second, 0, "hash", None).is_streamed
-    assert first not in store._KEPT
+    assert first not in store._RESIDENT
 
 
 @pytest.mark.parametrize("devices", [1, 2])
-@pytest.mark.parametrize("error", [qr.QuorateError("card 0 failed in the middle of its work (lost)"), KeyboardInterrupt()])
+@pytest.mark.parametrize("error", [qr.QuorateError("card 0 failed during a fit (lost)"), KeyboardInterrupt()])
 @pytest.mark.parametrize("streams", [False, True])
 def test_a_device_that_is_lost(devices, error, streams):
     votes = crowd()

@@ -20,8 +20,8 @@ from quorate.gpu import glad as device_glad
 from quorate.gpu import plan
 from quorate.gpu.engine import CudaEngine
 from quorate.gpu.glad import DeviceGlad, glad_bytes, glad_on
-from quorate.gpu.layout import Layout, TieIds
-from quorate.gpu.slices import add_lines
+from quorate.gpu.layout import DeviceLayout, TieIds
+from quorate.gpu.segment_sums import add_lines
 from quorate.gpu.store import DeviceStore
 from quorate.gpu.vectors import DeviceVector
 from quorate.kernels import glad_reference, reference
@@ -70,7 +70,7 @@ class Both:
         label_hash = reference.hash_integers(np.arange(votes.n_labels))
         rules = GladRules(glad_reference, 1, label_hash, by_prior, gold)
         self.reference = Glad(votes, rules, GladMemoryStore(votes, keys_of(votes), [slice(0, votes.n_tasks)]))
-        layout = Layout.of(device, votes.task_ptr, votes.row)
+        layout = DeviceLayout.of(device, votes.task_ptr, votes.row)
         self.tested = DeviceGlad(device, layout, votes, label_hash, ties_of(device, votes, hashed=hashed), by_prior, gold)
         self.x = np.concatenate([rng.normal(1, 1, votes.n_workers) * spread, rng.normal(0, 1, votes.n_tasks)])
         priors = rng.dirichlet(np.ones(votes.n_labels)) * (np.arange(votes.n_labels) != 1 if votes.n_labels > 2 else 1)
@@ -268,7 +268,7 @@ def test_votes_in_several_shards_come_together_on_one_device(device, random_vote
     """What passes write of tasks bounds shards; GLAD's own passes need all votes in one piece."""
     votes, model = votes_of(random_votes(11, tasks=60, labels=3)), qr.GLAD(max_iter=5, tol=0)
     with monkeypatch.context() as patch:
-        patch.setattr(plan, "MOST_OUT", 1000)
+        patch.setattr(plan, "MAX_OUT", 1000)
         patch.setattr(DeviceStore, "on_processor", None)
         shards = DeviceStore(CudaEngine((device,), threads=1), votes, 0, "hash", None)._plan.cuts
         assert len(shards) > 1
@@ -300,7 +300,7 @@ def test_passes_need_room(device, ids):
     label_hash = np.arange(3, dtype=np.uint64)
     assert glad_on(device, votes, label_hash, **known, room=1000) is None
     passes = glad_on(device, votes, label_hash, **known, room=1 << 30)
-    again = glad_on(device, votes, label_hash, **known, room=1 << 30, lying=(passes._layout, passes._ties))
+    again = glad_on(device, votes, label_hash, **known, room=1 << 30, resident=(passes._layout, passes._ties))
     assert again._layout is passes._layout
     keys = pickle.loads(pickle.dumps(again))._store._task_key
     assert np.array_equal(keys, TieKeys(reference, votes.tasks, 3).every())

@@ -216,9 +216,9 @@ def test_weight_shares(device, random_votes):
 class Quick(DeviceKernels):
     """Kernels that take the ways of large data with small ones, too."""
 
-    least_narrow = 0
-    least_sorted = 0
-    sorted_later = 3
+    min_narrow_votes = 0
+    min_sorted_votes = 0
+    sorted_from_cached = 3
 
 
 LITTLE_SHARED = (8 << 10) + 64  # bytes: tables stay in the caches, and tiles are of 256 tasks or fewer
@@ -248,7 +248,7 @@ def test_quick_labels_are_the_exact_ones(device, random_votes, monkeypatch, crow
         same(mine, there)
         assert (sums.changed, sums.impossible) == (found.changed, found.impossible)
     if not delta and v.n_labels <= 8:
-        runs = both.layout._kept[f"tiles {v.n_labels}"]
+        runs = both.layout._memo[f"tiles {v.n_labels}"]
         assert (runs.keys is not None) == ("many workers" in crowd)
         assert len(runs.tile_votes) > 2  # tiles, so that all multiprocessors are busy
 
@@ -262,7 +262,7 @@ def test_shares_of_sorted_votes(device, random_votes, monkeypatch, labels):
     for _ in range(4):
         _, _, mine, there = both.em(both.tally(False, unit=unit_below(10**6)), v.labels, hard=False, by_prior=False)
         same(mine, there)
-    assert f"rows {labels}" in both.layout._kept
+    assert f"rows {labels}" in both.layout._memo
 
 
 @pytest.mark.parametrize("parts", [2, 3])

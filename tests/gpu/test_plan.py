@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 import quorate as qr
 from quorate.gpu import plan
-from quorate.gpu.plan import Size, bytes_of, planned
+from quorate.gpu.plan import FitSize, bytes_of, planned
 
 
 def size_of(lengths, rows=20, labels=3, workers=9):
     ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    return Size(int(ptr[-1]), len(lengths), rows, labels, workers), ptr
+    return FitSize(int(ptr[-1]), len(lengths), rows, labels, workers), ptr
 
 
 def names(n):
@@ -69,7 +69,7 @@ def test_fewer_tasks_than_devices():
 
 
 def test_a_shard_has_as_many_votes_as_its_positions_have_bits_for(monkeypatch):
-    monkeypatch.setattr(plan, "MOST_SHARD_VOTES", 10)
+    monkeypatch.setattr(plan, "MAX_SHARD_VOTES", 10)
     size, ptr = size_of([4] * 9)
     found = planned(size, ptr, names(1), [1 << 30])
     assert [int(ptr[cut.stop] - ptr[cut.start]) for cut in found.cuts] == [8, 8, 8, 8, 4]
@@ -78,7 +78,7 @@ def test_a_shard_has_as_many_votes_as_its_positions_have_bits_for(monkeypatch):
 
 def test_what_passes_write_bounds_shards(monkeypatch):
     size, ptr = size_of([4] * 90)
-    monkeypatch.setattr(plan, "MOST_OUT", 40 * size.per_out())
+    monkeypatch.setattr(plan, "MAX_OUT", 40 * size.per_out())
     assert [cut.stop - cut.start for cut in planned(size, ptr, names(1), [1 << 30]).cuts] == [40, 40, 10]
 
 
@@ -86,16 +86,16 @@ def test_a_billion_votes_stay_on_a_large_device(monkeypatch):
     """A hundredth of everything."""
     tasks, each = 2_000_000, 5
     ptr = np.arange(0, (tasks + 1) * each, each, dtype=np.int64)
-    size = Size(tasks * each, tasks, 800, 4, 200)
-    monkeypatch.setattr(plan, "MOST_OUT", plan.MOST_OUT // 100)
-    monkeypatch.setattr(plan, "MOST_STREAMED", plan.MOST_STREAMED // 100)
+    size = FitSize(tasks * each, tasks, 800, 4, 200)
+    monkeypatch.setattr(plan, "MAX_OUT", plan.MAX_OUT // 100)
+    monkeypatch.setattr(plan, "MAX_STREAMED", plan.MAX_STREAMED // 100)
     found = planned(size, ptr, names(1), [plan.usable((139 << 30) // 100, None)])
     assert not found.streamed
     assert len(found.cuts) <= 3
     streamed = planned(size, ptr, names(1), [(4 << 30) // 100])
     assert streamed.streamed
     most = max(int(ptr[cut.stop] - ptr[cut.start]) for cut in streamed.cuts)
-    assert most <= plan.MOST_STREAMED
+    assert most <= plan.MAX_STREAMED
 
 
 @pytest.mark.parametrize("allowed", [True, False])

@@ -14,8 +14,8 @@ from quorate.data.votes import Votes
 from quorate.engines import registry
 from quorate.errors import InputError, OptionError, QuorateError, SuspiciousVotes
 from quorate.gpu.engine import CudaEngine
-from quorate.gpu.outcome import TaskArray
 from quorate.gpu.result import CudaResult
+from quorate.gpu.task_array import TaskArray
 from quorate.gpu.votes import DeviceVotes
 
 
@@ -107,11 +107,11 @@ def test_tensors_to_labels(engine, model, confidence):
     errors, ties = found.expected_errors, found.ties
     assert qr.aggregate(found.votes, model="mv").votes is found.votes  # another fit of the same votes reads nothing
     outcome = found.fit.outcome
-    assert not outcome.labels.is_here
-    assert not outcome.confidence.is_here
-    assert not outcome.tie.is_here
+    assert not outcome.labels.is_on_host
+    assert not outcome.confidence.is_on_host
+    assert not outcome.tie.is_on_host
     assert not {"row", "task_ptr"} & found.votes.__dict__.keys()
-    assert not found.votes.tasks.is_here
+    assert not found.votes.tasks.is_on_host
     wanted = qr.aggregate(given, model=model, confidence=confidence, engine="reference")
     assert errors == pytest.approx(wanted.expected_errors)
     assert ties == wanted.ties
@@ -253,7 +253,7 @@ def test_an_outcome_is_replaced_without_a_copy(engine):
     outcome = qr.aggregate(on_device(columns()), model="fds").fit.outcome
     other = replace(outcome, log_likelihood=0.0)
     assert other.labels is outcome.labels
-    assert not outcome.labels.is_here
+    assert not outcome.labels.is_on_host
 
 
 def test_without_the_device():
@@ -278,12 +278,12 @@ def test_verdicts_refit_as_on_the_processor(engine):
 @pytest.mark.parametrize("model", ["mv", "fds", "ds"])
 def test_the_kernels_from_tensors_to_labels(device, model, monkeypatch):
     """On the emulator, and on a CUDA device where there is one: encoding and fit by their own kernels."""
-    monkeypatch.setattr("quorate.gpu.encode.LEAST_VOTES", 0)
+    monkeypatch.setattr("quorate.gpu.encode.MIN_VOTES", 0)
     given = columns(tasks=40, votes=250)
     there = {role: column_on(device, array) for role, array in given.items()}
     found = qr.aggregate(there, model=model, engine=CudaEngine((device,)))
     wanted = qr.aggregate(given, model=model, engine="cpu")
-    assert not found.fit.outcome.labels.is_here
+    assert not found.fit.outcome.labels.is_on_host
     assert device.download(found.labels_array).tolist() == wanted.fit.outcome.labels.tolist()
     assert np.allclose(device.download(found.confidence_array), wanted.fit.outcome.confidence, rtol=0, atol=1e-9)
     require_same_frames(found, wanted)

@@ -21,7 +21,7 @@ from quorate.io.answers import gold_codes
 from quorate.io.read import as_votes
 from quorate.io.sources import Source
 from quorate.kernels import cpu, reference
-from quorate.kernels.cpu import kernels_named
+from quorate.kernels.cpu import compiled, kernels_named
 
 if TYPE_CHECKING:
     from quorate.engines.whole import WholeVotes
@@ -172,3 +172,8 @@ def reference_engine(threads: int) -> LocalEngine:
 def cpu_engine(threads: int) -> LocalEngine:
     """Return the engine of the compiled kernels."""
     return LocalEngine(name="cpu", kernels=cpu, threads=threads, shard_votes=EVERYTHING)
+
+
+def processor_engine(threads: int) -> LocalEngine:
+    """Return the engine of the compiled kernels, or the reference where they could not be built."""
+    return reference_engine(threads) if compiled() is None else cpu_engine(threads)

@@ -25,13 +25,14 @@ ENGINES: dict[str, str] = {
     "cuda": "quorate.gpu.engine:cuda_engine",
     "spark": "quorate.spark.engine:spark_engine",
 }
-PLACES = {"spark": "Spark", "cuda": "a CUDA device"}  # where votes can be already, in words
+# Where votes can be already, and how they come to the host, in words.
+HOMES = {"spark": ("Spark", "collect them"), "cuda": ("a CUDA device", "copy them to the host (array.get(), tensor.cpu())")}
 
 # "module:function" of engines that "auto" chooses where they are there: from a number of votes and of threads each returns its
 # engine, or None where another is the better one; none raises.
 PREFERRED: list[str] = ["quorate.gpu.engine:preferred"]
-LARGE_VOTES = 1_000_000  # fewer are fitted here in no time: no other engine is even loaded
-LEAST_BYTES = 4  # of a vote in memory
+LARGE_VOTES = 1_000_000  # fewer are fitted here quickly: no other engine is even loaded
+MIN_BYTES = 4  # of a vote in memory
 
 
 def register(name: str, home: str) -> None:
@@ -85,9 +86,8 @@ def resolve(
     if home is not None:
         name = engine if isinstance(engine, str) else engine.name
         if name not in ("auto", home):
-            raise OptionError(
-                f"engine is {name!r}, but the votes are on {PLACES.get(home, home)}: choose {home!r}, or collect them first"
-            )
+            where, remedy = HOMES.get(home, (home, "collect them"))
+            raise OptionError(f"engine is {name!r}, but the votes are on {where}: choose 'auto' or {home!r}, or {remedy} first")
         chosen = home if engine == "auto" else engine
     if chosen == "auto":
         need = 0 if source is None else in_memory(source, room, threads or cores())
@@ -96,6 +96,8 @@ def resolve(
         chosen = "disk" if not fits else _preferred(source, need, threads or cores()) or here
     if isinstance(chosen, str):
         chosen = engine_named(chosen, threads or cores())
+    if engine == "auto" and hasattr(chosen, "is_automatic"):  # what it cannot do is then done on the processor
+        chosen = cast(Engine, replace(cast(Any, chosen), is_automatic=True))
     given = {name: value for name, value in {"memory": limit, **of_disk}.items() if value}
     if chosen.name == "disk":
         return replace(cast(Any, chosen), **given)  # type: ignore[no-any-return]
@@ -113,7 +115,7 @@ def _preferred(source: Votes | Source | None, need: int, threads: int) -> Engine
 
     `need` is the bytes that files would take in memory, 0 for what is there.
     """
-    is_small = source is None or 0 < need < LEAST_BYTES * LARGE_VOTES  # which is known without another look at the files
+    is_small = source is None or 0 < need < MIN_BYTES * LARGE_VOTES  # which is known without another look at the files
     votes = 0 if is_small or source is None else _votes_in(source)
     if votes < LARGE_VOTES:
         return None

@@ -127,7 +127,7 @@ class WorkerState:
     def _anchored(self, share: float) -> Any:
         """Return the counts of an M-step that keeps a share of those remembered, [rows, K]."""
         assert self._kept is not None
-        return self._pooled(share * self._here(self._kept[0]) + (1.0 - share) * self._here(self._counted[0]))
+        return self._pooled(share * self._on_host(self._kept[0]) + (1.0 - share) * self._on_host(self._counted[0]))
 
     def adopt(self, parameters: Callable[[Panel], Parameters], priors: Floats) -> None:
         """Take parameters that were learned elsewhere."""
@@ -163,9 +163,9 @@ class WorkerState:
     @property
     def _counts(self) -> Any:
         """The counts of the last pass as models see them, [pairs, K]."""
-        return self._pooled(self._here(self._counted[0]))
+        return self._pooled(self._on_host(self._counted[0]))
 
-    def _here(self, counts: Any) -> Any:
+    def _on_host(self, counts: Any) -> Any:
         """Return counts by row as an array of this process: a session that counts elsewhere copies them."""
         return counts
 
@@ -281,7 +281,7 @@ class LocalSession(WorkerState):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what a finished fit is asked for, so that its result can be pickled: what its posteriors come from."""
-        return _unpickled_session, (self._store, self.gold_labels, self._params, self._decided_by, self._block.history)
+        return unpickled_session, (self._store, self.gold_labels, self._params, self._decided_by, self._block.history)
 
     @classmethod
     def over(
@@ -527,7 +527,7 @@ class LocalSession(WorkerState):
         if self._on_gold is None:
             tally = self._on_gold = self._rules.empty(hard=True)
             self._store.scan("gold", lambda _, shard: shard.count_gold(tally))
-        return self._pooled(self._here(self._counted[0]) - self._here(self._on_gold[0]))
+        return self._pooled(self._on_host(self._counted[0]) - self._on_host(self._on_gold[0]))
 
     def _kept_as_counted(self, outcome: Outcome, tally: Tally) -> Outcome:
         """Return an outcome whose labels need not be counted again, where they are the current ones."""
@@ -563,9 +563,10 @@ def _row_votes(votes: Votes, weights: RowWeights | None) -> NDArray[Any]:
     return by_row if weights is None else weights.pooled(by_row)
 
 
-def _unpickled_session(
+def unpickled_session(
     store: Any, gold: Gold | None, params: Parameters | None, decided_by: DecidedBy, history: Others | None
 ) -> LocalSession:
+    """Return a session that was pickled."""
     session = LocalSession(store, store.rules, gold=gold, history=None if history is None else lambda _: history)
     session._params, session._decided_by = params, decided_by
     return session

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quorate.gpu.device import Device, Program
-from quorate.gpu.slices import THREADS, add_lines, blocks_of
+from quorate.gpu.segment_sums import THREADS, add_lines, blocks_of
 from quorate.models.auto import CarefulRecipe
 from quorate.results.careful import TINY, CarefulShared, pooled_votes, shared_by_all
 from quorate.results.honest import Dependence

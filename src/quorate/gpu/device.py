@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from quorate.errors import QuorateError
 
 OPTIONS: Final = ("-std=c++17", "--fmad=false")  # products and sums round apart, as on the processor
-SHARED_ROOM: Final = 48 << 10  # bytes of shared memory that a block has without asking, those of the kernel's variables included
+SHARED_ROOM: Final = 48 << 10  # bytes of shared memory per block without opting in, static variables included
 
 
 class Program(Protocol):
@@ -34,8 +34,9 @@ class Program(Protocol):
 
 
 class Device(Protocol):
-    """One device, or what stands for one."""
+    """One device, or a stand-in for one."""
 
+    number: int | None  # CUDA's; None of a stand-in
     xp: ModuleType  # functions of arrays on the device, by NumPy's names
     name: str
     multiprocessors: int
@@ -129,11 +130,16 @@ def device_at(number: int) -> CudaDevice:
     return CudaDevice(number)
 
 
+def is_started() -> bool:
+    """Return whether this process has used a CUDA device through this module before: its kernels are then loaded."""
+    return device_at.cache_info().currsize > 0
+
+
 class CudaDevice:
     """A CUDA device through CuPy."""
 
     def __init__(self, number: int) -> None:
-        self.number = number
+        self.number: int | None = number
         self.xp = cupy()
         about = self.xp.cuda.runtime.getDeviceProperties(number)
         self.name: str = about["name"].decode()
@@ -147,16 +153,14 @@ class CudaDevice:
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Make this device the one that arrays are made on; what it fails with is said as it is."""
+        """Make this device the one that arrays are made on; errors of CUDA become `QuorateError`."""
         try:
             with self.xp.cuda.Device(self.number):
                 yield
         except self.xp.cuda.memory.OutOfMemoryError as error:
             raise QuorateError(f"{self.name}: too little device memory ({error}): choose engine='cpu'") from None
         except (self.xp.cuda.runtime.CUDARuntimeError, self.xp.cuda.driver.CUDADriverError) as error:
-            raise QuorateError(
-                f"{self.name} failed in the middle of its work ({error}): start again, or choose engine='cpu'"
-            ) from None
+            raise QuorateError(f"{self.name} failed during a fit ({error}): start again, or choose engine='cpu'") from None
 
     def memory(self) -> tuple[int, int]:
         """Return the free and all bytes of memory; what CuPy keeps for later counts as free."""

@@ -1,7 +1,7 @@
 """Votes encoded where they are: columns of ids on a device become tasks, rows and votes there, as `quorate.read` numbers them.
 
 Tasks come in the order in which they come first, workers and labels in the order of their ids, rows by worker, then label. A vote
-becomes one key of 64 bits, its task and its row; one sort of the keys puts all votes in their place. Few votes are numbered by
+becomes one key of 64 bits, its task and its row; one sort of the keys puts all votes in order. Few votes are numbered by
 sorts (`_by_sorts`: the definition), many by tables over the range of their ids, or over a hash of ids that lie far apart.
 """
 
@@ -16,21 +16,21 @@ from numpy.typing import NDArray
 from quorate.data.bounds import freeze
 from quorate.data.vocabulary import Vocabulary
 from quorate.errors import OptionError, shown, undeclared
-from quorate.gpu.arrays import Columns, columns_of
+from quorate.gpu.columns import DeviceColumns, columns_of
 from quorate.gpu.device import Device, Program
-from quorate.gpu.layout import Layout
+from quorate.gpu.layout import DeviceLayout
 from quorate.gpu.votes import DeviceVocabulary, DeviceVotes
 from quorate.io.encode import check_duplicates
 from quorate.io.read import SHAPING, check_read
 
-LEAST_VOTES: Final = 1 << 14  # that are worth kernels
-SPARE_PLACES: Final = 1 << 12  # that a table may always have
-PLACES_PER_VOTE: Final = 4  # that a table may have: beyond it, ids are hashed
-MOST_PAIRS: Final = 1 << 30  # places of pairs, of 5 bytes each
-MOST_HERE: Final = 1 << 20  # places of a table on the host; codes of more are sorted
-FEW_SLOTS: Final = 1 << 22  # of hashed ids, at first: they fit in the cache
-MOST_STEPS: Final = 256  # from the slot of an id's hash to its own, in a table that may be too short
-MOST_SLOTS: Final = 1 << 32  # of hashed ids: slots have 32 bits
+MIN_VOTES: Final = 1 << 14  # that are worth kernels
+SPARE_SLOTS: Final = 1 << 12  # that a table may always have
+SLOTS_PER_VOTE: Final = 4  # that a table may have: beyond it, ids are hashed
+MAX_PAIRS: Final = 1 << 30  # slots of pairs, of 5 bytes each
+MAX_HOST_SLOTS: Final = 1 << 20  # slots of a table on the host; codes of more are sorted
+FIRST_SLOTS: Final = 1 << 22  # of hashed ids, at first: they fit in the cache
+MAX_STEPS: Final = 256  # from the slot of an id's hash to its own, in a table that may be too short
+MAX_SLOTS: Final = 1 << 32  # of hashed ids: slots have 32 bits
 NONE: Final = 0xFFFFFFFF
 THREADS: Final = 256
 BITS: Final = 32  # of a word, and of the row in a key
@@ -38,20 +38,20 @@ BITS: Final = 32  # of a word, and of the row in a key
 Stage = Callable[[str, int], None]  # called after each step with its name, and the bytes that it reads and writes at least
 
 
-class Rows(NamedTuple):
+class Pairs(NamedTuple):
     """The rows of votes: pairs of a worker and a label that occur."""
 
     workers: NDArray[np.int64]  # ids, ascending
     labels: NDArray[np.int64]  # likewise
     worker: NDArray[np.int64]  # [pairs] the code of its worker
-    label: NDArray[np.int64]  # [pairs] the place of its label in `labels`; pairs are sorted by worker, then this
+    label: NDArray[np.int64]  # [pairs] the slot of its label in `labels`; pairs are sorted by worker, then this
 
 
-class Coded(NamedTuple):
+class Numbering(NamedTuple):
     """What a way of numbering finds."""
 
     numbers: Any  # device int64 [tasks] ids
-    rows: Rows
+    rows: Pairs
     join: Callable[[NDArray[np.uint32]], Any]  # from the row of each pair, [pairs], to the keys of all votes, device uint64
 
 
@@ -77,7 +77,7 @@ def encode(
     declared = None if labels is None else Vocabulary.of(labels, "label").declared()
     with device.current():
         columns = columns_of(device, source, {"task": task, "worker": worker, "label": label})
-        votes, repeated = _encoded(device, columns, declared, stage or _untold)
+        votes, repeated = _encoded(device, columns, declared, stage or _ignore)
         understood = columns.reading.understood(votes=len(votes), abstentions=0, repeated=repeated)
         check_read(votes, source, understood, columns.reading, declared=declared is not None, strict=strict)
     return votes.with_understood(understood)
@@ -94,13 +94,13 @@ def _refuse(duplicates: str, shaping: dict[str, Any]) -> None:
             raise OptionError(f"{name} is {shown(value)}, which votes on a device do not take: {remedy}")
 
 
-def _untold(name: str, size: int) -> None:
+def _ignore(name: str, size: int) -> None:
     """Do nothing."""
 
 
-def _encoded(device: Device, columns: Columns, declared: Vocabulary | None, stage: Stage) -> tuple[DeviceVotes, int]:
+def _encoded(device: Device, columns: DeviceColumns, declared: Vocabulary | None, stage: Stage) -> tuple[DeviceVotes, int]:
     """Return the votes of these columns, and how many repeat their worker's vote on a task."""
-    found = _by_tables(device, columns, stage) if len(columns.task) >= LEAST_VOTES else None
+    found = _by_tables(device, columns, stage) if len(columns.task) >= MIN_VOTES else None
     coded = found or _by_sorts(device, columns)
     rows = coded.rows
     seen = _vocabulary(columns.label, rows.labels)
@@ -119,7 +119,7 @@ def _encoded(device: Device, columns: Columns, declared: Vocabulary | None, stag
     ptr, row, repeated = (_split if found else _split_by_sorts)(device, keys, tasks, device.upload(worker))
     del keys
     stage("votes by task", n * (8 + 4) + 4 * tasks)
-    layout = Layout.on(device, ptr, row)
+    layout = DeviceLayout.on(device, ptr, row)
     stage("lengths of tasks", 3 * 4 * tasks)
     votes = DeviceVotes(
         layout=layout,
@@ -149,14 +149,14 @@ def _declared(device: Device, column: Any, declared: Vocabulary, seen: Vocabular
     return rank
 
 
-def _by_sorts(device: Device, columns: Columns) -> Coded:
+def _by_sorts(device: Device, columns: DeviceColumns) -> Numbering:
     """Return the codes of votes by sorts of each column: the definition."""
     xp = device.xp
-    numbers, first, place = xp.unique(columns.task, return_index=True, return_inverse=True)
+    numbers, first, slot = xp.unique(columns.task, return_index=True, return_inverse=True)
     order = xp.argsort(first)
     code = xp.empty(len(order), np.uint64)
     code[order] = xp.arange(len(order), dtype=np.uint64)
-    task = code[place]
+    task = code[slot]
     workers, worker = xp.unique(columns.worker, return_inverse=True)
     labels, label = xp.unique(columns.label, return_inverse=True)
     pairs, pair = xp.unique(worker.astype(np.int64) * len(labels) + label, return_inverse=True)
@@ -165,8 +165,8 @@ def _by_sorts(device: Device, columns: Columns) -> Coded:
         return task << np.uint64(BITS) | device.upload(row_of.astype(np.uint64))[pair]
 
     of_workers, of_labels = (device.download(some).astype(np.int64) for some in (workers, labels))
-    rows = Rows(of_workers, of_labels, *np.divmod(device.download(pairs), len(labels)))
-    return Coded(numbers[order].astype(np.int64), rows, join)
+    rows = Pairs(of_workers, of_labels, *np.divmod(device.download(pairs), len(labels)))
+    return Numbering(numbers[order].astype(np.int64), rows, join)
 
 
 def _split_by_sorts(device: Device, keys: Any, tasks: int, row_worker: Any) -> tuple[Any, Any, int]:
@@ -181,70 +181,70 @@ def _split_by_sorts(device: Device, keys: Any, tasks: int, row_worker: Any) -> t
 
 
 class _Column(NamedTuple):
-    """A column whose ids have places in tables."""
+    """A column whose ids have slots in tables."""
 
     array: Any  # device [votes]
-    low: int  # an id's place is the id less this
-    places: int
-    ids: Any = None  # device int64 [places] the id of each place, where they are hashed; `empty` where there is none
+    low: int  # an id's slot is the id less this
+    slots: int
+    ids: Any = None  # device int64 [slots] the id of each slot, where they are hashed; `empty` where there is none
     empty: int = 0
 
 
-def _by_tables(device: Device, columns: Columns, stage: Stage) -> Coded | None:
-    """Return the codes of votes by kernels, over tables of places; None where there are too many for tables."""
+def _by_tables(device: Device, columns: DeviceColumns, stage: Stage) -> Numbering | None:
+    """Return the codes of votes by kernels, over tables of slots; None where there are too many for tables."""
     xp, n = device.xp, len(columns.task)
-    task = _placed(device, columns.task, stage)
+    task = _slotted(device, columns.task, stage)
     pairs = None if task is None else _pairs(device, columns, stage)
     if task is None or pairs is None:
         return None
     codes, numbers = _numbered(device, task, stage)
-    worker, label, rows, places = pairs
+    worker, label, rows, slots = pairs
 
     def join(row_of: NDArray[np.uint32]) -> Any:
-        of_place, keys = xp.zeros(worker.places * label.places, np.uint32), xp.empty(n, np.uint64)
-        of_place[places] = device.upload(row_of)
-        lows = task.low, worker.low, label.low, label.places
+        of_slot, keys = xp.zeros(worker.slots * label.slots, np.uint32), xp.empty(n, np.uint64)
+        of_slot[slots] = device.upload(row_of)
+        lows = task.low, worker.low, label.low, label.slots
         arrays = task.array, worker.array, label.array
-        _of_three(device, *arrays).launch("join_keys", _blocks(n), THREADS, *arrays, n, *lows, codes, of_place, keys)
+        _of_three(device, *arrays).launch("join_keys", _blocks(n), THREADS, *arrays, n, *lows, codes, of_slot, keys)
         return keys
 
-    return Coded(numbers, rows, join)
+    return Numbering(numbers, rows, join)
 
 
-def _pairs(device: Device, columns: Columns, stage: Stage) -> tuple[_Column, _Column, Rows, Any] | None:
-    """Return columns whose places together are the places of pairs, the pairs that occur, and where these are, device [pairs].
+def _pairs(device: Device, columns: DeviceColumns, stage: Stage) -> tuple[_Column, _Column, Pairs, Any] | None:
+    """Return columns whose slots together are the slots of pairs, the pairs that occur, and where these are, device [pairs].
 
     Where ids lie far apart, the columns are of codes; where there are too many pairs of codes, one is of pairs, the other of
     nothing.
     """
-    xp, n, most = device.xp, len(columns.task), min(_most_places(len(columns.task)), MOST_PAIRS)
-    worker, label = (_placed(device, array, stage) for array in (columns.worker, columns.label))
+    xp, n, most = device.xp, len(columns.task), min(_max_slots(len(columns.task)), MAX_PAIRS)
+    worker, label = (_slotted(device, array, stage) for array in (columns.worker, columns.label))
     if worker is None or label is None:
         return None
     ids: list[Any] = [None, None]
     is_hashed = worker.ids is not None or label.ids is not None  # slots are in no order
-    if is_hashed or worker.places * label.places > most:
+    if is_hashed or worker.slots * label.slots > most:
         (worker, ids[0]), (label, ids[1]) = _dense(device, worker), _dense(device, label)
         stage("codes of workers and labels", n * (_bytes(columns) - columns.task.itemsize + 2 * 4))
-    lows, of_label = (worker.low, label.low), label.places
-    if worker.places * of_label > most:
-        together = _placed(device, worker.array.astype(np.int64) * of_label + label.array, stage)
+    lows, of_label = (worker.low, label.low), label.slots
+    if worker.slots * of_label > most:
+        together = _slotted(device, worker.array.astype(np.int64) * of_label + label.array, stage)
         if together is None:
             return None
         (worker, found), label = _dense(device, together), _Column(xp.zeros(n, np.uint8), 0, 1)
-        places = xp.arange(len(found))
+        slots = xp.arange(len(found))
     else:
-        seen = xp.zeros(worker.places * of_label, np.uint8)
+        seen = xp.zeros(worker.slots * of_label, np.uint8)
         arrays = worker.array, label.array
         _of_three(device, columns.task, *arrays).launch("find_pairs", _blocks(n), THREADS, *arrays, n, *lows, of_label, seen)
-        found = places = xp.flatnonzero(seen)
+        found = slots = xp.flatnonzero(seen)
     stage("pairs of workers and labels", n * (worker.array.itemsize + label.array.itemsize))
     of_worker, given = np.divmod(device.download(found).astype(np.int64), of_label)
     begins = _begins(of_worker)
     worker_code = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(of_worker)))
     labels, label_code = _distinct(given, of_label)
     of_ids = _ids(device, of_worker[begins], lows[0], ids[0]), _ids(device, labels, lows[1], ids[1])
-    return worker, label, Rows(*of_ids, worker_code, label_code), places
+    return worker, label, Pairs(*of_ids, worker_code, label_code), slots
 
 
 def _begins(ascending: NDArray[np.integer]) -> NDArray[np.int64]:
@@ -252,37 +252,37 @@ def _begins(ascending: NDArray[np.integer]) -> NDArray[np.int64]:
     return np.flatnonzero(np.append(True, ascending[1:] != ascending[:-1]))
 
 
-def _distinct(codes: NDArray[np.int64], places: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the codes that occur, ascending, and the place of each code among them; all are below `places`."""
-    if places > MOST_HERE:
-        found, place = np.unique(codes, return_inverse=True)
-        return found, place
-    seen = np.zeros(places, np.bool_)
+def _distinct(codes: NDArray[np.int64], slots: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the codes that occur, ascending, and the slot of each code among them; all are below `slots`."""
+    if slots > MAX_HOST_SLOTS:
+        found, slot = np.unique(codes, return_inverse=True)
+        return found, slot
+    seen = np.zeros(slots, np.bool_)
     seen[codes] = True
     return np.flatnonzero(seen), (np.cumsum(seen) - 1)[codes]
 
 
-def _ids(device: Device, places: NDArray[np.int64], low: int, known: Any) -> NDArray[np.int64]:
-    """Return the ids at places of a column, on the host."""
-    found: NDArray[np.int64] = places + low if known is None else device.download(known)[places]
+def _ids(device: Device, slots: NDArray[np.int64], low: int, known: Any) -> NDArray[np.int64]:
+    """Return the ids at slots of a column, on the host."""
+    found: NDArray[np.int64] = slots + low if known is None else device.download(known)[slots]
     return found
 
 
-def _placed(device: Device, array: Any, stage: Stage) -> _Column | None:
-    """Return a column with places for its ids: from the lowest to the highest, or by their hashes; None where neither can be."""
+def _slotted(device: Device, array: Any, stage: Stage) -> _Column | None:
+    """Return a column with slots for its ids: from the lowest to the highest, or by their hashes; None where neither can be."""
     xp, n = device.xp, len(array)
     array = array.view(np.uint8) if array.dtype == np.bool_ else array
     low, high = int(array.min()), int(array.max())
     stage("least and greatest id", 2 * array.nbytes)
-    if high - low < _most_places(n):
+    if high - low < _max_slots(n):
         return _Column(array, low, high - low + 1)
     enough = 1 << (5 * n // 4).bit_length()  # for as many ids as votes
     empty = low - 1 if low > np.iinfo(np.int64).min else high + 1
-    if enough > MOST_SLOTS or empty > np.iinfo(np.int64).max:
+    if enough > MAX_SLOTS or empty > np.iinfo(np.int64).max:
         return None
     program, slot, full = device.program("encode", ID=_kind(array)), xp.empty(n, np.uint32), xp.zeros(1, np.uint32)
-    for slots in (min(FEW_SLOTS, enough), enough):  # most columns have few ids, for which a short table does
-        ids, most = xp.full(slots, empty, np.int64), MOST_STEPS if slots < enough else slots
+    for slots in (min(FIRST_SLOTS, enough), enough):  # most columns have few ids, for which a short table does
+        ids, most = xp.full(slots, empty, np.int64), MAX_STEPS if slots < enough else slots
         full[0] = 0
         program.launch("find_slots", _blocks(n), THREADS, array, n, empty, ids, slots - 1, most, slot, full)
         if not int(full[0]):
@@ -292,20 +292,20 @@ def _placed(device: Device, array: Any, stage: Stage) -> _Column | None:
 
 
 def _numbered(device: Device, column: _Column, stage: Stage) -> tuple[Any, Any]:
-    """Return the code of the id at each place, [places], in the order in which ids come first, and the id of each code."""
+    """Return the code of the id at each slot, [slots], in the order in which ids come first, and the id of each code."""
     xp, n = device.xp, len(column.array)
-    first, bits = xp.full(column.places, NONE, np.uint32), xp.zeros(-(-n // BITS), np.uint32)
+    first, bits = xp.full(column.slots, NONE, np.uint32), xp.zeros(-(-n // BITS), np.uint32)
     program = device.program("encode", ID=_kind(column.array))
     program.launch("find_first", _blocks(n), THREADS, column.array, n, column.low, first)
-    stage("first vote of each task", column.array.nbytes + 4 * column.places + 4 * n)
-    places, words = column.places, len(bits)
-    program.launch("mark_first", _blocks(places), THREADS, first, places, bits)
+    stage("first vote of each task", column.array.nbytes + 4 * column.slots + 4 * n)
+    slots, words = column.slots, len(bits)
+    program.launch("mark_first", _blocks(slots), THREADS, first, slots, bits)
     counts = xp.empty(words, np.uint32)
     program.launch("count_bits", _blocks(words), THREADS, bits, words, counts)
     through = xp.cumsum(counts, dtype=np.uint32)
     numbers = xp.empty(int(through[-1]), np.int64)
-    program.launch("number_ids", _blocks(places), THREADS, first, places, column.low, column.ids, bits, through, numbers)
-    stage("codes of tasks", 3 * 4 * places + 4 * 4 * words + 8 * len(numbers))
+    program.launch("number_ids", _blocks(slots), THREADS, first, slots, column.low, column.ids, bits, through, numbers)
+    stage("codes of tasks", 3 * 4 * slots + 4 * 4 * words + 8 * len(numbers))
     return first, numbers
 
 
@@ -314,18 +314,18 @@ def _dense(device: Device, column: _Column) -> tuple[_Column, Any]:
     xp, n = device.xp, len(column.array)
     program = device.program("encode", ID=_kind(column.array))
     if column.ids is None:
-        seen = xp.zeros(column.places, np.uint8)
+        seen = xp.zeros(column.slots, np.uint8)
         program.launch("find_seen", _blocks(n), THREADS, column.array, n, column.low, seen)
-        places = xp.flatnonzero(seen)
-        ids = places.astype(np.int64) + column.low
+        slots = xp.flatnonzero(seen)
+        ids = slots.astype(np.int64) + column.low
     else:
-        places = xp.flatnonzero(column.ids != column.empty)
-        places = places[xp.argsort(column.ids[places])]
-        ids = column.ids[places]
-    codes, out = xp.zeros(column.places, np.uint32), xp.empty(n, np.uint32)
-    codes[places] = xp.arange(len(places), dtype=np.uint32)
+        slots = xp.flatnonzero(column.ids != column.empty)
+        slots = slots[xp.argsort(column.ids[slots])]
+        ids = column.ids[slots]
+    codes, out = xp.zeros(column.slots, np.uint32), xp.empty(n, np.uint32)
+    codes[slots] = xp.arange(len(slots), dtype=np.uint32)
     program.launch("take_codes", _blocks(n), THREADS, column.array, n, column.low, codes, out)
-    return _Column(out, 0, len(places)), ids
+    return _Column(out, 0, len(slots)), ids
 
 
 def _split(device: Device, keys: Any, tasks: int, row_worker: Any) -> tuple[Any, Any, int]:
@@ -337,9 +337,9 @@ def _split(device: Device, keys: Any, tasks: int, row_worker: Any) -> tuple[Any,
     return ptr, row, int(repeated[0])
 
 
-def _most_places(votes: int) -> int:
-    """Return how many places a table over the ids of so many votes may have."""
-    return PLACES_PER_VOTE * votes + SPARE_PLACES
+def _max_slots(votes: int) -> int:
+    """Return how many slots a table over the ids of so many votes may have."""
+    return SLOTS_PER_VOTE * votes + SPARE_SLOTS
 
 
 def _kind(array: Any) -> int:
@@ -357,6 +357,6 @@ def _blocks(items: int) -> int:
     return -(-items // THREADS)
 
 
-def _bytes(columns: Columns) -> int:
+def _bytes(columns: DeviceColumns) -> int:
     """Return the bytes of a vote in its columns."""
     return sum(int(array.itemsize) for array in columns[:3])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -11,11 +10,11 @@ from typing import Any
 from quorate.data.counts import Others
 from quorate.data.options import Place
 from quorate.data.votes import Panel, Votes
-from quorate.engines.local import LocalEngine, cpu_engine, reference_engine
+from quorate.engines.local import LocalEngine, processor_engine
 from quorate.engines.session import LocalSession
 from quorate.errors import OptionError, QuorateError, listed
-from quorate.gpu.arrays import device_number, is_device_source
-from quorate.gpu.device import Device, device_at, device_count
+from quorate.gpu.columns import device_number
+from quorate.gpu.device import Device, device_at, device_count, is_started
 from quorate.gpu.encode import encode
 from quorate.gpu.kernels import DeviceKernels
 from quorate.gpu.plan import crossover_votes
@@ -24,8 +23,8 @@ from quorate.gpu.store import DeviceStore
 from quorate.gpu.votes import DeviceVotes
 from quorate.io.answers import gold_codes, matching_answers, read_gold
 from quorate.io.read import as_votes
-from quorate.io.sources import Source
-from quorate.kernels.cpu import compiled, cores
+from quorate.io.sources import Source, is_device_source
+from quorate.kernels.cpu import cores
 
 
 @dataclass(frozen=True)
@@ -43,11 +42,11 @@ class CudaEngine:
 
     @property
     def place(self) -> Place:
-        """What is in this process: all counts; all votes, too, but methods with passes of their own choose another engine."""
+        """What is in this process: all counts. Where `auto` chose the engine, which runs every model, all votes as well."""
         return "memory" if self.is_automatic else "process"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        devices = tuple(getattr(one, "number", one) for one in self.devices)
+        devices = tuple(one if one.number is None else one.number for one in self.devices)
         return _unpickled_engine, (devices, self.memory, self.kernels, self.threads, self.is_automatic)
 
     def read(self, source: Votes | Source, **options: Any) -> Votes:
@@ -55,9 +54,9 @@ class CudaEngine:
         if not is_device_source(source):
             return as_votes(source, **options)
         number = device_number(source)
-        here = [one for one in self.devices if getattr(one, "number", number) == number]
+        here = [one for one in self.devices if one.number in (None, number)]
         if not here:
-            names = listed(f"{one.name} ({getattr(one, 'number', 0)})" for one in self.devices)
+            names = listed(f"{one.name} ({one.number})" for one in self.devices)
             raise OptionError(f"the votes are on CUDA device {number}, but the engine on {names}: give it that device")
         return encode(here[0], source, **options)
 
@@ -72,7 +71,7 @@ class CudaEngine:
     ) -> LocalSession:
         """Return a session over these votes; raise beforehand if the memory of the devices is too small."""
         if not len(votes):  # nothing to run
-            return self.beside().load(votes, seed=seed, ties=ties, gold=gold, history=history)
+            return processor_engine(self.threads).load(votes, seed=seed, ties=ties, gold=gold, history=history)
         if gold is not None and isinstance(votes, DeviceVotes):  # `aggregate` leaves the look at their tasks to the engine
             gold = matching_answers(gold, "gold", votes.tasks)
         given = None if gold is None else read_gold(gold, votes.labels)
@@ -82,12 +81,8 @@ class CudaEngine:
         except QuorateError:
             if not self.is_automatic:
                 raise
-            return self.beside().load(votes, seed=seed, ties=ties, gold=gold, history=history)
+            return processor_engine(self.threads).load(votes, seed=seed, ties=ties, gold=gold, history=history)
         return CudaSession(store, gold=given, history=history)
-
-    def beside(self) -> LocalEngine:
-        """Return the engine of the processor."""
-        return reference_engine(self.threads) if compiled() is None else cpu_engine(self.threads)
 
 
 def cuda_engine(threads: int) -> CudaEngine:
@@ -98,7 +93,7 @@ def cuda_engine(threads: int) -> CudaEngine:
 
 def preferred(votes: int, threads: int) -> CudaEngine | None:
     """Return the engine where it is there and faster than the processor for so many votes; nothing is raised."""
-    if votes < crossover_votes(threads, warm="cupy" in sys.modules) or find_spec("cupy") is None or not device_count():
+    if votes < crossover_votes(threads, warm=is_started()) or find_spec("cupy") is None or not device_count():
         return None
     devices = tuple(device_at(number) for number in range(device_count()))
     return CudaEngine(devices, threads=threads, is_automatic=True)
@@ -111,5 +106,5 @@ def _unpickled_engine(
     try:
         found = tuple(device_at(one) if isinstance(one, int) else one for one in devices)
     except QuorateError:
-        return reference_engine(threads) if compiled() is None else cpu_engine(threads)
+        return processor_engine(threads)
     return CudaEngine(found, memory, kernels, threads, is_automatic)

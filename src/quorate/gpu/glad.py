@@ -23,9 +23,9 @@ from quorate.engines.base import Believe, Checkpoint, GladModel
 from quorate.engines.glad import Glad, GladMemoryStore, GladRules
 from quorate.engines.shard import hashes
 from quorate.gpu.device import Device
-from quorate.gpu.layout import LONG_TASK, MOST_SHARD_VOTES, Layout, TieIds, label_type
+from quorate.gpu.layout import LONG_TASK, MAX_SHARD_VOTES, DeviceLayout, TieIds, label_type
+from quorate.gpu.segment_sums import THREADS, Slices, add_lines, blocks_of, starts
 from quorate.gpu.shard import salt_of
-from quorate.gpu.slices import THREADS, Slices, add_lines, blocks_of, starts
 from quorate.gpu.vectors import PIECE, DeviceNumbers, DeviceVector
 from quorate.kernels import glad_cpu, glad_reference
 from quorate.kernels.cpu import compiled, fastest
@@ -48,7 +48,7 @@ def glad_bytes(votes: int, tasks: int, workers: int, rows: int, n_labels: int) -
     >>> glad_bytes(10**9, 2 * 10**8, 20_000, 80_000, 4) >> 30
     68
     """
-    per_vote = 8 + 8 + 4 + 4  # right in both orders; place and task by worker
+    per_vote = 8 + 8 + 4 + 4  # right in both orders; position and task by worker
     per_task = 26 * 8 + 8 + 1 + 4  # vectors of the M-step and ease; confidence; tie; gold
     some = min(tasks, POSTERIOR_CELLS // max(n_labels, 1) + 1)  # whose posterior is looked at together
     look = 8 * n_labels * some + 16 * WIDE_CELLS + 40 * votes * some // max(tasks, 1)
@@ -65,24 +65,24 @@ def glad_on(
     by_prior: bool,
     gold: NDArray[np.int32] | None,  # [tasks] given labels, below 0 where there is none
     room: int,  # bytes of the device that may be taken
-    lying: tuple[Layout, TieIds] | None = None,  # all votes, where they are on the device already
+    resident: tuple[DeviceLayout, TieIds] | None = None,  # all votes, where they are on the device already
 ) -> DeviceGlad | None:
     """Return the passes of GLAD on a device; None where it has too little room for them."""
     need = glad_bytes(len(votes), votes.n_tasks, votes.n_workers, votes.n_rows, votes.n_labels)
-    if lying is None:
+    if resident is None:
         need += 4 * len(votes) + 12 * votes.n_tasks
-    if need > room or len(votes) > MOST_SHARD_VOTES:
+    if need > room or len(votes) > MAX_SHARD_VOTES:
         return None
     with device.current():
-        if lying is None:
-            layout = Layout.of(device, votes.task_ptr, votes.row)
+        if resident is None:
+            layout = DeviceLayout.of(device, votes.task_ptr, votes.row)
             if votes.tasks.kind == "integer":
                 ties = TieIds(None, device.upload(votes.tasks.values), salt_of(seed))
             else:
                 host = fastest()
                 ties = TieIds(device.upload(host.tie_keys(hashes(host, votes.tasks), seed)), None, 0)
         else:
-            layout, ties = lying
+            layout, ties = resident
         return DeviceGlad(device, layout, votes, label_hash, ties, by_prior, gold)
 
 
@@ -92,7 +92,7 @@ class DeviceGlad:
     def __init__(
         self,
         device: Device,
-        layout: Layout,
+        layout: DeviceLayout,
         panel: Panel,
         label_hash: NDArray[np.uint64],  # [K]
         ties: TieIds,
@@ -113,7 +113,7 @@ class DeviceGlad:
             self._long_tasks = np.zeros(0, np.uint32) if long is None else device.download(long)
             self._labels = device.xp.zeros(layout.n_tasks, label_type(self._k))
             self._right = device.xp.empty(layout.n_votes)  # the probability of each vote's label in the last E-step
-            self._by_worker, self._place, self._task = self._order_by_worker()
+            self._by_worker, self._position, self._task = self._order_by_worker()
             self._right_by_worker = device.xp.empty(layout.n_votes)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -140,7 +140,7 @@ class DeviceGlad:
                     unvoted=Vocabulary("integer", np.zeros(0, np.int64)),
                 )
             )
-            return on_processor, (votes, device.download(self._label_hash), keys, self._by_prior, gold)
+            return _unpickled_glad, (votes, device.download(self._label_hash), keys, self._by_prior, gold)
 
     def vector(self) -> Vector:
         """Return a vector, [workers + tasks], whose numbers are not yet written."""
@@ -164,7 +164,7 @@ class DeviceGlad:
             sums = self._expect(model, self._parameters(model), slice(0, self._layout.n_tasks), right=self._right)
             votes = self._layout.n_votes
             self._program.launch(
-                "glad_arrange", blocks_of(votes), THREADS, self._right, self._place, self._right_by_worker, votes
+                "glad_arrange", blocks_of(votes), THREADS, self._right, self._position, self._right_by_worker, votes
             )
             self._class_counts = sums[SUMS:]
             return Sums(float(sums[0]), float("nan"), int(sums[1]), 0)
@@ -298,7 +298,7 @@ class DeviceGlad:
         self._program.launch("glad_workers", -(-workers // WARPS), THREADS, part, of.item_start, by_worker, curvature, workers)
 
     def _order_by_worker(self) -> tuple[Slices, Any, Any]:
-        """Return the votes of each worker: slices, the place of each vote in the layout, and its task, device [votes] each.
+        """Return the votes of each worker: slices, the position of each vote in the layout, and its task, device [votes] each.
 
         The votes of a worker keep their order. Some are sorted at a time, to bound the memory for it.
         """
@@ -307,17 +307,17 @@ class DeviceGlad:
         lengths = xp.zeros(workers, np.int64)
         for cut in cuts:
             lengths += xp.bincount(self._row_worker[layout.row[cut]], minlength=workers)
-        place, task = xp.empty(layout.n_votes, np.uint32), xp.empty(layout.n_votes, np.uint32)
+        position, task = xp.empty(layout.n_votes, np.uint32), xp.empty(layout.n_votes, np.uint32)
         following = starts(self._device, lengths)[:-1].copy()  # where the next vote of each worker goes
         for cut in cuts:
             worker = self._row_worker[layout.row[cut]].astype(np.int32)
             order = xp.argsort(worker, kind="stable")
             worker, here = worker[order], xp.bincount(worker, minlength=workers)
             to = (following - starts(self._device, here)[:-1])[worker] + xp.arange(len(order), dtype=np.int64)
-            place[to] = (order + cut.start).astype(np.uint32)
+            position[to] = (order + cut.start).astype(np.uint32)
             task[to] = self._task_of(order, cut.start)
             following += here
-        return Slices.of(self._device, lengths, WORKER_SLICE), place, task
+        return Slices.of(self._device, lengths, WORKER_SLICE), position, task
 
     def _task_of(self, vote: Any, first: int) -> Any:
         """Return the tasks, device uint32 [some], of votes given by their distance from the vote at `first`."""
@@ -337,7 +337,7 @@ class DeviceGlad:
         )
 
 
-def on_processor(
+def _unpickled_glad(
     votes: Votes,
     label_hash: NDArray[np.uint64],  # [K]
     task_key: NDArray[np.uint64],  # [tasks]

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quorate.gpu.device import Device, Program
-from quorate.gpu.layout import LONG_TASK, Layout, label_type
+from quorate.gpu.layout import LONG_TASK, DeviceLayout, label_type
 from quorate.kernels.reference import HonestRule
 
 Floats = NDArray[np.float64]
 BLOCK: Final = 128  # threads of a block, as honest.cuh has it
-FEW_LABELS: Final = 32  # up to which a thread works on a task by itself
+MAX_THREAD_LABELS: Final = 32  # up to which a thread works on a task by itself
 SHARED_CELLS: Final = 40 << 10  # bytes of a task's scores that shared memory has room for, beside what kernels have of it anyway
 BLOCKS_EACH: Final = 16  # blocks that a multiprocessor gets where blocks go from task to task
 
@@ -26,7 +26,7 @@ class HonestKernels:
 
     def pair_sums(
         self,
-        layout: Layout,
+        layout: DeviceLayout,
         row_label: Any,  # IN device int32 [rows]
         labels: Any,  # IN device [tasks] the current labels
         values: Any,  # IN device float64 [quantities, 2, rows] see `reference.pair_sums`
@@ -59,7 +59,7 @@ class HonestKernels:
 
     def honest_pass(
         self,
-        layout: Layout,
+        layout: DeviceLayout,
         row_label: Any,  # IN device int32 [rows]
         labels: Any,  # IN device [tasks] the labels that were decided
         lines: Any,  # IN device float64 [rows, K] see `reference.honest_pass`
@@ -88,7 +88,7 @@ class HonestKernels:
 
     def below_chance(
         self,
-        layout: Layout,
+        layout: DeviceLayout,
         row_label: Any,  # IN device int32 [rows]
         labels: Any,  # IN device [tasks] the labels that were decided
         lines: Any,  # IN device float64 [rows, K]
@@ -114,7 +114,7 @@ class HonestKernels:
         row_label: Any,  # IN device int32 [rows]
         population: Floats,  # IN [K given, K true]
         exists: NDArray[np.bool_],  # IN [K]
-        lent: float = 5.0,
+        lent: float,
     ) -> tuple[Any, Any]:
         """Return log-probabilities of votes by true label, with and without one of them, device [rows, K] each.
 
@@ -133,16 +133,16 @@ class HonestKernels:
         program.launch("vote_lines", -(-rows * k // BLOCK), BLOCK, *cells, *about, lines, without)
         return lines, without
 
-    def _over_tasks(self, kernel: str, layout: Layout, k: int, votes: tuple[Any, ...], out: tuple[Any, ...]) -> None:
+    def _over_tasks(self, kernel: str, layout: DeviceLayout, k: int, votes: tuple[Any, ...], out: tuple[Any, ...]) -> None:
         """Run a kernel over all tasks: by threads, and by blocks where tasks are long or labels many."""
         tasks, some = layout.n_tasks, layout.long_tasks
         if tasks < 1 or not k:
             return
         program = self._honest(k)
-        if k <= FEW_LABELS:
+        if k <= MAX_THREAD_LABELS:
             program.launch(f"{kernel}_tasks", -(-tasks // BLOCK), BLOCK, *votes, tasks, *out)
-        if k > FEW_LABELS or some is not None:
-            chosen = some if k <= FEW_LABELS else None  # None: all
+        if k > MAX_THREAD_LABELS or some is not None:
+            chosen = some if k <= MAX_THREAD_LABELS else None  # None: all
             n_chosen = tasks if chosen is None else len(chosen)
             blocks = self._blocks(n_chosen)
             room, shared = self._room(k, blocks)

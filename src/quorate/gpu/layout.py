@@ -1,4 +1,4 @@
-"""Votes as they lie on a device, and what decides ties there."""
+"""Votes as they are stored on a device, and the keys that decide ties."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from quorate.gpu.device import Device
 
 LONG_TASK: Final = 128  # votes from which a block of threads works on one task; below it, a thread does
-MOST_SHARD_VOTES: Final = 2**32 - 1  # positions of votes in a shard have 32 bits
+MAX_SHARD_VOTES: Final = 2**32 - 1  # positions of votes in a shard have 32 bits
 
 
 def label_type(n_labels: int) -> type[np.unsignedinteger[Any]]:
@@ -25,7 +25,7 @@ def label_type(n_labels: int) -> type[np.unsignedinteger[Any]]:
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class DeviceLayout:
     """The votes of some tasks on a device, in the order of the tasks."""
 
     device: Device
@@ -33,7 +33,8 @@ class Layout:
     row: Any  # device uint32 [votes]
     each: int  # the votes of every task, where all have as many; else 0
     long_tasks: Any | None = None  # device uint32 [some] the tasks of `LONG_TASK` votes or more; None where there is none
-    _kept: dict[str, Any] = field(default_factory=dict)  # see `kept`
+    _memo: dict[str, Any] = field(default_factory=dict)  # see `memo`
+    _uses: dict[str, int] = field(default_factory=dict)  # see `uses`
 
     @property
     def n_tasks(self) -> int:
@@ -45,25 +46,29 @@ class Layout:
         """The number of votes."""
         return len(self.row)
 
-    def kept(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return what was made of these votes under this name, made on first use: room to work, or a sorted copy."""
-        if name not in self._kept:
-            self._kept[name] = make()
-        return self._kept[name]
+    def memo(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return what `make` returned for this name, called on first use: room to work in, or a sorted copy of the votes."""
+        if name not in self._memo:
+            self._memo[name] = make()
+        return self._memo[name]
+
+    def has(self, name: str) -> bool:
+        """Return whether something of this name was made."""
+        return name in self._memo
 
     def uses(self, name: str) -> int:
         """Return how often this was asked for, this time included."""
-        self._kept[name] = self._kept.get(name, 0) + 1
-        return int(self._kept[name])
+        self._uses[name] = self._uses.get(name, 0) + 1
+        return self._uses[name]
 
     @classmethod
-    def of(cls, device: Device, task_ptr: NDArray[np.int64], row: NDArray[np.uint32]) -> Layout:
+    def of(cls, device: Device, task_ptr: NDArray[np.int64], row: NDArray[np.uint32]) -> DeviceLayout:
         """Return votes of the host on a device; `task_ptr` are absolute positions in `row`, [tasks + 1]."""
         first, last = int(task_ptr[0]), int(task_ptr[-1])
         return cls.on(device, device.upload((task_ptr - first).astype(np.uint32)), device.upload(row[first:last]))
 
     @classmethod
-    def on(cls, device: Device, ptr: Any, row: Any) -> Layout:
+    def on(cls, device: Device, ptr: Any, row: Any) -> DeviceLayout:
         """Return votes that are on the device already: uint32 [tasks + 1], from 0, and uint32 [votes]."""
         xp = device.xp
         if len(ptr) < 2:

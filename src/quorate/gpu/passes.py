@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -10,36 +11,37 @@ from numpy.typing import NDArray
 
 from quorate.data.exact import LOG_UNIT
 from quorate.errors import QuorateError
-from quorate.gpu import narrow
+from quorate.gpu import byte_costs
 from quorate.gpu.device import SHARED_ROOM, Device, Program
-from quorate.gpu.layout import LONG_TASK, Layout, TieIds, label_type
-from quorate.gpu.runs import MOST_LABELS, MOST_TASKS, Runs, bytes_to_build, tile_tasks
+from quorate.gpu.layout import LONG_TASK, DeviceLayout, TieIds, label_type
+from quorate.gpu.sorted_votes import MAX_SORTED_LABELS, MAX_TILE_TASKS, Runs, bytes_to_build, tile_tasks
 from quorate.gpu.tables import unit_bits
 from quorate.kernels.reference import Sums
 
 THREADS: Final = 256  # of a block
-MOST_IN_LANES: Final = 16  # labels of which each has a lane: more would take long to compile
+MAX_IN_LANES: Final = 16  # labels of which each has a lane: more would take long to compile
 WIDE_STATIC: Final = 256  # bytes of shared memory that kernels of any number of labels have anyway
-BLOCKS_AT_ONCE: Final = 16  # of a multiprocessor: threads go on to further tasks
+WIDE_PER_LABEL: Final = 3 * 8  # and what they have per label
+BLOCKS_AT_ONCE: Final = 16  # of a multiprocessor: each thread loops over tasks
 NOTHING, HARD, DELTA, COARSE_SUMS, FINE_SUMS, LATER = range(6)  # how votes are counted: as in cuda/decide.cuh
 NEVER: Final = 1 << 62  # no task has so many votes
-LEAST_NARROW: Final = 1 << 26  # votes from which costs of one byte pay: their launches take half a millisecond
-LEAST_SORTED: Final = 1 << 24  # votes from which a sorted copy pays
-SORTED_FROM: Final = 3  # recounts of the same votes from which it pays, where counts do not stay in the cache
-SORTED_LATER: Final = 40  # where they do
+MIN_NARROW_VOTES: Final = 1 << 26  # votes from which costs of one byte pay: their launches take half a millisecond
+MIN_SORTED_VOTES: Final = 1 << 24  # votes from which a sorted copy pays
+SORTED_FROM: Final = 3  # recounts of the same votes from which it pays, where counts exceed the cache
+SORTED_FROM_CACHED: Final = 40  # where they do not
 
 
 class PassKernels:
     """Kernels over votes."""
 
     device: Device
-    least_narrow: int = LEAST_NARROW
-    least_sorted: int = LEAST_SORTED
-    sorted_later: int = SORTED_LATER
+    min_narrow_votes: int = MIN_NARROW_VOTES
+    min_sorted_votes: int = MIN_SORTED_VOTES
+    sorted_from_cached: int = SORTED_FROM_CACHED
 
     def em_pass(
         self,
-        layout: Layout,
+        layout: DeviceLayout,
         table: Any,  # device float64 [rows, K]
         log_prior: NDArray[np.float64],  # [K]
         ties: TieIds,
@@ -63,8 +65,8 @@ class PassKernels:
         how = NOTHING if counts is None else (DELTA if delta else HARD) if hard else COARSE_SUMS if rest is None else FINE_SUMS
         device, k = self.device, len(log_prior)
         likelihood = likelihood or not hard
-        prior, favour = device.upload(log_prior), device.upload(log_prior) if by_prior else None
-        model = (table, prior, *_ties(device, ties, label_hash, favour), int(likelihood))
+        prior, tie_weights = device.upload(log_prior), device.upload(log_prior) if by_prior else None
+        model = (table, prior, *_ties(device, ties, label_hash, tie_weights), int(likelihood))
         decided = labels, confidence, tie, posterior
         counting = how, unit_bits(unit), counts, rest, class_counts, class_rest
         changed, parts, sums = device.xp.zeros(2, np.uint64), self._parts(layout, k), []
@@ -72,11 +74,11 @@ class PassKernels:
         if later is not None:
             counting = LATER, unit_bits(unit), later[1], None, class_counts, class_rest
         quick = not likelihood and confidence is None and tie is None and posterior is None
-        if quick and k <= narrow.MOST_LABELS and layout.n_votes >= self.least_narrow and parts:
+        if quick and k <= byte_costs.MAX_LABELS and layout.n_votes >= self.min_narrow_votes and parts:
             if how == HARD:  # everything is counted in the end
                 counting = NOTHING, 0, None, None, None, None
             moving = (counts, class_counts) if how == DELTA else (None, None)
-            unsure = narrow.scan(device, layout, table, log_prior, labels, moving[0], moving[1], changed)
+            unsure = byte_costs.scan(device, layout, table, log_prior, labels, moving[0], moving[1], changed)
             sums.append(self._em(layout, k, unsure, False, model, decided, counting, changed))
             parts = parts[1:]
         for some, long in parts:
@@ -91,7 +93,7 @@ class PassKernels:
         found = -math.inf if impossible else sum(float(device.download(one.sum())) for one in sums)
         return Sums(found, math.nan, other, impossible)
 
-    def _em(self, layout: Layout, k: int, some: Any, long: bool, *given: tuple[Any, ...]) -> Any:
+    def _em(self, layout: DeviceLayout, k: int, some: Any, long: bool, *given: tuple[Any, ...]) -> Any:
         """Run an E-step over some tasks, and return its likelihoods by block, device [blocks]."""
         model, decided, counting, changed = given
         kernel, program, blocks, shared, number = self._shape("em", layout, k, some, long)
@@ -102,7 +104,7 @@ class PassKernels:
 
     def majority(
         self,
-        layout: Layout,
+        layout: DeviceLayout,
         row_label: Any,  # device int32 [rows]
         ties: TieIds,
         label_hash: NDArray[np.uint64],  # [K]
@@ -123,8 +125,8 @@ class PassKernels:
         """Decide every task by majority vote, and count it."""
         how = NOTHING if counts is None else HARD if not soft else COARSE_SUMS if rest is None else FINE_SUMS
         device, k = self.device, len(label_hash)
-        favour = None if tie_weights is None else device.upload(tie_weights)
-        settled, row_label = _ties(device, ties, label_hash, favour), row_label.astype(label_type(k))
+        tie_weights = None if tie_weights is None else device.upload(tie_weights)
+        settled, row_label = _ties(device, ties, label_hash, tie_weights), row_label.astype(label_type(k))
         decided, counting = (labels, confidence, tie, posterior), (how, unit_bits(unit), counts, rest, class_counts, class_rest)
         for some, long in self._parts(layout, k):
             kernel, program, blocks, shared, number = self._shape("majority", layout, k, some, long)
@@ -132,7 +134,7 @@ class PassKernels:
             given = (*votes, *number, row_label, row_weight, *settled, *decided, *counting)
             program.launch(kernel, blocks, THREADS, *given, shared=shared)
 
-    def recount_hard(self, layout: Layout, labels: Any, counts: Any, class_counts: Any, times: float = 1) -> None:
+    def recount_hard(self, layout: DeviceLayout, labels: Any, counts: Any, class_counts: Any, times: float = 1) -> None:
         """Add one per vote to counts[row, label of its task] and one per task to class_counts[label], `times` times."""
         rows_and_k, is_whole = counts.shape, counts.dtype == np.int64
         if not layout.n_tasks:
@@ -144,7 +146,7 @@ class PassKernels:
             runs.recount(labels, counts)
             return
         into = (counts, None) if is_whole else (None, counts)
-        program = self.device.program("wide", LABEL_BYTES=labels.dtype.itemsize)
+        program = self.device.program("any_labels", LABEL_BYTES=labels.dtype.itemsize)
         for some, long in self._parts(layout, 1):
             size = len(some) if long else layout.n_tasks
             blocks = self._blocks(size if long else -(-size // THREADS))
@@ -157,81 +159,78 @@ class PassKernels:
         if shared > SHARED_ROOM:
             return self.device.xp.bincount(labels, minlength=k)
         out, blocks = self.device.xp.zeros(k, np.uint64), self._blocks(-(-len(labels) // THREADS))
-        program = self.device.program("wide", LABEL_BYTES=labels.dtype.itemsize)
+        program = self.device.program("any_labels", LABEL_BYTES=labels.dtype.itemsize)
         program.launch("count_labels", blocks, THREADS, labels, len(labels), k, out, shared=shared)
         return out
 
-    def _tiled(self, layout: Layout, labels: Any, rows: int, k: int) -> Runs | None:
+    def _tiled(self, layout: DeviceLayout, labels: Any, rows: int, k: int) -> Runs | None:
         """Return the votes sorted by row within tiles of tasks, where that pays and there is room."""
-        if not self._pays(layout, "tiled", rows, k):
+        if not self._pays(layout, f"tiles {k}", rows, k):
             return None
         tile = tile_tasks(layout.n_tasks, k, self.device.shared_bytes, self.device.multiprocessors)
         size = labels.dtype.itemsize
-        found: Runs = layout.kept(f"tiles {k}", lambda: Runs.of(layout, rows, k, size, tile=tile))
+        found: Runs = layout.memo(f"tiles {k}", lambda: Runs.of(layout, rows, k, size, tile=tile))
         return found
 
-    def _sorted_shares(self, layout: Layout, counts: Any, k: int) -> tuple[Runs, Any] | None:
+    def _sorted_shares(self, layout: DeviceLayout, counts: Any, k: int) -> tuple[Runs, Any] | None:
         """Return the votes sorted by row, and room for the shares of all tasks; None where sums go to counts directly.
 
         They do where counts stay in the cache: nothing is gained there.
         """
         rows = len(counts)
-        if self._is_cached(rows, k) or layout.n_tasks > MOST_TASKS or not self._pays(layout, "sorted", rows, k):
+        if self._is_cached(rows, k) or layout.n_tasks > MAX_TILE_TASKS or not self._pays(layout, f"rows {k}", rows, k):
             return None
         size = np.dtype(label_type(k)).itemsize
-        found = layout.kept(f"rows {k}", lambda: Runs.of(layout, rows, k, size, tile=layout.n_tasks, walked=True))
-        return found, layout.kept(f"shares {k}", lambda: self.device.xp.empty((layout.n_tasks, k)))
+        found = layout.memo(f"rows {k}", lambda: Runs.of(layout, rows, k, size, tile=layout.n_tasks, walked=True))
+        return found, layout.memo(f"shares {k}", lambda: self.device.xp.empty((layout.n_tasks, k)))
 
     def _is_cached(self, rows: int, k: int) -> bool:
         """Return whether counts stay in the cache of the device."""
         return 8 * rows * k <= self.device.cache_bytes
 
-    def _pays(self, layout: Layout, name: str, rows: int, k: int) -> bool:
-        """Return whether a sorted copy of the votes pays by now, and there is room for it."""
-        if layout.n_votes < self.least_sorted or k > MOST_LABELS or not k:
+    def _pays(self, layout: DeviceLayout, name: str, rows: int, k: int) -> bool:
+        """Return whether a sorted copy of the votes is there, or pays by now and has room."""
+        if layout.n_votes < self.min_sorted_votes or k > MAX_SORTED_LABELS or not k:
             return False
-        enough = layout.uses(name) >= (self.sorted_later if self._is_cached(rows, k) else SORTED_FROM)
-        return enough and bool(layout.kept(f"room {name} {k}", lambda: self._has_room(layout, k)))
+        enough = layout.uses(name) >= (self.sorted_from_cached if self._is_cached(rows, k) else SORTED_FROM)
+        return enough and (layout.has(name) or self._has_room(layout, k))
 
-    def _has_room(self, layout: Layout, k: int) -> bool:
+    def _has_room(self, layout: DeviceLayout, k: int) -> bool:
         return bytes_to_build(layout.n_votes) + 8 * k * layout.n_tasks < self.device.memory()[0]
 
-    def weight_shares(self, layout: Layout, row_label: Any, table: Any, out: Any) -> None:
+    def weight_shares(self, layout: DeviceLayout, row_label: Any, table: Any, out: Any) -> None:
         """Write each label's share of the positive weights that the votes of a task have to OUT device [tasks, K]."""
         if layout.n_tasks:
             votes = layout.ptr, layout.row, layout.n_tasks
             blocks = self._blocks(-(-layout.n_tasks // THREADS))
-            self.device.program("wide", LABEL_BYTES=1).launch(
+            self.device.program("any_labels", LABEL_BYTES=1).launch(
                 "weight_shares", blocks, THREADS, *votes, out.shape[1], row_label, table, out
             )
 
-    def votes_per_row(self, layout: Layout, rows: int) -> Any:
+    def votes_per_row(self, layout: DeviceLayout, rows: int) -> Any:
         """Return how many votes each row has, device int64 [rows]."""
         xp = self.device.xp
         if not layout.n_votes:
             return xp.zeros(rows, np.int64)
         return xp.bincount(layout.row, minlength=rows).astype(np.int64)
 
-    def _parts(self, layout: Layout, k: int) -> list[tuple[Any, bool]]:
+    def _parts(self, layout: DeviceLayout, k: int) -> list[tuple[Any, bool]]:
         """Return the tasks by how they are worked on: all short ones (no list), and the list of long ones."""
         if not layout.n_tasks or not k:
             return []
         return [(None, False)] + ([] if layout.long_tasks is None else [(layout.long_tasks, True)])
 
-    def _shape(self, what: str, layout: Layout, k: int, some: Any, long: bool) -> tuple[str, Program, int, int, tuple[int, ...]]:
+    def _shape(
+        self, what: str, layout: DeviceLayout, k: int, some: Any, long: bool
+    ) -> tuple[str, Program, int, int, tuple[int, ...]]:
         """Return the kernel of some tasks, its program, blocks, shared memory, and k where the program does not know it."""
         size = np.dtype(label_type(k)).itemsize
-        if long or k > MOST_IN_LANES:
-            shared = 3 * 8 * k
-            if shared > self.device.shared_bytes - WIDE_STATIC:
-                most = (self.device.shared_bytes - WIDE_STATIC) // 24
-                raise QuorateError(
-                    f"engine 'cuda' takes at most {most} labels on this device, and there are {k}: use engine='cpu'"
-                )
-            program = self.device.program("wide", LABEL_BYTES=size)
+        if long or k > MAX_IN_LANES:
+            shared = WIDE_PER_LABEL * k
+            program = self.device.program("any_labels", LABEL_BYTES=size)
             return f"{what}_wide", program, self._blocks(len(some) if long else layout.n_tasks), shared, (k,)
         lanes = lanes_of(k)
-        program = self.device.program("grouped", K=k, LANES=lanes, LABEL_BYTES=size)
+        program = self.device.program("few_labels", K=k, LANES=lanes, LABEL_BYTES=size)
         return f"{what}_grouped", program, self._blocks(-(-layout.n_tasks * lanes // THREADS)), 0, ()
 
     def _blocks(self, wanted: int) -> int:
@@ -247,7 +246,15 @@ def lanes_of(k: int) -> int:
     return 1 << max(k - 1, 0).bit_length()
 
 
-def _votes(layout: Layout, some: Any) -> tuple[Any, ...]:
+def require_labels(k: int, devices: Iterable[Device]) -> None:
+    """Raise where there are more labels than the kernels of a device take."""
+    for device in devices:
+        most = (device.shared_bytes - WIDE_STATIC) // WIDE_PER_LABEL
+        if k > most:
+            raise QuorateError(f"{device.name} takes at most {most} labels, and there are {k}: choose engine='cpu'")
+
+
+def _votes(layout: DeviceLayout, some: Any) -> tuple[Any, ...]:
     """Return the votes as kernels take them: all tasks but long ones, or those of a list."""
     listed = None
     if isinstance(some, tuple):  # and its length, which the device knows
@@ -258,5 +265,5 @@ def _votes(layout: Layout, some: Any) -> tuple[Any, ...]:
     return layout.ptr, layout.row, 0, layout.n_tasks, some, listed, longest
 
 
-def _ties(device: Device, ties: TieIds, label_hash: NDArray[np.uint64], favour: Any) -> tuple[Any, ...]:
-    return ties.keys, ties.numbers, ties.salt, device.upload(label_hash), favour
+def _ties(device: Device, ties: TieIds, label_hash: NDArray[np.uint64], tie_weights: Any) -> tuple[Any, ...]:
+    return ties.keys, ties.numbers, ties.salt, device.upload(label_hash), tie_weights

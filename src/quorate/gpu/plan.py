@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from quorate.data.memory import gib
 from quorate.engines.shard import MAX_FINE_VOTES
 from quorate.errors import QuorateError
-from quorate.gpu.layout import MOST_SHARD_VOTES, label_type
+from quorate.gpu.byte_costs import MAX_LABELS
+from quorate.gpu.layout import MAX_SHARD_VOTES, label_type
 
-# When "auto" takes a device, by what was measured (docs/gpu): the fastest whole fit takes the processor about so many
-# nanoseconds per vote, on one thread and on as many as it has; a process takes so long to load CuPy, make a context and load
-# kernels; and once it has, a device is faster from so many votes.
+# When "auto" takes a device, as measured (docs/gpu): nanoseconds per vote of the fastest fit on one thread and on all of them,
+# seconds to load CuPy and to start a device with its kernels, and the votes from which a started device is faster.
 ONE_THREAD_NS, ALL_THREADS_NS = 17.0, 1.3
 COLD_SECONDS: Final = 2.5
 WARM_VOTES: Final = 2_000_000
@@ -32,9 +32,8 @@ PER_ROW: Final = 4 + 8 + 8 + 8 * 8  # label, worker and weight of a row; sums by
 PER_VOTE: Final = 4  # its row
 PER_TASK: Final = 4 + 8  # where its votes begin, and its id
 PER_OUTCOME: Final = 8 + 1 + 8  # confidence and tie of a task, and what they are made of
-MOST_NARROW: Final = 16  # labels up to which hard passes keep a list of tasks, and costs of one byte (gpu/narrow.py)
-MOST_OUT: Final = 48 << 30  # bytes of what a pass writes of the tasks of a shard: one shard for many tasks, where there is room
-MOST_STREAMED: Final = 1 << 26  # votes of a streamed shard: the copy of the first one has nothing to overlap with
+MAX_OUT: Final = 48 << 30  # bytes of what a pass writes of the tasks of a shard: one shard for many tasks, where there is room
+MAX_STREAMED: Final = 1 << 26  # votes of a streamed shard: the copy of the first one has nothing to overlap with
 SPARE: Final = 0.05  # of free memory, which programs and the library itself take
 
 
@@ -50,7 +49,7 @@ def crossover_votes(threads: int, *, warm: bool) -> int:
 
 
 @dataclass(frozen=True)
-class Size:
+class FitSize:
     """The sizes of a fit."""
 
     votes: int
@@ -70,8 +69,8 @@ class Size:
         return np.dtype(label_type(self.labels)).itemsize
 
     def per_work(self) -> int:
-        """Return the bytes that hard passes keep of a task, to work in."""
-        return 4 + 4 * -(-self.labels // 4) if self.labels <= MOST_NARROW else 0
+        """Return the bytes per task that hard passes work in: a list of tasks, and costs of one byte."""
+        return 4 + 4 * -(-self.labels // 4) if self.labels <= MAX_LABELS else 0
 
     def per_out(self) -> int:
         """Return the bytes of what passes write of a task: at most the probabilities of all labels."""
@@ -79,19 +78,17 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The shards of a fit: ranges of tasks, the device of each by its place among the devices, and whether votes stay there."""
+class DevicePlan:
+    """The shards of a fit: ranges of tasks, the device of each by its index, and whether votes stay there."""
 
     cuts: tuple[slice, ...]
-    places: tuple[int, ...]  # [shards]
+    shard_device: tuple[int, ...]  # [shards]
     streamed: bool
 
-    def of(self, place: int) -> list[int]:
-        """Return the numbers of the shards of a device."""
-        return [number for number, where in enumerate(self.places) if where == place]
 
-
-def planned(size: Size, task_ptr: NDArray[np.int64], names: Sequence[str], room: Sequence[int], *, allowed: bool = False) -> Plan:
+def planned(
+    size: FitSize, task_ptr: NDArray[np.int64], names: Sequence[str], room: Sequence[int], *, allowed: bool = False
+) -> DevicePlan:
     """Return how votes are divided among devices; raise with the estimate and the remedy where they are too small.
 
     `task_ptr` says where the votes of each task begin, [tasks + 1]; `names` and `room` are the name and the bytes of every
@@ -99,24 +96,32 @@ def planned(size: Size, task_ptr: NDArray[np.int64], names: Sequence[str], room:
     """
     parts = [part for part in _even(task_ptr, len(room)) if part.stop > part.start]
     left = []
-    for place, part in enumerate(parts):
+    for index, part in enumerate(parts):
         fixed = size.tables() + size.per_label() * (part.stop - part.start)
-        left.append(room[place] - fixed)
+        left.append(room[index] - fixed)
         if left[-1] <= 0:
-            raise _too_small(size, names[place], fixed, room[place], allowed=allowed)
+            raise _too_small(size, names[index], fixed, room[index], allowed=allowed)
     pairs = list(zip(parts, left, strict=True))
     streamed = any(_resident_bytes(size, task_ptr, part) + size.per_out() > have - have // 16 for part, have in pairs)
     cuts: list[slice] = []
-    places: list[int] = []
-    for place, (part, have) in enumerate(pairs):
+    shard_device: list[int] = []
+    for index, (part, have) in enumerate(pairs):
         some = _streamed(size, task_ptr, part, have) if streamed else _resident(size, task_ptr, part, have)
         if some is None:
             largest = int(np.diff(task_ptr[part.start : part.stop + 1]).max())
-            need = room[place] - have + 2 * (PER_VOTE * largest + PER_TASK) + size.per_work() + size.per_out()
-            raise _too_small(size, names[place], need, room[place], allowed=allowed)
+            need = room[index] - have + 2 * (PER_VOTE * largest + PER_TASK) + size.per_work() + size.per_out()
+            raise _too_small(size, names[index], need, room[index], allowed=allowed)
         cuts += some
-        places += [place] * len(some)
-    return Plan(tuple(cuts), tuple(places), streamed)
+        shard_device += [index] * len(some)
+    return DevicePlan(tuple(cuts), tuple(shard_device), streamed)
+
+
+def planned_in_place(size: FitSize, name: str, room: int, *, allowed: bool = False) -> DevicePlan:
+    """Return the plan of votes that are on a device already: one shard; raise where the device has no room for the rest."""
+    need = size.tables() + (size.per_label() + size.per_work() + PER_OUTCOME) * size.tasks
+    if need > room:
+        raise _too_small(size, name, need, room, allowed=allowed)
+    return DevicePlan((slice(0, size.tasks),), (0,), streamed=False)
 
 
 def usable(free: int, limit: int | None) -> int:
@@ -135,7 +140,7 @@ def bytes_of(task_ptr: NDArray[np.int64], part: slice) -> int:
     return PER_VOTE * votes + PER_TASK * (tasks + 1)
 
 
-def _resident_bytes(size: Size, task_ptr: NDArray[np.int64], part: slice) -> int:
+def _resident_bytes(size: FitSize, task_ptr: NDArray[np.int64], part: slice) -> int:
     """Return the bytes of a range of tasks whose votes stay on a device, with what passes keep beside them."""
     return bytes_of(task_ptr, part) + size.per_work() * int(part.stop - part.start)
 
@@ -147,22 +152,20 @@ def _even(task_ptr: NDArray[np.int64], parts: int) -> list[slice]:
     return [slice(start, max(end, start)) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
 
 
-def _resident(size: Size, task_ptr: NDArray[np.int64], part: slice, have: int) -> list[slice] | None:
+def _resident(size: FitSize, task_ptr: NDArray[np.int64], part: slice, have: int) -> list[slice] | None:
     """Return the shards of votes that stay on a device: as few as what passes write of them allows."""
-    out = min(have - _resident_bytes(size, task_ptr, part), MOST_OUT)
+    out = min(have - _resident_bytes(size, task_ptr, part), MAX_OUT)
     tasks = max(out // size.per_out(), 1)
-    return _cut(part, lambda start: min(start + tasks, _until(task_ptr, start, MOST_SHARD_VOTES, 1, 0)))
+    return _cut(part, lambda start: min(start + tasks, _until(task_ptr, start, MAX_SHARD_VOTES, 1, 0)))
 
 
-def _streamed(size: Size, task_ptr: NDArray[np.int64], part: slice, have: int) -> list[slice] | None:
+def _streamed(size: FitSize, task_ptr: NDArray[np.int64], part: slice, have: int) -> list[slice] | None:
     """Return the shards of votes that are streamed; None where a task is too large for the buffers."""
     per_vote, per_task = 2 * PER_VOTE, 2 * PER_TASK + size.per_work() + size.per_out()
     have -= 2 * PER_TASK
 
     def end(start: int) -> int:
-        return min(
-            _until(task_ptr, start, have, per_vote, per_task), max(_until(task_ptr, start, MOST_STREAMED, 1, 0), start + 1)
-        )
+        return min(_until(task_ptr, start, have, per_vote, per_task), max(_until(task_ptr, start, MAX_STREAMED, 1, 0), start + 1))
 
     return _cut(part, end)
 
@@ -186,7 +189,7 @@ def _cut(part: slice, end: Callable[[int], int]) -> list[slice] | None:
     return out
 
 
-def _too_small(size: Size, name: str, need: int, have: int, *, allowed: bool) -> QuorateError:
+def _too_small(size: FitSize, name: str, need: int, have: int, *, allowed: bool) -> QuorateError:
     return QuorateError(
         f"this fit needs about {gib(need)} of device memory ({size.rows} rows x {size.labels} labels, {size.tasks} tasks), but "
         f"{gib(max(have, 0))} {'are allowed' if allowed else 'are free'} on {name}: choose engine='cpu', merge rare labels, or "

@@ -10,7 +10,7 @@ import numpy as np
 
 from quorate.errors import InputError, QuorateError
 from quorate.gpu.device import Device
-from quorate.gpu.outcome import TaskArray
+from quorate.gpu.task_array import TaskArray
 from quorate.gpu.votes import DeviceVotes
 from quorate.io.exclude import held
 from quorate.results.result import Result
@@ -50,7 +50,7 @@ class CudaResult(Result):
     def expected_errors(self) -> float:
         """The expected number of wrong labels, if confidence is to be believed: the sum of 1 - confidence over the tasks."""
         confidence: Any = self.fit.outcome.confidence
-        if not isinstance(confidence, TaskArray) or confidence.is_here:
+        if not isinstance(confidence, TaskArray) or confidence.is_on_host:
             return super().expected_errors
         with confidence.device.current():
             return float((1.0 - confidence.array).sum())
@@ -59,7 +59,7 @@ class CudaResult(Result):
     def ties(self) -> int:
         """The number of tasks whose label had to be picked among tied ones."""
         tie: Any = self.fit.outcome.tie
-        return int(tie.total()) if isinstance(tie, TaskArray) and not tie.is_here else super().ties
+        return int(tie.total()) if isinstance(tie, TaskArray) and not tie.is_on_host else super().ties
 
     @property
     def is_here(self) -> bool:

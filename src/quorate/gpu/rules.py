@@ -1,238 +1,25 @@
-"""What all shards of a fit on devices share: the devices with what lies there, counts, and tables."""
+"""What all shards of a fit share: its devices, and how votes become tables and sums."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.data.counts import Lines, Parameters
-from quorate.data.exact import COARSE, FINE
+from quorate.data.counts import Parameters
 from quorate.data.votes import Votes
-from quorate.engines.shard import PassRules, Tally, Units, class_totals, hashes
+from quorate.engines.shard import PassRules, Tally, Units, hashes
 from quorate.gpu.device import Device
+from quorate.gpu.fit_device import FitDevice, Replicated
 from quorate.gpu.kernels import DeviceKernels
-from quorate.kernels import reference
+from quorate.gpu.state import DeviceCounts
 from quorate.kernels.cpu import fastest
-
-Floats = NDArray[np.float64]
-
-
-class Place:
-    """A device in a fit: its kernels, and the arrays by row and by worker that its passes share."""
-
-    def __init__(self, number: int, device: Device, kernels: Any, votes: Votes) -> None:
-        self.number = number  # among the devices of the fit
-        self.device = device
-        self.kernels = kernels
-        self._panel = votes
-        with device.current():
-            self.row_label = device.upload(votes.row_label)
-            self.row_weight = None if votes.row_weight is None else device.upload(votes.row_weight)
-            self.worker_ptr = device.upload(votes.worker_ptr)
-        self._held: dict[str, tuple[Any, Any]] = {}
-
-    @cached_property
-    def row_worker(self) -> Any:
-        """The worker of each row, device int64 [rows]."""
-        with self.device.current():
-            return self.device.upload(self._panel.row_worker())
-
-    @property
-    def has_sources(self) -> bool:
-        """Whether the kernels are those of the sources of this folder, of which there are more than passes need."""
-        return isinstance(self.kernels, DeviceKernels)
-
-    def held(self, name: str, array: NDArray[Any] | Copies) -> Any:
-        """Return a copy on the device of an array of the host; it stays until another one of this name is asked for."""
-        if isinstance(array, Copies):
-            return array.on(self)
-        before = self._held.get(name)
-        if before is None or before[0] is not array:
-            before = None  # which makes room for the one to come
-            self._held.pop(name, None)
-            before = self._held[name] = array, self.device.upload(array)
-        return before[1]
-
-
-class Copies:
-    """An array that every device of a fit has, made on the first one."""
-
-    def __init__(self, places: Sequence[Place], made: Any) -> None:
-        first, *others = places
-        self._first, self._parts = first, [made]
-        here = self.here() if others else None
-        for place in others:
-            with place.device.current():
-                self._parts.append(place.device.upload(cast(NDArray[Any], here)))
-
-    def on(self, place: Place) -> Any:
-        """Return the array on a device."""
-        return self._parts[place.number]
-
-    def here(self) -> NDArray[Any]:
-        """Return a copy on the host."""
-        with self._first.device.current():
-            found: NDArray[Any] = self._first.device.download(self._parts[0])
-            return found
-
-
-class DeviceParameters(Parameters):
-    """Parameters whose table was made on a device. The host gets a copy where a model or a result asks for one."""
-
-    _places: Sequence[Place]
-    copies: Copies  # of the table, [rows, K]
-    _totals: Any  # device [workers, K], the first one's
-
-    @classmethod
-    def made(cls, places: Sequence[Place], priors: Floats, lines: Lines) -> DeviceParameters:
-        """Return the parameters of class priors and of lines whose table is on the first device.
-
-        So are the totals, unless the table is smoothed.
-        """
-        out = object.__new__(cls)
-        given = {"priors": priors, "prior": lines.prior, "penalty": lines.penalty, "uses_prior": lines.uses_prior}
-        of_workers = {"worker_totals" if lines.prior.smoothing else "_totals": lines.worker_totals}
-        vars(out).update(given, **of_workers, _places=places, copies=Copies(places, lines.table))
-        return out
-
-    @cached_property
-    def table(self) -> Floats:
-        """The table on the host, [rows, K]."""
-        return self.copies.here()
-
-    @cached_property
-    def worker_totals(self) -> Floats:
-        """The votes of each worker by true label on the host, [workers, K]."""
-        device = self._places[0].device
-        with device.current():
-            found: Floats = device.download(self._totals)
-            return found
-
-    def blended(self, other: DeviceParameters) -> DeviceParameters:
-        """Return the mean of two tables and of their log priors; all else is as here."""
-        place, out = self._places[0], object.__new__(DeviceParameters)
-        with place.device.current():
-            table = (other.copies.on(place) + self.copies.on(place)) / 2.0
-        vars(out).update({name: value for name, value in vars(self).items() if name != "table"})
-        vars(out).update(priors=np.sqrt(other.priors * self.priors), copies=Copies(self._places, table))
-        return out
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Parameters, (self.priors, self.table, self.worker_totals, self.prior, self.penalty, self.uses_prior)
-
-
-class DeviceCounts:
-    """The counts of a pass: a part on every device of the fit, and their sum on the first one in the end.
-
-    Parts are [rows, K] and [K]: int64 of hard labels, else float64 in units, with second sums as [2, rows, K] where fine, and
-    [2, K]. What a later pass over hard labels changes may be added to any part, so the others begin anew with zeros.
-    """
-
-    def __init__(self, places: Sequence[Place], parts: list[Any], classes: list[Any], units: Units | None) -> None:
-        self._places, self._parts, self._classes = places, parts, classes
-        self._units = units  # None: of hard labels
-        self._class_counts: NDArray[Any] | None = None  # [K] on the host, where the parts were summed
-        self._copy: NDArray[Any] | None = None  # on the host
-
-    @classmethod
-    def empty(cls, places: Sequence[Place], rows: int, k: int, units: Units | None) -> DeviceCounts:
-        """Return counts of nothing."""
-        kind, shape = (np.int64, (rows, k)) if units is None else (np.float64, (2, rows, k) if units.fine else (rows, k))
-        parts, classes = [], []
-        for place in places:
-            with place.device.current():
-                parts.append(place.device.xp.zeros(shape, kind))
-                classes.append(place.device.xp.zeros(k if units is None else (2, k), kind))
-        return cls(places, parts, classes, units)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of the counts."""
-        return np.dtype(np.int64 if self._units is None else np.float64)
-
-    @property
-    def summed(self) -> Any:
-        """The counts of all devices on the first one, device [rows, K]."""
-        self.sum_up()
-        return self._parts[0]
-
-    def into(self, place: Place) -> dict[str, Any]:
-        """Return the arrays that passes on a device count into, and the unit."""
-        self._copy = self._class_counts = None
-        counts, classes = self._parts[place.number], self._classes[place.number]
-        if self._units is None:
-            return {"counts": counts, "class_counts": classes}
-        first, rest = (counts[0], counts[1]) if self._units.fine else (counts, None)
-        into = {"counts": first, "rest": rest, "class_counts": classes[0], "class_rest": classes[1]}
-        return {**into, "unit": self._units.unit}
-
-    def certain(self, place: Place) -> tuple[Any, Any, float]:
-        """Return what known labels are counted into on a device: counts, class counts, and what one vote is there."""
-        into, units = self.into(place), self._units
-        return into["counts"], into["class_counts"], 1 if units is None else FINE if units.fine else COARSE
-
-    def sum_up(self) -> NDArray[Any]:
-        """Sum the parts of a complete pass on the first device, in scale, and return the class counts, [K], on the host."""
-        if self._class_counts is None:
-            classes = self._sum_up()
-            self._class_counts = classes if self._units is None else self._restored(classes, self._units)
-        return self._class_counts
-
-    def _restored(self, classes: Floats, units: Units) -> Floats:
-        """Bring sums in units back to scale: counts in place, and class counts, [2, K], which are returned, [K]."""
-        first, counts = self._places[0], self._parts[0]
-        with first.device.current():
-            if not units.fine:
-                first.kernels.restore_counts(counts, None, units.unit)
-                return class_totals(classes, units.unit)
-            first.kernels.restore_counts(counts[0], counts[1], units.unit)
-        self._parts = [counts[0]]
-        reference.restore_counts(classes[0], classes[1], units.unit)
-        found: Floats = classes[0]
-        return found
-
-    def _sum_up(self) -> NDArray[Any]:
-        """Sum the parts on the first device as they are, and return the sum of the class counts."""
-        first, *others = self._places
-        with first.device.current():
-            classes = first.device.download(self._classes[0])
-        for place in others:
-            with place.device.current():
-                part, of_classes = (place.device.download(one[place.number]) for one in (self._parts, self._classes))
-                self._parts[place.number].fill(0)
-                self._classes[place.number].fill(0)
-            classes = classes + of_classes
-            with first.device.current():
-                self._parts[0] += first.device.upload(part)
-                self._classes[0] = first.device.upload(classes)
-        return classes
-
-    def here(self) -> NDArray[Any]:
-        """Return the counts on the host, [rows, K]: copied when they are asked for, and kept."""
-        if self._copy is None:
-            device, counts = self._places[0].device, self.summed
-            with device.current():
-                self._copy = device.download(counts)
-        return self._copy
-
-    def copy(self) -> DeviceCounts:
-        """Return a copy of complete counts, which no pass adds to."""
-        counts = self.summed
-        with self._places[0].device.current():
-            out = DeviceCounts(self._places, [counts.copy()], [], self._units)
-        out._class_counts = self._class_counts
-        return out
-
-    def tobytes(self) -> bytes:
-        """Return the bytes of the counts, for a fingerprint."""
-        return self.here().tobytes()
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,20 +50,20 @@ class DeviceRules(PassRules):
         return cls(*given, votes=votes, devices=devices, make_kernels=kernels, is_bounded=is_bounded)
 
     @cached_property
-    def places(self) -> tuple[Place, ...]:
+    def fit_devices(self) -> tuple[FitDevice, ...]:
         """The devices, ready for passes."""
         assert self.votes is not None
         every = [self.make_kernels(device) for device in self.devices]
         if self.is_bounded:
             for kernels in every:
-                kernels.least_sorted = sys.maxsize
+                kernels.min_sorted_votes = sys.maxsize
         given = enumerate(zip(self.devices, every, strict=True))
-        return tuple(Place(n, device, kernels, self.votes) for n, (device, kernels) in given)
+        return tuple(FitDevice(n, device, kernels, self.votes) for n, (device, kernels) in given)
 
     def empty(self, *, hard: bool) -> Tally:
         """Return an empty tally: counts on the devices, and room for the class counts of a complete pass."""
         rows, k = len(self.row_label), len(self.label_hash)
-        return DeviceCounts.empty(self.places, rows, k, None if hard else self.units), np.zeros(
+        return DeviceCounts.empty(self.fit_devices, rows, k, None if hard else self.units), np.zeros(
             k, np.int64 if hard else np.float64
         )
 
@@ -286,10 +73,10 @@ class DeviceRules(PassRules):
 
     def classification(self, tally: Tally, params: Parameters) -> float:
         """Return C2 of the labels counted in a (hard) tally."""
-        counts, place = tally[0].summed, self.places[0]
-        with place.device.current():
-            table = self.table_on(place, params)
-            found: float = place.kernels.classification(counts, tally[0].sum_up(), table, params.log_prior)
+        counts, fit_device = tally[0].summed, self.fit_devices[0]
+        with fit_device.device.current():
+            table = self.table_on(fit_device, params)
+            found: float = fit_device.kernels.classification(counts, tally[0].sum_up(), table, params.log_prior)
         return found
 
     def confusion_table(self, counts: Any, worker_ptr: NDArray[np.int64], smoothing: float) -> tuple[Any, Any]:
@@ -299,12 +86,12 @@ class DeviceRules(PassRules):
         """
         if not isinstance(counts, DeviceCounts):
             return super().confusion_table(counts, worker_ptr, smoothing)
-        place, by_row = self.places[0], counts.summed
-        with place.device.current():
-            table, totals = place.kernels.confusion_table(by_row, place.worker_ptr, smoothing)
-            return table, place.device.download(totals) if smoothing else totals
+        fit_device, by_row = self.fit_devices[0], counts.summed
+        with fit_device.device.current():
+            table, totals = fit_device.kernels.confusion_table(by_row, fit_device.worker_ptr, smoothing)
+            return table, fit_device.device.download(totals) if smoothing else totals
 
-    def table_on(self, place: Place, params: Parameters) -> Any:
+    def table_on(self, fit_device: FitDevice, params: Parameters) -> Any:
         """Return the table of some parameters by row, on a device: device [rows, K]."""
-        copies: Copies | None = getattr(params, "copies", None)
-        return place.held("table", params.table) if copies is None else copies.on(place)
+        copies: Replicated | None = getattr(params, "copies", None)
+        return fit_device.cached("table", params.table) if copies is None else copies.on(fit_device)

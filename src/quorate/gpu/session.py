@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 from quorate.data.counts import Lines, Others, Parameters
 from quorate.data.votes import Gold
 from quorate.engines.base import Estimate, GladPasses, HonestFunction, PassSums, Recipe
-from quorate.engines.session import DecidedBy, LocalSession, _unpickled_session
+from quorate.engines.session import DecidedBy, LocalSession, unpickled_session
 from quorate.gpu.careful import careful_lines
 from quorate.gpu.device import Device
-from quorate.gpu.outcome import TaskArray
+from quorate.gpu.fit_device import Replicated
 from quorate.gpu.result import CudaResult
-from quorate.gpu.rules import Copies, DeviceCounts, DeviceParameters, DeviceRules
+from quorate.gpu.rules import DeviceRules
+from quorate.gpu.state import DeviceCounts, DeviceParameters
 from quorate.gpu.store import DeviceStore
+from quorate.gpu.task_array import TaskArray
 from quorate.kernels.reference import HonestRule
 from quorate.models.auto import CarefulRecipe
 from quorate.models.confusion import ConfusionRecipe
@@ -27,7 +29,7 @@ Floats = NDArray[np.float64]
 
 
 class CudaSession(LocalSession):
-    """A fit over votes on devices. The M-step of Dawid-Skene runs there; other recipes get a copy of the counts."""
+    """A fit over votes on devices. The M-steps of Dawid-Skene and `auto` run there; other recipes get a copy of the counts."""
 
     result: ClassVar[type[Result]] = CudaResult
     _rules: DeviceRules
@@ -40,18 +42,18 @@ class CudaSession(LocalSession):
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what a finished fit is asked for, so that its result can be pickled; devices are not needed to load it."""
         params = self._params
-        return unpickled_session, (self._store, self.gold_labels, params, self._decided_by, self._block.history)
+        return unpickled_cuda_session, (self._store, self.gold_labels, params, self._decided_by, self._block.history)
 
     def m_step(self, recipe: Recipe, priors: Floats) -> None:
         """Make the table from the counts of the last pass: on the device, where the recipe is the paper's own."""
         is_own = type(recipe) is ConfusionRecipe and recipe.beliefs.shared is None
-        is_careful = type(recipe) is CarefulRecipe and self._rules.places[0].has_sources
+        is_careful = type(recipe) is CarefulRecipe and self._rules.fit_devices[0].has_device_kernels
         if not self._is_plain or not (is_own or is_careful):
             super().m_step(recipe, priors)
             return
         self._lines = self._params = self._spread = self._bound = None  # the table before makes room for the one to come
         self._lines = recipe.on(self._block)(self._counted[0], None) if is_own else self._careful(cast(CarefulRecipe, recipe))
-        self._params = DeviceParameters.made(self._rules.places, priors, self._lines)
+        self._params = DeviceParameters.made(self._rules.fit_devices, priors, self._lines)
 
     @property
     def _is_plain(self) -> bool:
@@ -61,11 +63,11 @@ class CudaSession(LocalSession):
     def _careful(self, recipe: CarefulRecipe) -> Lines:
         """Return the lines of a careful version, on the first device."""
         assert self._kept is not None  # what it is anchored in
-        place, (before, now) = self._rules.places[0], (self._kept[0].summed, self._counted[0].summed)
-        with place.device.current():
+        fit_device, (before, now) = self._rules.fit_devices[0], (self._kept[0].summed, self._counted[0].summed)
+        with fit_device.device.current():
             counts = recipe.anchor * before + (1.0 - recipe.anchor) * now if recipe.anchor else now
-            ids = place.worker_ptr, place.row_worker, place.row_label
-            return Lines(*careful_lines(place.device, counts, *ids, recipe))
+            ids = fit_device.worker_ptr, fit_device.row_worker, fit_device.row_label
+            return Lines(*careful_lines(fit_device.device, counts, *ids, recipe))
 
     def blend(self) -> None:
         """Take the mean of the table and log priors that were set aside and of the current ones; where they are."""
@@ -77,20 +79,21 @@ class CudaSession(LocalSession):
 
     def _vote_lines(self, function: HonestFunction) -> Any:
         """Return what a function says of the votes of all rows: on the device, where it has a kernel."""
-        place = self._rules.places[0]
-        if getattr(function, "__func__", None) is not Honest.lines or not (self._is_plain and place.has_sources):
+        fit_device = self._rules.fit_devices[0]
+        honest = getattr(function, "__self__", None)
+        is_own = isinstance(honest, Honest) and function == honest.lines
+        if honest is None or not (is_own and self._is_plain and fit_device.has_device_kernels):
             return super()._vote_lines(function)
-        honest: Honest = function.__self__  # type: ignore[attr-defined]
         counts, exists = self._counted[0].summed, honest.rule.uniform > 0
-        with place.device.current():
-            ids = place.worker_ptr, place.row_worker, place.row_label
-            lines = place.kernels.honest_lines(counts, *ids, honest.population, exists, LENT)
-        return tuple(Copies(self._rules.places, one) for one in lines)
+        with fit_device.device.current():
+            ids = fit_device.worker_ptr, fit_device.row_worker, fit_device.row_label
+            lines = fit_device.kernels.honest_lines(counts, *ids, honest.population, exists, LENT)
+        return tuple(Replicated(self._rules.fit_devices, one) for one in lines)
 
     @property
     def device(self) -> Device:
         """The device that the fit is on; the first of several."""
-        return self._rules.places[0].device
+        return self._rules.fit_devices[0].device
 
     def recount(self, labels: NDArray[np.int32]) -> PassSums:
         """Take these labels, [tasks], as the current ones, and return their sums; those on the device stay there."""
@@ -124,23 +127,24 @@ class CudaSession(LocalSession):
         """Return the passes of GLAD over these votes."""
         return self._store.glad()
 
-    def _here(self, counts: Any) -> Any:
+    def _on_host(self, counts: Any) -> Any:
         """Return counts by row as an array of the host."""
-        return counts.here() if isinstance(counts, DeviceCounts) else counts
+        return counts.on_host() if isinstance(counts, DeviceCounts) else counts
 
     def _right(self, counts: Any) -> Floats:
         """Return the right votes of each row, [rows], of counts by row, [rows, K]."""
         if not isinstance(counts, DeviceCounts):
             return super()._right(counts)
-        place, by_row = self._rules.places[0], counts.summed
-        with place.device.current():
-            rows = place.device.xp.arange(len(by_row))
-            right: Floats = place.device.download(by_row[rows, place.row_label]).astype(np.float64)
+        fit_device, by_row = self._rules.fit_devices[0], counts.summed
+        with fit_device.device.current():
+            rows = fit_device.device.xp.arange(len(by_row))
+            right: Floats = fit_device.device.download(by_row[rows, fit_device.row_label]).astype(np.float64)
         return right
 
     def _row_votes(self) -> NDArray[Any]:
         """Return how many votes each pair has, weighted where votes have weights, [pairs]; they are counted on the device."""
-        return self._pooled(self._store.votes_per_row())  # type: ignore[no-any-return]
+        found: NDArray[Any] = self._pooled(self._store.votes_per_row())
+        return found
 
 
 def on_host(params: Parameters) -> Parameters:
@@ -150,12 +154,12 @@ def on_host(params: Parameters) -> Parameters:
     return Parameters(params.priors, params.table, params.worker_totals, params.prior, params.penalty, params.uses_prior)
 
 
-def unpickled_session(
+def unpickled_cuda_session(
     store: Any, gold: Gold | None, params: Parameters | None, decided_by: DecidedBy, history: Others | None
 ) -> LocalSession:
     """Return a session that was pickled: on devices, or in memory where there are none."""
     if not isinstance(store, DeviceStore):
-        return _unpickled_session(store, gold, params, decided_by, history)
+        return unpickled_session(store, gold, params, decided_by, history)
     session = CudaSession(store, gold=gold, history=None if history is None else lambda _: history)
     session._params, session._decided_by = params, decided_by
     return session

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from quorate.data.counts import Parameters
 from quorate.engines.shard import HonestLines, Shard, Tally, TieKeys
-from quorate.gpu.layout import Layout, TieIds, label_type
-from quorate.gpu.outcome import TaskArray
-from quorate.gpu.rules import DeviceRules, Place
+from quorate.gpu.fit_device import FitDevice
+from quorate.gpu.layout import DeviceLayout, TieIds, label_type
+from quorate.gpu.rules import DeviceRules
+from quorate.gpu.task_array import TaskArray
 from quorate.kernels import reference
 from quorate.kernels.reference import HonestRule, Sums
 
@@ -26,7 +27,7 @@ class DeviceShard(Shard):
     def __init__(
         self,
         rules: DeviceRules,
-        place: Place,
+        fit_device: FitDevice,
         task_ptr: NDArray[np.int64],  # [tasks + 1] absolute positions in `row`
         row: NDArray[np.uint32],  # [all votes]
         task_key: TieKeys,
@@ -34,26 +35,26 @@ class DeviceShard(Shard):
         gold: NDArray[np.int32] | None = None,  # [tasks] given labels, NO_GOLD where there is none
     ) -> None:
         super().__init__(rules, task_ptr, row, task_key, labels=np.zeros(0, np.int32) if gold is None else None, gold=gold)
-        self._prepare(place, len(self._ptr) - 1)
+        self._prepare(fit_device, len(self._ptr) - 1)
         if self._gold is not None:
-            device = place.device
-            self._given_layout = Layout.of(device, self._given_ptr, self._given_row)
+            device = fit_device.device
+            self._given_layout = DeviceLayout.of(device, self._given_ptr, self._given_row)
             self._given_codes = device.upload(self._given.astype(label_type(len(rules.label_hash))))
             self._given_true = device.upload(np.repeat(self._given.astype(np.int64), np.diff(self._given_ptr)))
 
     @classmethod
-    def lying(cls, rules: DeviceRules, place: Place, layout: Layout, ties: TieIds) -> DeviceShard:
+    def over_layout(cls, rules: DeviceRules, fit_device: FitDevice, layout: DeviceLayout, ties: TieIds) -> DeviceShard:
         """Return a shard of votes that were on the device before any fit; none of its tasks has gold."""
         out = object.__new__(cls)
         out.rules, out.n_tasks, out.n_votes, out._gold = rules, layout.n_tasks, layout.n_votes, None
-        out._prepare(place, layout.n_tasks)
+        out._prepare(fit_device, layout.n_tasks)
         out.bind(layout, ties)
         return out
 
-    def _prepare(self, place: Place, n_open: int) -> None:
+    def _prepare(self, fit_device: FitDevice, n_open: int) -> None:
         """Make the labels of the tasks without gold, all 0 at first."""
-        self.place, self._n_open = place, n_open
-        self._labels = place.device.xp.zeros(n_open, label_type(len(self.rules.label_hash)))
+        self.fit_device, self._n_open = fit_device, n_open
+        self._labels = fit_device.device.xp.zeros(n_open, label_type(len(self.rules.label_hash)))
 
     @property
     def host_votes(self) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
@@ -70,11 +71,11 @@ class DeviceShard(Shard):
         return ids, True, salt_of(seed)
 
     @property
-    def lies(self) -> tuple[Layout, TieIds]:
+    def bound(self) -> tuple[DeviceLayout, TieIds]:
         """Where the votes on tasks without gold lie on the device, and what settles their ties."""
         return self._layout, self._ties
 
-    def bind(self, layout: Layout, ties: TieIds) -> None:
+    def bind(self, layout: DeviceLayout, ties: TieIds) -> None:
         """Take where the votes on tasks without gold lie on the device now."""
         self._layout, self._ties = layout, ties
 
@@ -84,14 +85,14 @@ class DeviceShard(Shard):
 
     def votes_per_row(self) -> NDArray[np.int64]:
         """Return how many votes each row has, with those on gold tasks, [rows]."""
-        rows, device = len(self.rules.row_label), self.place.device
-        found: NDArray[np.int64] = device.download(self.place.kernels.votes_per_row(self._layout, rows))
+        rows, device = len(self.rules.row_label), self.fit_device.device
+        found: NDArray[np.int64] = device.download(self.fit_device.kernels.votes_per_row(self._layout, rows))
         return found if self._gold is None else found + np.bincount(self._given_row, minlength=rows)
 
     @property
     def labels(self) -> NDArray[np.int32]:
         """The current label of every task, on the host, [tasks]."""
-        here: NDArray[np.int32] = self.place.device.download(self._labels).astype(np.int32)
+        here: NDArray[np.int32] = self.fit_device.device.download(self._labels).astype(np.int32)
         if self._gold is None:
             return here
         merged: NDArray[np.int32] = self._gold.copy()
@@ -105,15 +106,15 @@ class DeviceShard(Shard):
     def recount(self, labels: Any, tally: Tally) -> None:
         """Take these labels, [tasks], as the current ones, and count them; gold tasks keep theirs."""
         self.take(labels)
-        into = tally[0].into(self.place)
-        self.place.kernels.recount_hard(self._layout, self._labels, into["counts"], into["class_counts"])
+        into = tally[0].into(self.fit_device)
+        self.fit_device.kernels.recount_hard(self._layout, self._labels, into["counts"], into["class_counts"])
         self._count_gold(tally)
 
     def weighted_majority(
         self, params: Parameters, tally: Tally, confidence: NDArray[np.float64], tie: NDArray[np.bool_]
     ) -> None:
         """Count the winners of weighted votes; confidence (the winner's share of the weights) and tie are OUT."""
-        xp, part = self.place.device.xp, self._without_gold(tie)
+        xp, part = self.fit_device.device.xp, self._without_gold(tie)
         self._pass(params, hard=True, likelihood=False, tie=part, **self._counting(tally))
         self._merge_gold(part, tie, False)
         shares = self._shares_of_weights(params)
@@ -127,9 +128,9 @@ class DeviceShard(Shard):
 
     def _shares_of_weights(self, params: Parameters) -> Any:
         """Return the share of each label in the weights of tasks without gold, device [tasks, K]."""
-        place, rules = self.place, self.rules
-        out = place.device.xp.empty((self._n_open, len(rules.label_hash)))
-        place.kernels.weight_shares(self._layout, place.row_label, rules.table_on(place, params), out)
+        fit_device, rules = self.fit_device, self.rules
+        out = fit_device.device.xp.empty((self._n_open, len(rules.label_hash)))
+        fit_device.kernels.weight_shares(self._layout, fit_device.row_label, rules.table_on(fit_device, params), out)
         return out
 
     def take(self, labels: Any) -> None:
@@ -138,13 +139,13 @@ class DeviceShard(Shard):
             self._labels = labels.array.astype(self._labels.dtype)
             return
         here = labels if self._gold is None else labels[self._is_open]
-        self._labels = self.place.device.upload(here.astype(self._labels.dtype))
+        self._labels = self.fit_device.device.upload(here.astype(self._labels.dtype))
 
     def pair_sums(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return sums over pairs of votes on one task without gold (see `reference.pair_sums`), [quantities + 2]."""
-        place = self.place
-        votes = self._layout, place.row_label, self._labels, place.held("values", values)
-        found: Floats = place.kernels.pair_sums(*votes, len(self.rules.label_hash), row_weight=place.row_weight)
+        fit_device = self.fit_device
+        votes = self._layout, fit_device.row_label, self._labels, fit_device.cached("values", values)
+        found: Floats = fit_device.kernels.pair_sums(*votes, len(self.rules.label_hash), row_weight=fit_device.row_weight)
         return found
 
     def honest(self, lines: HonestLines, rule: HonestRule, confidence: Any, tie: Any) -> None:
@@ -152,7 +153,7 @@ class DeviceShard(Shard):
         if isinstance(tie, TaskArray):
             tied = tie.array
         else:
-            tied = self.place.device.upload(tie if self._gold is None else tie[self._is_open])
+            tied = self.fit_device.device.upload(tie if self._gold is None else tie[self._is_open])
         part = self._without_gold(confidence)
         self._honest(lines, rule, confidence=part, tie=tied)
         self._merge_gold(part, confidence, 1.0)
@@ -170,7 +171,7 @@ class DeviceShard(Shard):
         """Write the honest probability of a wanted label of every task, before the last step of the rule, to OUT [tasks]."""
         part = self._without_gold(out)
         asked = wanted if self._gold is None else wanted[self._is_open]
-        self._honest(lines, rule, wanted=self.place.device.upload(asked), chance=part)
+        self._honest(lines, rule, wanted=self.fit_device.device.upload(asked), chance=part)
         self._merge_gold(part, out, self._gold is not None and wanted[~self._is_open] == self._given)
 
     def below_chance(self, lines: HonestLines, rule: HonestRule, panel: Any, unit: float, sums: NDArray[np.int64]) -> None:
@@ -181,29 +182,29 @@ class DeviceShard(Shard):
             sums += mine
 
     def _below_chance(self, lines: HonestLines, rule: HonestRule, ids: tuple[Any, Any], unit: float, sums: Any) -> None:
-        place = self.place
-        votes = self._layout, place.row_label, self._labels, *self._lines_on(lines)
-        found, ids = place.device.xp.zeros(sums.shape, np.int64), (place.row_worker, place.worker_ptr)
-        place.kernels.below_chance(*votes, rule, *ids, unit, found, row_weight=place.row_weight)
-        sums += place.device.download(found)
+        fit_device = self.fit_device
+        votes = self._layout, fit_device.row_label, self._labels, *self._lines_on(lines)
+        found, ids = fit_device.device.xp.zeros(sums.shape, np.int64), (fit_device.row_worker, fit_device.worker_ptr)
+        fit_device.kernels.below_chance(*votes, rule, *ids, unit, found, row_weight=fit_device.row_weight)
+        sums += fit_device.device.download(found)
 
     def _honest(self, lines: HonestLines, rule: HonestRule, **out: Any) -> None:
-        place = self.place
+        fit_device = self.fit_device
         sums = {name: out.pop(name) for name in ("answers", "doubts") if name in out}  # of the host, added to
-        found = {name: place.device.xp.zeros(len(each), np.int64) for name, each in sums.items()}
-        votes = self._layout, place.row_label, self._labels, *self._lines_on(lines)
-        place.kernels.honest_pass(*votes, rule, row_weight=place.row_weight, **out, **found)
+        found = {name: fit_device.device.xp.zeros(len(each), np.int64) for name, each in sums.items()}
+        votes = self._layout, fit_device.row_label, self._labels, *self._lines_on(lines)
+        fit_device.kernels.honest_pass(*votes, rule, row_weight=fit_device.row_weight, **out, **found)
         for name in sums:
-            sums[name] += place.device.download(found[name])
+            sums[name] += fit_device.device.download(found[name])
 
     def _lines_on(self, lines: HonestLines) -> tuple[Any, Any]:
-        return self.place.held("lines", lines[0]), self.place.held("without", lines[1])
+        return self.fit_device.cached("lines", lines[0]), self.fit_device.cached("without", lines[1])
 
     def _pass(self, params: Parameters, **how: Any) -> Sums:
-        rules, place = self.rules, self.place
-        sums: Sums = place.kernels.em_pass(
+        rules, fit_device = self.rules, self.fit_device
+        sums: Sums = fit_device.kernels.em_pass(
             self._layout,
-            rules.table_on(place, params),
+            rules.table_on(fit_device, params),
             params.log_prior,
             self._ties,
             rules.label_hash,
@@ -214,36 +215,36 @@ class DeviceShard(Shard):
 
     def _counting(self, tally: Tally) -> dict[str, Any]:
         """Return the arrays that a pass counts into, and the unit."""
-        into: dict[str, Any] = tally[0].into(self.place)
+        into: dict[str, Any] = tally[0].into(self.fit_device)
         return into
 
     def _majority(self, **how: Any) -> None:
-        place, weight = self.place, self.place.row_weight
-        given = self._layout, place.row_label, self._ties, self.rules.label_hash
-        place.kernels.majority(*given, row_weight=weight, labels=self._labels, **how)
+        fit_device, weight = self.fit_device, self.fit_device.row_weight
+        given = self._layout, fit_device.row_label, self._ties, self.rules.label_hash
+        fit_device.kernels.majority(*given, row_weight=weight, labels=self._labels, **how)
 
     def _count_gold(self, tally: Tally) -> None:
         if self._gold is not None:
-            counts, class_counts, one = tally[0].certain(self.place)
-            self.place.kernels.recount_hard(self._given_layout, self._given_codes, counts, class_counts, one)
+            counts, class_counts, one = tally[0].certain(self.fit_device)
+            self.fit_device.kernels.recount_hard(self._given_layout, self._given_codes, counts, class_counts, one)
 
     def _gold_likelihood(self, params: Parameters) -> float:
         """Return the sum of log p(votes, given label) over the gold tasks."""
         if self._gold is None:
             return 0.0
-        of_votes = self.rules.table_on(self.place, params)[self._given_layout.row.astype(np.int64), self._given_true]
+        of_votes = self.rules.table_on(self.fit_device, params)[self._given_layout.row.astype(np.int64), self._given_true]
         return float(of_votes.sum()) + float(params.log_prior[self._given].sum())
 
     def _without_gold(self, out: NDArray[Any]) -> Any:
         """Return the device array that passes write to, of the tasks without gold."""
-        return self.place.device.xp.empty((self._n_open, *out.shape[1:]), out.dtype)
+        return self.fit_device.device.xp.empty((self._n_open, *out.shape[1:]), out.dtype)
 
     def _merge_gold(self, part: Any, out: Any, of_gold: Any) -> None:
         """Copy what a pass wrote to OUT [tasks, …] of the host, and what is said of gold tasks."""
         if isinstance(out, TaskArray):
             out.put(part)
             return
-        here = self.place.device.download(part)
+        here = self.fit_device.device.download(part)
         if self._gold is None:
             out[...] = here
         else:

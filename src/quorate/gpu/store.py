@@ -14,17 +14,19 @@ from numpy.typing import NDArray
 
 from quorate.data.votes import Votes
 from quorate.engines.base import Checkpoint, GladPasses
-from quorate.engines.local import MemoryStore, cpu_engine, reference_engine
+from quorate.engines.local import MemoryStore, processor_engine
 from quorate.engines.session import rules_for
 from quorate.engines.shard import MAX_FINE_VOTES, Tally, TieKeys, Units, units_of
 from quorate.errors import QuorateError
 from quorate.gpu.device import Copier
-from quorate.gpu.layout import Layout, TieIds
-from quorate.gpu.outcome import TaskArray
-from quorate.gpu.plan import Plan, Size, planned, usable
-from quorate.gpu.rules import DeviceRules, Place
+from quorate.gpu.fit_device import FitDevice
+from quorate.gpu.layout import DeviceLayout, TieIds
+from quorate.gpu.passes import require_labels
+from quorate.gpu.plan import DevicePlan, FitSize, planned, planned_in_place, usable
+from quorate.gpu.rules import DeviceRules
 from quorate.gpu.shard import DeviceShard, salt_of
-from quorate.kernels.cpu import compiled
+from quorate.gpu.task_array import TaskArray
+from quorate.gpu.votes import DeviceVotes
 
 if TYPE_CHECKING:
     from quorate.engines.whole import WholeVotes
@@ -32,10 +34,10 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
-Lying = list[tuple[Layout, TieIds]]  # the votes of every shard
-# Votes that lie on devices, for the next fit over them: copying takes longer than a pass. They leave with the votes, or where
-# others need the room.
-_KEPT: WeakKeyDictionary[Votes, dict[Any, tuple[Plan, Lying]]] = WeakKeyDictionary()
+ShardVotes = list[tuple[DeviceLayout, TieIds]]  # the votes of every shard
+# Votes kept on devices for the next fit over them: copying takes longer than a pass. They are freed with their `Votes`, or
+# when another fit needs the memory.
+_RESIDENT: WeakKeyDictionary[Votes, dict[Any, tuple[DevicePlan, ShardVotes]]] = WeakKeyDictionary()
 
 
 class DeviceStore:
@@ -47,10 +49,10 @@ class DeviceStore:
         self.votes = votes
         self.gold = gold
         self._engine, self._seed = engine, seed
-        self._lies = gold is None and getattr(votes, "layout", None) is not None  # on a device before any fit
-        devices = (votes.layout.device,) if self._lies else engine.devices  # type: ignore[attr-defined]
+        devices = (votes.layout.device,) if isinstance(votes, DeviceVotes) else engine.devices
+        require_labels(votes.n_labels, devices)
         self.rules = DeviceRules.over(votes, ties, self._units, devices, engine.kernels, is_bounded=engine.memory is not None)
-        self._plan = Plan((slice(0, votes.n_tasks),), (0,), streamed=False) if self._lies else self._planned()
+        self._plan = self._planned()
 
     def __reduce__(self) -> tuple[Any, ...]:  # shards and keys follow from these; their labels are in the outcome of the fit
         return unpickled_store, (self._engine, self.votes, self._seed, self.rules.by_prior, self.gold)
@@ -62,21 +64,21 @@ class DeviceStore:
 
     def relabel(self, what: str, act: Callable[[slice, DeviceShard], T]) -> list[T]:
         """Run an action on each shard, on its device, and return its results; the shard keeps the labels it leaves."""
-        places = self.rules.places[: max(self._plan.places, default=0) + 1]
+        fit_devices = self.rules.fit_devices[: max(self._plan.shard_device, default=0) + 1]
         ready = self._streams if self.is_streamed else self._shards  # before any thread asks for them
-        if len(places) == 1:
-            said = [_run(places[0], ready[0], act)]
+        if len(fit_devices) == 1:
+            said = [_run(fit_devices[0], ready[0], act)]
         else:  # a thread waits for each device
-            with ThreadPoolExecutor(len(places)) as threads:
-                said = list(threads.map(lambda place: _run(place, ready[place.number], act), places))
+            with ThreadPoolExecutor(len(fit_devices)) as threads:
+                said = list(threads.map(lambda fit_device: _run(fit_device, ready[fit_device.index], act), fit_devices))
         return [one for some in said for one in some]  # shards are dealt out in their order
 
     def scan(self, what: str, act: Callable[[slice, DeviceShard], T]) -> list[T]:
-        """Return what an act says of each shard."""
+        """Return the results of an action on each shard."""
         return self.relabel(what, act)
 
     def decide(self, what: str, act: Callable[..., T]) -> tuple[list[T], tuple[NDArray[Any], ...]]:
-        """Return what an act(tasks, shard, confidence OUT, tie OUT) says of each shard, and labels, confidence, tie of all."""
+        """Return the results of act(tasks, shard, confidence OUT, tie OUT) on each shard, and labels, confidence, tie of all."""
         if self.stays:
             return self._decided_there(what, act)
         n = self.votes.n_tasks
@@ -95,8 +97,8 @@ class DeviceStore:
         return self.gold is None and not self.is_streamed and len(self._plan.cuts) == 1
 
     def _decided_there(self, what: str, act: Callable[..., T]) -> tuple[list[T], Any]:
-        """Return what `decide` does, in arrays that stay on the device until somebody looks at them."""
-        device, n = self.rules.places[0].device, self.votes.n_tasks
+        """Do what `decide` does; the arrays stay on the device until they are read."""
+        device, n = self.rules.fit_devices[0].device, self.votes.n_tasks
         labels, confidence, tie = (TaskArray.to_fill(device, n, kind) for kind in (np.int32, np.float64, np.bool_))
 
         def decided(cut: slice, shard: DeviceShard) -> T:
@@ -119,26 +121,27 @@ class DeviceStore:
     def votes_per_row(self) -> NDArray[np.int64]:
         """Return how many votes each row has, [rows]."""
         found = self.relabel("votes", lambda _, shard: shard.votes_per_row())
-        return np.sum(found, axis=0, dtype=np.int64)  # type: ignore[no-any-return]
+        total: NDArray[np.int64] = np.sum(found, axis=0, dtype=np.int64)
+        return total
 
     def glad(self) -> GladPasses:
         """Return the passes of GLAD over these votes: on the first device, where there is room for all of them."""
         from quorate.gpu.glad import glad_on
 
-        place, lying = self.rules.places[0], None
-        if not place.has_sources:
+        fit_device, resident = self.rules.fit_devices[0], None
+        if not fit_device.has_device_kernels:
             return self.on_processor.glad()
-        if self.gold is None and not self.is_streamed and len(self._plan.cuts) == 1:
-            lying = self._shards[0][0][1].lies
+        if self.stays:
+            resident = self._shards[0][0][1].bound
         found = glad_on(
-            place.device,
+            fit_device.device,
             self.votes,
             self.rules.label_hash,
             seed=self._seed,
             by_prior=self.rules.by_prior,
             gold=self.gold,
-            room=usable(place.device.memory()[0], self._engine.memory),
-            lying=lying,
+            room=usable(fit_device.device.memory()[0], self._engine.memory),
+            resident=resident,
         )
         return self.on_processor.glad() if found is None else found
 
@@ -150,7 +153,7 @@ class DeviceStore:
     def on_processor(self) -> MemoryStore:
         """The same votes in memory, for passes that have no kernel on a device."""
         threads, votes = self._engine.threads, self.votes
-        engine = reference_engine(threads) if compiled() is None else cpu_engine(threads)
+        engine = processor_engine(threads)
         rules = rules_for(votes, engine.kernels, threads, "prior" if self.rules.by_prior else "hash")
         return MemoryStore(engine, votes, self._seed, rules, self.gold)
 
@@ -164,77 +167,78 @@ class DeviceStore:
         """Store nothing: memory ends with the process."""
 
     def _units(self) -> Units:
-        """Return the units of soft shares; the votes are counted where they lie."""
+        """Return the units of soft shares; the votes are counted on the device."""
         few = len(self.votes) <= MAX_FINE_VOTES
         return units_of(self.votes, self.rules.kernels, 1, None if few else self.votes_per_row())
 
-    def _planned(self) -> Plan:
+    def _planned(self) -> DevicePlan:
         """Return how the votes are divided; those of another fit give way where there is too little room."""
-        kept = None if self.gold is not None else _KEPT.get(self.votes, {}).get(self._key)
-        if kept is not None:
-            return kept[0]
-        if _KEPT:
+        resident = None if self.gold is not None else _RESIDENT.get(self.votes, {}).get(self._key)
+        if resident is not None:
+            return resident[0]
+        if _RESIDENT:
             with suppress(QuorateError):
                 plan = self._divided()
                 if not plan.streamed:
                     return plan
-            _KEPT.clear()
+            _RESIDENT.clear()
         return self._divided()
 
-    def _divided(self) -> Plan:
+    def _divided(self) -> DevicePlan:
         """Return how the votes are divided among the devices as these are now."""
-        votes, devices, limit = self.votes, self._engine.devices, self._engine.memory
-        size = Size(len(votes), votes.n_tasks, votes.n_rows, votes.n_labels, votes.n_workers)
+        votes, devices, limit = self.votes, self.rules.devices, self._engine.memory
+        size = FitSize(len(votes), votes.n_tasks, votes.n_rows, votes.n_labels, votes.n_workers)
         room = [usable(device.memory()[0], limit) for device in devices]
+        if isinstance(votes, DeviceVotes) and self.gold is None:
+            return planned_in_place(size, devices[0].name, room[0], allowed=limit is not None)
         return planned(size, votes.task_ptr, [one.name for one in devices], room, allowed=limit is not None)
 
     @property
     def _key(self) -> tuple[Any, ...]:
         """What the votes on devices depend on, beside themselves: the devices, and the seed where it is hashed on the host."""
         seed = None if self.votes.tasks.kind == "integer" else self._seed
-        return self._engine.devices, self._engine.memory, seed
+        return self.rules.devices, self._engine.memory, seed
 
     @cached_property
     def _shards(self) -> list[list[tuple[slice, DeviceShard]]]:
         """The tasks and shards of every device, [devices]; resident votes are copied there now."""
         plan, rules, votes = self._plan, self.rules, self.votes
-        if self._lies:
-            numbers = votes.task_numbers  # type: ignore[attr-defined]
-            ties, place = TieIds(None, numbers, salt_of(self._seed)), rules.places[0]
-            with place.device.current():
-                return [[(plan.cuts[0], DeviceShard.lying(rules, place, votes.layout, ties))]]  # type: ignore[attr-defined]
+        if isinstance(votes, DeviceVotes) and self.gold is None:
+            ties, fit_device = TieIds(None, votes.task_numbers, salt_of(self._seed)), rules.fit_devices[0]
+            with fit_device.device.current():
+                return [[(plan.cuts[0], DeviceShard.over_layout(rules, fit_device, votes.layout, ties))]]
         keys = TieKeys(rules.kernels, votes.tasks, self._seed, self._engine.threads)
-        kept = None if self.gold is not None else _KEPT.get(votes, {}).get(self._key)
-        lying: Lying = []
-        out: list[list[tuple[slice, DeviceShard]]] = [[] for _ in rules.places]
-        for number, (cut, at) in enumerate(zip(plan.cuts, plan.places, strict=True)):
-            place = rules.places[at]
+        before = None if self.gold is not None else _RESIDENT.get(votes, {}).get(self._key)
+        resident: ShardVotes = []
+        out: list[list[tuple[slice, DeviceShard]]] = [[] for _ in rules.fit_devices]
+        for number, (cut, at) in enumerate(zip(plan.cuts, plan.shard_device, strict=True)):
+            fit_device = rules.fit_devices[at]
             given = None if self.gold is None else self.gold[cut]
-            with place.device.current():
+            with fit_device.device.current():
                 ptr = votes.task_ptr[cut.start : cut.stop + 1]
-                shard = DeviceShard(rules, place, ptr, votes.row, keys.within(cut), gold=given)
+                shard = DeviceShard(rules, fit_device, ptr, votes.row, keys.within(cut), gold=given)
                 out[at].append((cut, shard))
                 if not plan.streamed:
-                    layout, ties = _copied(shard) if kept is None else kept[1][number]
+                    layout, ties = _copied(shard) if before is None else before[1][number]
                     shard.bind(layout, TieIds(ties.keys, ties.numbers, salt_of(self._seed)))
-                    lying.append((layout, ties))
+                    resident.append((layout, ties))
         if self.gold is None and not plan.streamed:
-            _KEPT.setdefault(votes, {})[self._key] = plan, lying
+            _RESIDENT.setdefault(votes, {})[self._key] = plan, resident
         return out
 
     @cached_property
     def _streams(self) -> list[Stream]:
         """The streams of every device, [devices]."""
         out = []
-        for place, some in zip(self.rules.places, self._shards, strict=True):
-            with place.device.current():
-                out.append(Stream(place, some))
+        for fit_device, some in zip(self.rules.fit_devices, self._shards, strict=True):
+            with fit_device.device.current():
+                out.append(Stream(fit_device, some))
         return out
 
 
-def _run(place: Place, shards: Iterable[tuple[slice, DeviceShard]], act: Callable[[slice, DeviceShard], T]) -> list[T]:
-    """Return what an act says of the shards of a device."""
-    with place.device.current():
+def _run(fit_device: FitDevice, shards: Iterable[tuple[slice, DeviceShard]], act: Callable[[slice, DeviceShard], T]) -> list[T]:
+    """Return the results of an action on the shards of a device."""
+    with fit_device.device.current():
         return [act(cut, shard) for cut, shard in shards]
 
 
@@ -244,14 +248,14 @@ def unpickled_store(engine: Any, votes: Votes, seed: int, by_prior: bool, gold: 
     if hasattr(engine, "devices"):
         with suppress(QuorateError):
             return DeviceStore(engine, votes, seed, ties, gold)
-        engine = engine.beside()
+        engine = processor_engine(engine.threads)
     return MemoryStore(engine, votes, seed, rules_for(votes, engine.kernels, engine.threads, ties), gold)
 
 
-def _copied(shard: DeviceShard) -> tuple[Layout, TieIds]:
+def _copied(shard: DeviceShard) -> tuple[DeviceLayout, TieIds]:
     """Return the votes of a shard, copied to its device."""
-    device, (ids, are_numbers, salt) = shard.place.device, shard.tie_ids()
-    layout, on_device = Layout.of(device, *shard.host_votes), device.upload(ids)
+    device, (ids, are_numbers, salt) = shard.fit_device.device, shard.tie_ids()
+    layout, on_device = DeviceLayout.of(device, *shard.host_votes), device.upload(ids)
     return layout, TieIds(None, on_device, salt) if are_numbers else TieIds(on_device, None, salt)
 
 
@@ -261,10 +265,10 @@ class Stream:
     After the last comes the first of the next pass.
     """
 
-    def __init__(self, place: Place, shards: list[tuple[slice, DeviceShard]]) -> None:
+    def __init__(self, fit_device: FitDevice, shards: list[tuple[slice, DeviceShard]]) -> None:
         self._shards = shards
         self._parts = [_Pinned(shard) for _, shard in shards]
-        device = place.device
+        device = fit_device.device
         most = [max((len(part.arrays[i]) for part in self._parts), default=0) for i in range(3)]
         kinds = [array.dtype for array in self._parts[0].arrays] if self._parts else [np.uint32, np.uint32, np.int64]
         self._buffers = [[device.xp.empty(n, kind) for n, kind in zip(most, kinds, strict=True)] for _ in range(2)]
@@ -275,7 +279,7 @@ class Stream:
     def __iter__(self) -> Iterator[tuple[slice, DeviceShard]]:
         """Yield tasks and shard, whose votes are on the device until the next one is asked for."""
         for number, (cut, shard) in enumerate(self._shards):
-            if self._ready != number:  # the first of all, or after a pass that was broken off
+            if self._ready != number:  # the first of all, or after a pass that was interrupted
                 self._start(number)
             self._copier.arrive()
             shard.bind(*self._parts[number].on(self._buffers[self._turn]))
@@ -293,7 +297,7 @@ class _Pinned:
     """The votes of a shard in pinned memory: where tasks begin, rows, and what settles ties."""
 
     def __init__(self, shard: DeviceShard) -> None:
-        device, (ptr, row) = shard.place.device, shard.host_votes
+        device, (ptr, row) = shard.fit_device.device, shard.host_votes
         ids, self._are_numbers, self._salt = shard.tie_ids()
         first, last = int(ptr[0]), int(ptr[-1])
         self.arrays = [
@@ -304,11 +308,11 @@ class _Pinned:
         np.subtract(ptr, first, out=self.arrays[0], casting="unsafe")
         self.arrays[1][...] = row[first:last]
         self.arrays[2][...] = ids
-        found = Layout.of(device, ptr, row[:0])  # lengths alone
+        found = DeviceLayout.of(device, ptr, row[:0])  # lengths alone
         self._each, self._long, self._device = found.each, found.long_tasks, device
 
-    def on(self, buffers: list[Any]) -> tuple[Layout, TieIds]:
-        """Return the votes as they lie in buffers of the device."""
+    def on(self, buffers: list[Any]) -> tuple[DeviceLayout, TieIds]:
+        """Return the votes as they are stored in buffers of the device."""
         ptr, row, ids = (buffer[: len(array)] for buffer, array in zip(buffers, self.arrays, strict=True))
         ties = TieIds(None, ids, self._salt) if self._are_numbers else TieIds(ids, None, self._salt)
-        return Layout(self._device, ptr, row, self._each, self._long), ties
+        return DeviceLayout(self._device, ptr, row, self._each, self._long), ties

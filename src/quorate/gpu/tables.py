@@ -12,7 +12,7 @@ from quorate.data.exact import LOG_UNIT
 from quorate.gpu.device import Device
 
 THREADS: Final = 256
-MOST_BLOCKS: Final = 4096
+MAX_BLOCKS: Final = 4096
 
 
 class TableKernels:
@@ -57,4 +57,4 @@ def unit_bits(unit: float) -> int:
 
 
 def _blocks(threads: int) -> int:
-    return min(-(-threads // THREADS), MOST_BLOCKS)
+    return min(-(-threads // THREADS), MAX_BLOCKS)

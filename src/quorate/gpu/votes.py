@@ -13,7 +13,7 @@ from quorate.data.bounds import freeze
 from quorate.data.vocabulary import Id, Vocabulary, text_of
 from quorate.data.votes import Votes
 from quorate.gpu.device import Device
-from quorate.gpu.layout import Layout
+from quorate.gpu.layout import DeviceLayout
 from quorate.io.encode import over_labels
 from quorate.io.exclude import held
 from quorate.io.ids import matched
@@ -46,7 +46,7 @@ class DeviceVocabulary(Vocabulary):
             return self.values
 
     @property
-    def is_here(self) -> bool:
+    def is_on_host(self) -> bool:
         """Whether the values have come to the host."""
         return "values" in self.__dict__
 
@@ -54,7 +54,7 @@ class DeviceVocabulary(Vocabulary):
         return len(self.numbers)
 
     def __getitem__(self, code: int) -> Id:
-        if self.is_here:
+        if self.is_on_host:
             return super().__getitem__(code)
         if not -len(self) <= code < len(self):
             raise IndexError(code)
@@ -65,7 +65,7 @@ class DeviceVocabulary(Vocabulary):
         """Return the code of each id, compared by text; -1 where it is unknown. They are looked for on the device."""
         given = [_number(text_of(one)) for one in ids]
         out = np.full(len(given), -1, np.int64)
-        asked, place = np.unique(np.array([one for one in given if one is not None], np.int64), return_inverse=True)
+        asked, position = np.unique(np.array([one for one in given if one is not None], np.int64), return_inverse=True)
         if not len(asked) or not len(self):
             return out
         device, xp = self.device, self.device.xp
@@ -76,12 +76,12 @@ class DeviceVocabulary(Vocabulary):
             found, codes = device.download(at[here]), device.download(here)
         known = np.full(len(asked), -1, np.int64)
         known[found] = codes
-        out[[one is not None for one in given]] = known[place]
+        out[[one is not None for one in given]] = known[position]
         return out
 
     def take(self, codes: NDArray[np.integer]) -> Vocabulary:
         """Return the vocabulary of the ids with these codes, in this order; of a few, no others come to the host."""
-        if self.is_here or 2 * len(codes) > len(self):
+        if self.is_on_host or 2 * len(codes) > len(self):
             return super().take(codes)
         with self.device.current():
             values = self.device.download(self.numbers[self.device.upload(np.asarray(codes, np.int64))])
@@ -90,7 +90,7 @@ class DeviceVocabulary(Vocabulary):
 
     def part(self, cut: slice) -> Vocabulary:
         """Return the ids of a range of codes."""
-        if self.is_here:
+        if self.is_on_host:
             return Vocabulary.known("integer", self.values[cut])
         with self.device.current():
             return Vocabulary.known("integer", self.device.download(self.numbers[cut]))
@@ -110,7 +110,7 @@ class DeviceVotes(Votes):
 
     task_ptr: NDArray[np.int64] = field(default_factory=lambda: LATER)
     row: NDArray[np.uint32] = field(default_factory=lambda: LATER)
-    layout: Layout
+    layout: DeviceLayout
 
     def __post_init__(self) -> None:
         for name in ("task_ptr", "row"):
@@ -199,11 +199,11 @@ class DeviceVotes(Votes):
 
     def over(self, labels: Vocabulary) -> Votes:
         """Return the same votes over a superset of their labels: on the device, unless their rows change places."""
-        place = matched(self.labels, labels)
-        if (np.diff(place) < 0).any():
+        position = matched(self.labels, labels)
+        if (np.diff(position) < 0).any():
             return over_labels(held(self), labels, "labels")
         out = object.__new__(type(self))
-        out.__dict__.update(self.__dict__ | {"labels": labels, "row_label": freeze(place[self.row_label].astype(np.int32))})
+        out.__dict__.update(self.__dict__ | {"labels": labels, "row_label": freeze(position[self.row_label].astype(np.int32))})
         return out
 
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "common.cuh"
-#include "shares.cuh"
+#include "exact_sums.cuh"
 
 #define TIE 1e-9    // scores this close are tied
 #define SAME 1e-11  // scores this close are one score
@@ -23,7 +23,7 @@ struct Ties {
     const i64* numbers;
     u64 salt;
     const u64* label_hash;  // [k]
-    const double* favour;   // [k] or null: ties go to the largest of these first
+    const double* tie_weights;   // [k] or null: ties go to the largest of these first
 };
 
 struct Counting {
@@ -41,14 +41,14 @@ __device__ __forceinline__ double threshold(double best, double near) { return b
 template <class Scores>
 __device__ int settle(const Scores& score, int k, double least, const Ties& ties, i64 task) {
     double most = -infinity();
-    if (ties.favour)
+    if (ties.tie_weights)
         for (int c = 0; c < k; ++c)
-            if (score[c] >= least) most = fmax(most, ties.favour[c]);
+            if (score[c] >= least) most = fmax(most, ties.tie_weights[c]);
     const u64 key = tie_key(ties.keys, ties.numbers, ties.salt, task);
     u64 largest = 0;
     int winner = -1;
     for (int c = 0; c < k; ++c) {
-        if (!(score[c] >= least) || (ties.favour && ties.favour[c] != most)) continue;
+        if (!(score[c] >= least) || (ties.tie_weights && ties.tie_weights[c] != most)) continue;
         const u64 mixed = mix(key ^ ties.label_hash[c]);
         if (winner < 0 || mixed > largest) {
             largest = mixed;
@@ -153,8 +153,8 @@ __device__ inline double block_sum(double x) {
 #define VOTES const u32* ptr, const u32* row, i64 start, i64 tasks, const u32* list, const u32* listed, i64 longest
 #define FIRST_TASK (list ? 0 : start)
 #define LAST_TASK (list ? (i64)*listed : tasks)
-#define TIES_ const u64* keys, const i64* numbers, i64 salt, const u64* label_hash, const double* favour
+#define TIES_ const u64* keys, const i64* numbers, i64 salt, const u64* label_hash, const double* tie_weights
 #define COUNTING_ i64 how, i64 bits, void* counts, double* rest, void* class_counts, double* class_rest
 #define DECIDED_ LABEL* labels, double* confidence, bool* tie, double* posterior
-#define MAKE_TIES const Ties ties = {keys, numbers, (u64)salt, label_hash, favour}
+#define MAKE_TIES const Ties ties = {keys, numbers, (u64)salt, label_hash, tie_weights}
 #define MAKE_COUNTING const Counting to = {(int)how, (int)bits, counts, rest, class_counts, class_rest}

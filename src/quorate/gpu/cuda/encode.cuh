@@ -17,33 +17,33 @@ template <> struct Number<1> { typedef u8 type; };
 
 __device__ __forceinline__ i64 thread_number() { return (i64)blockIdx.x * blockDim.x + threadIdx.x; }
 
-// The place of an id in a table that begins with the lowest one; the difference of two numbers of 64 bits fits in as many.
-__device__ __forceinline__ u64 place_of(i64 id, i64 low) { return (u64)id - (u64)low; }
+// The slot of an id in a table that begins with the lowest one; the difference of two numbers of 64 bits fits in as many.
+__device__ __forceinline__ u64 slot_of(i64 id, i64 low) { return (u64)id - (u64)low; }
 
 #if defined(ID)
 
 typedef Number<ID>::type id_type;
 
-// IN ids [n]; OUT first [places], all NONE before: where each id comes first.
+// IN ids [n]; OUT first [slots], all NONE before: where each id comes first.
 extern "C" __global__ void find_first(const id_type* ids, i64 n, i64 low, u32* first) {
     i64 i = thread_number();
     if (i >= n) return;
-    u32* at = first + place_of(ids[i], low);
+    u32* at = first + slot_of(ids[i], low);
     if (*at > (u32)i) atomicMin(at, (u32)i);  // a stale value is too high, and costs a look more
 }
 
-// IN ids [n]; OUT seen [places], all 0 before: whether each id occurs.
+// IN ids [n]; OUT seen [slots], all 0 before: whether each id occurs.
 extern "C" __global__ void find_seen(const id_type* ids, i64 n, i64 low, u8* seen) {
     i64 i = thread_number();
     if (i >= n) return;
-    u8* at = seen + place_of(ids[i], low);
+    u8* at = seen + slot_of(ids[i], low);
     if (!*at) *at = 1;
 }
 
-// IN ids [n], codes [places]; OUT out [n]: the code of each.
+// IN ids [n], codes [slots]; OUT out [n]: the code of each.
 extern "C" __global__ void take_codes(const id_type* ids, i64 n, i64 low, const u32* codes, u32* out) {
     i64 i = thread_number();
-    if (i < n) out[i] = codes[place_of(ids[i], low)];
+    if (i < n) out[i] = codes[slot_of(ids[i], low)];
 }
 
 // IN ids [n]; OUT keys [mask + 1], all `empty` before: the ids, each at the slot of its hash or behind; slots [n]: where.
@@ -67,10 +67,10 @@ extern "C" __global__ void find_slots(const id_type* ids, i64 n, i64 empty, i64*
     slots[i] = (u32)slot;
 }
 
-// IN first [places]; OUT bits [n / 32], all 0 before: the places where an id comes first.
-extern "C" __global__ void mark_first(const u32* first, i64 places, u32* bits) {
+// IN first [slots]; OUT bits [n / 32], all 0 before: the slots where an id comes first.
+extern "C" __global__ void mark_first(const u32* first, i64 slots, u32* bits) {
     i64 i = thread_number();
-    if (i < places && first[i] != NONE) atomicOr(bits + first[i] / 32, 1u << (first[i] % 32));
+    if (i < slots && first[i] != NONE) atomicOr(bits + first[i] / 32, 1u << (first[i] % 32));
 }
 
 // IN bits [words]; OUT counts [words].
@@ -79,12 +79,12 @@ extern "C" __global__ void count_bits(const u32* bits, i64 words, u32* counts) {
     if (i < words) counts[i] = (u32)__popc(bits[i]);
 }
 
-// IN bits, and through [words]: the bits in all words up to each; ids [places] or null, where an id is low + its place.
+// IN bits, and through [words]: the bits in all words up to each; ids [slots] or null, where an id is low + its slot.
 // IN first, OUT the code of each id in the order in which they come first; OUT numbers [codes]: the id of each code.
-extern "C" __global__ void number_ids(u32* first, i64 places, i64 low, const i64* ids, const u32* bits, const u32* through,
+extern "C" __global__ void number_ids(u32* first, i64 slots, i64 low, const i64* ids, const u32* bits, const u32* through,
                                       i64* numbers) {
     i64 i = thread_number();
-    if (i >= places || first[i] == NONE) return;
+    if (i >= slots || first[i] == NONE) return;
     u32 word = first[i] / 32, rest = bits[word] >> (first[i] % 32);
     u32 code = through[word] - (u32)__popc(rest);
     first[i] = code;
@@ -97,23 +97,23 @@ typedef Number<TASK>::type task_type;
 typedef Number<WORKER>::type worker_type;
 typedef Number<LABEL>::type label_type;
 
-// IN workers, labels [n]; OUT seen [workers' places, labels' places], all 0 before: which pairs occur.
+// IN workers, labels [n]; OUT seen [workers' slots, labels' slots], all 0 before: which pairs occur.
 extern "C" __global__ void find_pairs(const worker_type* workers, const label_type* labels, i64 n, i64 low_worker, i64 low_label,
-                                      i64 label_places, u8* seen) {
+                                      i64 label_slots, u8* seen) {
     i64 i = thread_number();
     if (i >= n) return;
-    u8* at = seen + place_of(workers[i], low_worker) * (u64)label_places + place_of(labels[i], low_label);
+    u8* at = seen + slot_of(workers[i], low_worker) * (u64)label_slots + slot_of(labels[i], low_label);
     if (!*at) *at = 1;
 }
 
-// IN the columns [n], codes [tasks' places], rows [workers' places, labels' places]; OUT keys [n]: task and row of each vote.
+// IN the columns [n], codes [tasks' slots], rows [workers' slots, labels' slots]; OUT keys [n]: task and row of each vote.
 extern "C" __global__ void join_keys(const task_type* tasks, const worker_type* workers, const label_type* labels, i64 n,
-                                     i64 low_task, i64 low_worker, i64 low_label, i64 label_places, const u32* codes,
+                                     i64 low_task, i64 low_worker, i64 low_label, i64 label_slots, const u32* codes,
                                      const u32* rows, u64* keys) {
     i64 i = thread_number();
     if (i >= n) return;
-    u64 pair = place_of(workers[i], low_worker) * (u64)label_places + place_of(labels[i], low_label);
-    keys[i] = (u64)codes[place_of(tasks[i], low_task)] << 32 | rows[pair];
+    u64 pair = slot_of(workers[i], low_worker) * (u64)label_slots + slot_of(labels[i], low_label);
+    keys[i] = (u64)codes[slot_of(tasks[i], low_task)] << 32 | rows[pair];
 }
 
 #else

@@ -371,9 +371,9 @@ extern "C" __global__ void glad_slopes_long(
 }
 
 // What belongs to votes, put into the order of another list of them.
-extern "C" __global__ void glad_arrange(const double* from, const u32* place, double* to, i64 votes) {
+extern "C" __global__ void glad_arrange(const double* from, const u32* position, double* to, i64 votes) {
     const i64 step = (i64)gridDim.x * blockDim.x;
-    for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < votes; i += step) to[i] = from[place[i]];
+    for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < votes; i += step) to[i] = from[position[i]];
 }
 
 // Slope and curvature by ability, over votes in the order of their workers: a warp has at most `slice` votes of one worker.

@@ -1,9 +1,8 @@
 // Counts to log-probabilities: the M-step of Dawid-Skene (equations 3 and 9), and what becomes of counts.
 #include "common.cuh"
-#include "shares.cuh"
+#include "exact_sums.cuh"
 
-#define LOG_BITS 40  // log-probabilities are multiples of 2^-40
-
+// Log-probabilities are multiples of 2^-40.
 __device__ __forceinline__ double log_whole(double x) { return rint(x * 0x1p40) * 0x1p-40; }
 
 // Sums by worker, OUT totals [workers, k]; what a sum loses is added in the end, so that the order does not matter.

@@ -22,7 +22,7 @@ class TaskArray(NDArrayOperatorsMixin):
     >>> from types import SimpleNamespace
     >>> host = SimpleNamespace(xp=np, current=nullcontext, download=np.array)  # stands for a device
     >>> labels = TaskArray(host, np.array([1, 0], np.uint8), np.int32)
-    >>> len(labels), labels.is_here, labels[0], labels.is_here
+    >>> len(labels), labels.is_on_host, labels[0], labels.is_on_host
     (2, False, np.int32(1), True)
     """
 
@@ -55,7 +55,7 @@ class TaskArray(NDArrayOperatorsMixin):
         return self._copy
 
     @property
-    def is_here(self) -> bool:
+    def is_on_host(self) -> bool:
         """Whether the copy was made."""
         return self._copy is not None
 

@@ -6,7 +6,7 @@
 //
 // Macros: K; LANES, the smallest power of two not below it; BITS, of a label in shared memory (2, 4 or 8); STEPS; LABEL_BYTES.
 #include "common.cuh"
-#include "shares.cuh"
+#include "exact_sums.cuh"
 
 #define BEGINS 0x80000000u
 #define ABSENT 0xffffffffu

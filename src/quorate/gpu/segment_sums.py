@@ -15,10 +15,9 @@ SLICE: Final = 256  # lines that one thread adds up
 
 @dataclass(frozen=True, eq=False)
 class Slices:
-    """Things in the order of their *segments*, and the slices of each segment."""
+    """Items sorted by *segment*, and the slices of each segment."""
 
-    size: int  # of a slice, at most
-    start: Any  # device int64 [segments + 1] where the things of each begin
+    start: Any  # device int64 [segments + 1] where the items of each begin
     item_start: Any  # device int64 [segments + 1] where the slices of each begin
     item_segment: Any  # device uint32 [slices]
 
@@ -29,7 +28,7 @@ class Slices:
         start, item_start = starts(device, lengths), starts(device, (lengths + (size - 1)) // size)
         number = xp.arange(int(item_start[-1]), dtype=np.int64)
         segment = (xp.searchsorted(item_start, number, side="right") - 1).astype(np.uint32)
-        return cls(size, start, item_start, segment)
+        return cls(start, item_start, segment)
 
     def __len__(self) -> int:
         return len(self.item_segment)
@@ -45,7 +44,7 @@ def add_lines(device: Device, segment: Any, line: Any, values: Any, out: Any, si
         return
     of = Slices.of(device, device.xp.bincount(segment, minlength=segments), size)
     lines = line(device.xp.argsort(segment, kind="stable"))
-    part, program = device.xp.empty((len(of), k)), device.program("slices", K=k)
+    part, program = device.xp.empty((len(of), k)), device.program("segment_sums", K=k)
     given = (lines, values, of.start, of.item_start, of.item_segment, part)
     program.launch("slices_add", blocks_of(part.size), THREADS, *given, len(of), size)
     program.launch("slices_total", blocks_of(out.size), THREADS, part, of.item_start, out, segments)

@@ -1,4 +1,4 @@
-"""Columns of votes that are on a device already: arrays of CuPy, PyTorch, JAX or any other library, taken as they lie there.
+"""Columns of votes that are on a device already: arrays of CuPy, PyTorch, JAX or any other library, used in place.
 
 Libraries say where their arrays are by `__cuda_array_interface__` or `__dlpack__`; none of them is imported here. An array is
 copied only where its numbers do not follow each other in memory.
@@ -15,17 +15,15 @@ from quorate.errors import InputError, listed
 from quorate.gpu.device import Device
 from quorate.io.columns import VOTE
 from quorate.io.shapes import PLAIN, shape_of
-from quorate.io.sources import is_device_array, is_device_source
+from quorate.io.sources import is_device_array
 from quorate.io.understood import Reading
 
-__all__ = ["Columns", "columns_of", "device_number", "is_device_source"]
-
-MOST_VOTES: Final = 2**32 - 2  # positions have 32 bits, and one stands for none
+MAX_VOTES: Final = 2**32 - 2  # positions have 32 bits, and one stands for none
 LARGEST: Final = 2**63 - 1
 WHERE: Final = "the dict of arrays"
 
 
-class Columns(NamedTuple):
+class DeviceColumns(NamedTuple):
     """The columns of votes on a device."""
 
     task: Any  # device [votes] whole numbers, contiguous; likewise the others, which may be booleans
@@ -34,14 +32,14 @@ class Columns(NamedTuple):
     reading: Reading  # what is understood of them
 
 
-def device_number(source: object) -> int:
+def device_number(source: Any) -> int:
     """Return the number of the CUDA device that a source is on; 0 where its arrays do not say."""
     columns = source.values() if isinstance(source, Mapping) else source
-    known = (_number_of(value) for value in columns if is_device_array(value))  # type: ignore[attr-defined]
+    known = (_number_of(value) for value in columns if is_device_array(value))
     return next((number for number in known if number is not None), 0)
 
 
-def columns_of(device: Device, source: Any, names: Mapping[str, str | None]) -> Columns:
+def columns_of(device: Device, source: Any, names: Mapping[str, str | None]) -> DeviceColumns:
     """Return the columns of a source on this device, in place; `names` are the caller's for task, worker and label.
 
     What is no column of whole numbers, or not where the others are, is an error that names it.
@@ -51,13 +49,13 @@ def columns_of(device: Device, source: Any, names: Mapping[str, str | None]) -> 
     arrays = {role: _column(device, role, value) for role, value in given.items()}
     lengths = {role: len(array) for role, array in arrays.items()}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{n} {role}s" for role, n in lengths.items())
-        raise InputError(f"the arrays have unlike lengths ({told}): give one task, one worker and one label for each vote")
+        sizes = ", ".join(f"{n} {role}s" for role, n in lengths.items())
+        raise InputError(f"the arrays have different lengths ({sizes}): give one task, one worker and one label for each vote")
     if not lengths["task"]:
         raise InputError("the arrays of votes are empty: give at least one vote")
-    if lengths["task"] > MOST_VOTES:
-        raise InputError(f"{lengths['task']} votes are more than a device takes at once: give at most {MOST_VOTES}")
-    return Columns(**arrays, reading=reading)
+    if lengths["task"] > MAX_VOTES:
+        raise InputError(f"{lengths['task']} votes are more than a device takes at once: give at most {MAX_VOTES}")
+    return DeviceColumns(**arrays, reading=reading)
 
 
 def _given(source: Any, names: Mapping[str, str | None]) -> tuple[dict[str, Any], Reading]:
@@ -82,16 +80,17 @@ def _require_one_device(given: Mapping[str, Any]) -> None:
     """Raise unless all arrays are on one device."""
     here = [role for role, value in given.items() if not is_device_array(value)]
     if here:
-        there = listed([f"the {role}s" for role in given if role not in here])
+        there = " and ".join(f"{role}s" for role in given if role not in here)
         raise InputError(
-            f"the {here[0]}s are on the host, but {there} on a CUDA device: give all on one device (cupy.asarray, tensor.cuda())"
+            f"the {here[0]}s are on the host, but the {there} on a CUDA device: give all on one device "
+            "(cupy.asarray, tensor.cuda())"
         )
-    places = {role: number for role, value in given.items() if (number := _number_of(value)) is not None}
-    first = next(iter(places), None)
-    for role, number in places.items():
-        if first is not None and number != places[first]:
+    device_of = {role: number for role, value in given.items() if (number := _number_of(value)) is not None}
+    first = next(iter(device_of), None)
+    for role, number in device_of.items():
+        if first is not None and number != device_of[first]:
             raise InputError(
-                f"the {role}s are on CUDA device {number}, but the {first}s on device {places[first]}: give all on one device"
+                f"the {role}s are on CUDA device {number}, but the {first}s on device {device_of[first]}: give all on one device"
             )
 
 
@@ -113,7 +112,7 @@ def _column(device: Device, role: str, value: Any) -> Any:
         raise InputError(f"the {role}s are of type {array.dtype}: give {right} (or text, from the host)")
     if array.dtype == np.uint64:
         if len(array) and int(array.max()) > LARGEST:
-            raise InputError(f"a {role} is beyond 64 bits: give such ids as text, from the host")
+            raise InputError(f"a {role} is greater than {LARGEST}: give such ids as text, from the host")
         array = array.view(np.int64)
     return device.xp.ascontiguousarray(array)
 

@@ -8,42 +8,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quorate.gpu.device import Device
-from quorate.gpu.layout import LONG_TASK, Layout
+from quorate.gpu.layout import LONG_TASK, DeviceLayout
 
-MOST_LABELS: Final = 16
-STEPS: Final = 32.0  # of costs, in 1: sums up to 255 reach 8, and few tasks are so close that they need a second look
-MOST_EACH: Final = 8  # votes of every task for which a kernel of its own is compiled
+MAX_LABELS: Final = 16
+COST_STEPS: Final = 32.0  # of costs, in 1: sums up to 255 reach 8, and few tasks are so close that they need a second look
+MAX_EACH: Final = 8  # votes of every task for which a kernel of its own is compiled
 STATIC: Final = 9 << 10  # bytes of shared memory that the kernel has anyway
-MOST_PARTS: Final = 3  # of the lines, one after the other in shared memory: more take longer than reading them through the caches
+MAX_PARTS: Final = 3  # of the lines, one after the other in shared memory: more take longer than reading them through the caches
 THREADS, BLOCKS = 256, 32  # of a block; of a multiprocessor, where lines are read through the caches
 WHOLE_THREADS: Final = 1024  # of a block that has all shared memory
-IS_FIRST, IS_LAST = 1, 2  # part: as in cuda/narrow.cuh
+IS_FIRST, IS_LAST = 1, 2  # part: as in cuda/byte_costs.cuh
 
 
-class Part(NamedTuple):
+class TablePart(NamedTuple):
     """Some lines of a table, which are in shared memory during one launch."""
 
     first: int
     rows: int
-    place: int  # IS_FIRST and IS_LAST
+    flags: int  # IS_FIRST and IS_LAST
 
 
-def parts_of(rows: int, words: int, shared_bytes: int) -> list[Part]:
+def parts_of(rows: int, words: int, shared_bytes: int) -> list[TablePart]:
     """Return the parts of a table of costs that fit in shared memory; none where there would be too many.
 
     >>> parts_of(80_000, 1, 232_448)
-    [Part(first=0, rows=40000, place=1), Part(first=40000, rows=40000, place=2)]
+    [TablePart(first=0, rows=40000, flags=1), TablePart(first=40000, rows=40000, flags=2)]
     >>> parts_of(4_000_000, 1, 232_448)
     []
     """
     room = max((shared_bytes - STATIC) // (4 * words), 1)
     number = -(-rows // room)
-    if not 1 <= number <= MOST_PARTS:
+    if not 1 <= number <= MAX_PARTS:
         return []
     size = -(-rows // number)
     firsts = range(0, rows, size)
     return [
-        Part(first, min(size, rows - first), (IS_FIRST if first == 0 else 0) | (IS_LAST if first + size >= rows else 0))
+        TablePart(first, min(size, rows - first), (IS_FIRST if first == 0 else 0) | (IS_LAST if first + size >= rows else 0))
         for first in firsts
     ]
 
@@ -57,7 +57,7 @@ def cost_words(log_prior: NDArray[np.float64]) -> NDArray[np.uint32]:
     words = -(-len(log_prior) // 4)
     costs = np.full(4 * words, 255.0)
     with np.errstate(invalid="ignore"):
-        costs[: len(log_prior)] = np.minimum(np.rint((log_prior.max() - log_prior) * STEPS), 255.0)
+        costs[: len(log_prior)] = np.minimum(np.rint((log_prior.max() - log_prior) * COST_STEPS), 255.0)
     costs[np.isnan(costs)] = 255.0
     found: NDArray[np.uint32] = costs.astype(np.uint8).view("<u4").astype(np.uint32)
     return found
@@ -65,7 +65,7 @@ def cost_words(log_prior: NDArray[np.float64]) -> NDArray[np.uint32]:
 
 def scan(
     device: Device,
-    layout: Layout,
+    layout: DeviceLayout,
     table: Any,  # device float64 [rows, K]
     log_prior: NDArray[np.float64],  # [K]
     labels: Any,  # IN/OUT device [tasks]
@@ -81,17 +81,19 @@ def scan(
     words, size = -(-k // 4), labels.dtype.itemsize
     lines, largest = xp.empty((rows, words), np.uint32), device.upload(_largest(log_prior))
     parts = parts_of(rows, words, device.shared_bytes)
-    each = layout.each if parts and layout.each <= MOST_EACH else 0  # caches are what the other way waits for
+    each = layout.each if parts and layout.each <= MAX_EACH else 0  # caches are what the other way waits for
     macros = {"K": k, "LABEL_BYTES": size, "EACH": each, "SHARED": int(bool(parts))}
-    program = device.program("narrow", **macros)
-    program.launch("narrow_costs", min(-(-rows // THREADS), 4096), THREADS, table, rows, STEPS, lines, largest.view(np.uint64))
-    unsure, listed = layout.kept("unsure", lambda: xp.empty(layout.n_tasks, np.uint32)), xp.zeros(1, np.uint32)
-    partial = layout.kept(f"partial {words}", lambda: xp.empty((layout.n_tasks, words), np.uint32)) if len(parts) > 1 else None
+    program = device.program("byte_costs", **macros)
+    program.launch(
+        "narrow_costs", min(-(-rows // THREADS), 4096), THREADS, table, rows, COST_STEPS, lines, largest.view(np.uint64)
+    )
+    unsure, listed = layout.memo("unsure", lambda: xp.empty(layout.n_tasks, np.uint32)), xp.zeros(1, np.uint32)
+    partial = layout.memo(f"partial {words}", lambda: xp.empty((layout.n_tasks, words), np.uint32)) if len(parts) > 1 else None
     start, longest = device.upload(cost_words(log_prior)), LONG_TASK
     counting = int(counts is not None), counts, class_counts, unsure, listed, changed
-    for part in parts or [Part(0, rows, IS_FIRST | IS_LAST)]:
+    for part in parts or [TablePart(0, rows, IS_FIRST | IS_LAST)]:
         votes = layout.ptr, layout.row, layout.n_tasks, longest
-        given = (*votes, lines, *part, partial, start, largest, STEPS, labels, *counting)
+        given = (*votes, lines, *part, partial, start, largest, COST_STEPS, labels, *counting)
         if parts:
             program.launch("narrow_scan", device.multiprocessors, WHOLE_THREADS, *given, shared=4 * words * part.rows)
         else:

@@ -1,7 +1,7 @@
 // Soft shares in whole units, whose sums do not depend on the order of adding: `quorate.data.exact` on the device.
 #pragma once
 
-#define MOST_DIGITS 36
+#define MAX_DIGITS 36
 #define COARSE_DIGITS 10
 
 // x in whole units; `up` units are 1.
@@ -11,7 +11,7 @@ __device__ __forceinline__ double power_of_two(int exponent) { return ldexp(1.0,
 
 __device__ __forceinline__ int digits_of(int bits) {
     const int most = (1074 + bits - 1) / bits;  // powers p with p * bits < 1074 + bits
-    return most < MOST_DIGITS ? most : MOST_DIGITS;
+    return most < MAX_DIGITS ? most : MAX_DIGITS;
 }
 
 __device__ __forceinline__ double coarse_scale(int i) { return power_of_two(400 - 88 * i); }

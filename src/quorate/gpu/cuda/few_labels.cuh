@@ -8,10 +8,10 @@
 #include "decide.cuh"
 
 #define STAGED 256  // votes of a warp that are read at once
-#define MOST_WARPS 8
+#define MAX_WARPS 8
 
-// x IN/OUT [LANES] of every lane: element u of lane c and element c of lane u, of a group of LANES lanes, change places.
-__device__ __forceinline__ void change_sides(double* x, int c) {
+// x IN/OUT [LANES] of every lane: element u of lane c and element c of lane u, of a group of LANES lanes, are exchanged.
+__device__ __forceinline__ void transpose(double* x, int c) {
 #pragma unroll
     for (int bit = LANES / 2; bit; bit /= 2) {
 #pragma unroll
@@ -103,7 +103,7 @@ __device__ __forceinline__ void recount_hard(const Counting& to, const VotesOf& 
     }
 }
 
-// Counts of the shares of the warp's tasks: share IN [LANES] of every lane, overwritten. `at` is the task's place in COUNT_LATER.
+// Counts of the shares of the warp's tasks: share IN [LANES] of every lane, overwritten. `at` is the task's index in COUNT_LATER.
 __device__ __forceinline__ void recount_soft(const Counting& to, const VotesOf& votes, const Task& task, double* share, i64 at,
                                              int lane, double& first, double& second) {
     double rest[LANES];
@@ -120,8 +120,8 @@ __device__ __forceinline__ void recount_soft(const Counting& to, const VotesOf& 
         }
     }
     const int c = lane % LANES, base = lane - c;
-    change_sides(share, c);
-    if (to.how == COUNT_FINE) change_sides(rest, c);
+    transpose(share, c);
+    if (to.how == COUNT_FINE) transpose(rest, c);
 #pragma unroll
     for (int u = 0; u < LANES; ++u) {
         const u32 begin = __shfl_sync(FULL, task.begin, base + u), end = __shfl_sync(FULL, task.end, base + u);
@@ -136,7 +136,7 @@ __device__ __forceinline__ void recount_soft(const Counting& to, const VotesOf& 
 }
 
 #define FOR_WARPS                                                                                                   \
-    __shared__ u32 rooms[MOST_WARPS][STAGED];                                                                       \
+    __shared__ u32 rooms[MAX_WARPS][STAGED];                                                                       \
     const int lane = threadIdx.x % 32;                                                                              \
     const i64 n = LAST_TASK, stride = (i64)gridDim.x * blockDim.x;                                                  \
     for (i64 at = FIRST_TASK + (i64)blockIdx.x * blockDim.x + threadIdx.x - lane; at < n; at += stride)
@@ -155,14 +155,14 @@ extern "C" __global__ void __launch_bounds__(256) em_grouped(VOTES, const double
         const double* const column = table + (c < K ? c : 0);
         double score[LANES];
         {
-            u32 place[LANES], end[LANES];
+            u32 next[LANES], end[LANES];
             bool more = false;
 #pragma unroll
             for (int u = 0; u < LANES; ++u) {
-                place[u] = __shfl_sync(FULL, task.begin, base + u);
+                next[u] = __shfl_sync(FULL, task.begin, base + u);
                 end[u] = __shfl_sync(FULL, task.end, base + u);
                 score[u] = c < K ? log_prior[c] : -infinity();
-                more |= place[u] < end[u];
+                more |= next[u] < end[u];
             }
             while (more) {
                 more = false;
@@ -170,15 +170,15 @@ extern "C" __global__ void __launch_bounds__(256) em_grouped(VOTES, const double
 #pragma unroll
                 for (int u = 0; u < LANES; ++u) {
                     line[u] = 0.0;
-                    if (place[u] < end[u]) line[u] = column[(i64)votes[place[u]++] * K];
-                    more |= place[u] < end[u];
+                    if (next[u] < end[u]) line[u] = column[(i64)votes[next[u]++] * K];
+                    more |= next[u] < end[u];
                 }
 #pragma unroll
                 for (int u = 0; u < LANES; ++u) score[u] += line[u];
             }
             __syncwarp();
         }
-        change_sides(score, c);
+        transpose(score, c);
         double best = score[0];
 #pragma unroll
         for (int l = 1; l < K; ++l) best = fmax(best, score[l]);

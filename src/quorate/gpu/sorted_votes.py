@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quorate.gpu.device import Device, Program
-from quorate.gpu.layout import Layout
+from quorate.gpu.layout import DeviceLayout
 
-MOST_LABELS: Final = 8
+MAX_SORTED_LABELS: Final = 8
 LONG_RUNS: Final = 8  # votes of a run in the mean, from which lanes walk them; shorter ones are counted by their sorted keys
 STEPS: Final = 32  # votes that a lane walks
 GROUP: Final = 32 * STEPS
 ABSENT: Final = 0xFFFFFFFF
-MOST_TASKS: Final = 2**31 - 1  # of a tile that lanes walk: the highest bit of a vote says that a run begins
+MAX_TILE_TASKS: Final = 2**31 - 1  # of a tile that lanes walk: the highest bit of a vote says that a run begins
 THREADS, BLOCKS = 256, 16
 TILE_THREADS: Final = 1024
 LABEL_ROOM: Final = 8 << 10  # bytes of shared memory that are left free
@@ -64,11 +64,11 @@ class Runs:
     run_row: Any | None = None  # device uint32 [runs]
 
     @classmethod
-    def of(cls, layout: Layout, rows: int, k: int, label_bytes: int, *, tile: int, walked: bool = False) -> Runs:
+    def of(cls, layout: DeviceLayout, rows: int, k: int, label_bytes: int, *, tile: int, walked: bool = False) -> Runs:
         """Return the votes of a layout sorted by row within tiles; `walked` asks for the copy that lanes walk in any case."""
         device, xp, votes, tasks = layout.device, layout.device.xp, layout.n_votes, layout.n_tasks
         lanes = 1 << max(k - 1, 0).bit_length()
-        program = device.program("runs", K=k, LANES=lanes, BITS=label_bits(k), STEPS=STEPS, LABEL_BYTES=label_bytes)
+        program = device.program("sorted_votes", K=k, LANES=lanes, BITS=label_bits(k), STEPS=STEPS, LABEL_BYTES=label_bytes)
         row_bits, task_bits = max(int(rows - 1).bit_length(), 1), max(int(tile - 1).bit_length(), 1)
         blocks = device.multiprocessors * BLOCKS
         keys = xp.empty(votes, np.uint64)

@@ -1,4 +1,4 @@
-"""Columns on a device: which sources are, and what is refused of them."""
+"""DeviceColumns on a device: which sources are, and what is refused of them."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ import quorate as qr
 from gpu.columns import HostDevice, InterfaceArray, PackedArray
 from quorate.engines.registry import home_of
 from quorate.errors import InputError, OptionError
-from quorate.gpu.arrays import columns_of, device_number, is_device_source
+from quorate.gpu.columns import columns_of, device_number, is_device_source
 
 UNNAMED = {"task": None, "worker": None, "label": None}
 
