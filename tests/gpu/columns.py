@@ -11,7 +11,7 @@ class HostDevice:
     """NumPy in place of a device: for what needs no kernel."""
 
     xp = np
-    name = "host"
+    name, number = "host", None
 
     def current(self):
         return nullcontext()
@@ -65,4 +65,4 @@ def column_on(device, array, kind=PackedArray):
     """Return a column on a device: in truth, or as near as can be."""
     if device.xp is np:
         return kind(array)
-    return device.upload(array) if hasattr(device, "number") else StrictColumn(np.array(array))
+    return device.upload(array) if device.number is not None else StrictColumn(np.array(array))

@@ -5,12 +5,14 @@ import numpy as np
 from quorate.gpu.plan import FitSize
 
 
-def little_memory(votes, parts=4):
+def little_memory(votes, parts=4, gold=None):
     """Return the bytes of device memory for the tables of a fit, labels, and a part of the votes, or a few tasks, at a time.
 
-    A fourth has the votes streamed on one device and on two.
+    A fourth has the votes streamed on one device and on two. Votes on gold tasks stay there.
     """
-    size = FitSize(len(votes), votes.n_tasks, votes.n_rows, votes.n_labels, votes.n_workers)
+    given = votes.tasks.codes(gold or ())
+    on_gold = int(np.diff(votes.task_ptr)[given[given >= 0]].sum())
+    size = FitSize(len(votes), votes.n_tasks, votes.n_rows, votes.n_labels, votes.n_workers, on_gold)
     longest = int(np.diff(votes.task_ptr).max(initial=0))
     few = 2 * (8 * longest + 24) + 3 * (size.per_out() + size.per_work())
     part = (4 * len(votes) + (12 + size.per_work()) * votes.n_tasks) // parts

@@ -78,6 +78,12 @@ class EmulatedDevice:
     def current(self):
         return nullcontext()
 
+    def check(self):
+        """Kernels run."""
+
+    def wait(self):
+        """Nothing is under way."""
+
     def upload(self, array):
         return np.array(array, order="C")
 
@@ -118,6 +124,9 @@ class EmulatedCopier:
         for to, host in self._copies:
             to.reshape(-1).view(np.uint8)[: host.nbytes] = host.reshape(-1).view(np.uint8)
         self._copies.clear()
+
+    def wait(self):
+        self.arrive()
 
 
 class Parameter(ctypes.Structure):

@@ -108,6 +108,12 @@ class ReferenceDevice:
             raise WrongPlaceError(f"{type(array).__name__} is not an array of this device")
         return array.view(np.ndarray)
 
+    def check(self):
+        """Kernels run."""
+
+    def wait(self):
+        self.require_current()
+
     def pinned(self, shape, dtype):
         return np.empty(shape, dtype)
 
@@ -125,6 +131,10 @@ class Copier:
     def copy(self, to, host):
         assert len(to) == len(host)
         self.copies.append((self.device.own(to), host))
+
+    def wait(self):
+        self.waits = getattr(self, "waits", 0) + 1
+        self.arrive()
 
     def arrive(self):
         for to, host in self.copies:

@@ -7,7 +7,8 @@ import quorate as qr
 from gpu.columns import HostDevice, InterfaceArray, PackedArray
 from quorate.engines.registry import home_of
 from quorate.errors import InputError, OptionError
-from quorate.gpu.columns import columns_of, device_number, is_device_source
+from quorate.gpu.columns import columns_of, device_number
+from quorate.io.sources import is_device_source
 
 UNNAMED = {"task": None, "worker": None, "label": None}
 
@@ -69,14 +70,14 @@ def wrong(role, value):
     ("source", "message"),
     [
         (wrong("worker", PackedArray([[1, 2, 3]])), "the workers have 2 dimensions, shape (1, 3): give an array with one"),
-        (wrong("label", PackedArray([0, 1])), "unlike lengths (3 tasks, 3 workers, 2 labels)"),
+        (wrong("label", PackedArray([0, 1])), "different lengths (3 tasks, 3 workers, 2 labels)"),
         (wrong("label", PackedArray([0.0, 1.0, 2.0])), "the labels are of type float64: give whole numbers or booleans"),
         (wrong("task", PackedArray([0j, 1j, 2j])), "the tasks are of type complex128: give whole numbers"),
         (wrong("task", PackedArray([True, False, True])), "the tasks are of type bool: give whole numbers"),
-        (wrong("worker", np.array([1, 2, 3])), "the workers are on the host, but the tasks, the labels on a CUDA device"),
+        (wrong("worker", np.array([1, 2, 3])), "the workers are on the host, but the tasks and labels on a CUDA device"),
         (wrong("worker", [1, 2, 3]), "the workers are on the host"),
         (wrong("label", PackedArray([0, 1, 1], device=1)), "the labels are on CUDA device 1, but the tasks on device 0"),
-        (wrong("task", PackedArray([1, 2, 2**63], np.uint64)), "a task is beyond 64 bits"),
+        (wrong("task", PackedArray([1, 2, 2**63], np.uint64)), "a task is greater than 9223372036854775807"),
         (tuple(PackedArray([], np.int64) for _ in range(3)), "the arrays of votes are empty"),
         ({"task": three()[0], "label": three()[2]}, "worker"),
     ],
@@ -129,5 +130,5 @@ def test_small_numbers_and_booleans():
 def test_other_ways_in_say_where_to_go():
     with pytest.raises(InputError, match="arrays on a CUDA device are not read into memory"):
         qr.read(three())
-    with pytest.raises(OptionError, match="engine is 'cpu', but the votes are on a CUDA device: choose 'cuda'"):
+    with pytest.raises(OptionError, match="engine is 'cpu', but the votes are on a CUDA device: choose 'auto' or 'cuda'"):
         qr.aggregate(three(), engine="cpu")

@@ -26,11 +26,11 @@ RUNS = [name for name in MODELS if MODELS[name].place != "memory"]
 KINDS = ("one", "three", "streamed")
 
 
-def engine_of(kind, votes=None, **how):
+def engine_of(kind, votes=None, gold=None, **how):
     """Return an engine of reference devices; one that streams has just the memory for its tables and a few votes."""
     devices = tuple(ReferenceDevice(f"device {n}") for n in range({"one": 1, "three": 3, "streamed": 2}[kind]))
     if kind == "streamed":
-        how["memory"] = little_memory(votes)
+        how["memory"] = little_memory(votes, gold=gold)
     return CudaEngine(devices, kernels=ReferenceKernels, threads=1, **how)
 
 
@@ -108,7 +108,7 @@ def test_contract_on_several_devices(check, model, of):
 def test_any_crowd(model, votes, known, of):
     votes = qr.read(votes)
     gold = {task: label for task, _, label in _told(votes)[:known]} or None
-    far, near = (fit(votes, model, engine=engine, gold=gold) for engine in (engine_of(of, votes), "cpu"))
+    far, near = (fit(votes, model, engine=engine, gold=gold) for engine in (engine_of(of, votes, gold), "cpu"))
     assert_same(far, near)
     if model in ("mv", "fds"):
         assert np.array_equal(far.fit.outcome.labels, near.fit.outcome.labels)
@@ -124,14 +124,14 @@ def _told(votes):
 def test_gold(divided, model):
     some = crowd(skill=0.5)
     votes, gold = qr.read(some.votes), dict(some.truth.head(20).iter_rows())
-    assert_same(*(fit(votes, model, engine=engine, gold=gold) for engine in (engine_of(divided, votes), "cpu")))
+    assert_same(*(fit(votes, model, engine=engine, gold=gold) for engine in (engine_of(divided, votes, gold), "cpu")))
 
 
 def test_gold_of_every_task(divided):
     some = crowd()
     votes, gold = qr.read(some.votes), dict(some.truth.iter_rows())
     for model in ("mv", "ds", "fds", "auto"):
-        assert_same(*(fit(votes, model, engine=engine, gold=gold) for engine in (engine_of(divided, votes), "cpu")))
+        assert_same(*(fit(votes, model, engine=engine, gold=gold) for engine in (engine_of(divided, votes, gold), "cpu")))
 
 
 @pytest.mark.parametrize("model", ["mv", "ds", "fds", "auto", "iwmv"])
@@ -141,7 +141,7 @@ def test_weights(divided, model, known):
     frame = some.votes.with_columns(weight=draw.choice([0.5, 1.0, 2.0], len(some.votes)))
     votes = qr.read(frame, weight="weight")
     gold = dict(some.truth.head(known).iter_rows()) or None
-    assert_same(*(fit(votes, model, engine=engine, gold=gold) for engine in (engine_of(divided, votes), "cpu")))
+    assert_same(*(fit(votes, model, engine=engine, gold=gold) for engine in (engine_of(divided, votes, gold), "cpu")))
 
 
 @pytest.mark.parametrize("model", ["ds", "fds", "hybrid"])
@@ -185,7 +185,7 @@ def test_history_and_warm_start(divided, model):
 def test_what_a_result_is_asked_for(kind, model, tmp_path):
     votes = qr.read(crowd(skill=0.5, adversaries=0.2).votes)
     gold = {"t1": "l0", "t2": "l1"}
-    engine = engine_of(kind, votes)
+    engine = engine_of(kind, votes, gold)
     far, near = (fit(votes, model, engine=one, gold=gold) for one in (engine, "cpu"))
     for ask in (
         lambda result: result.workers_frame(),
@@ -342,7 +342,7 @@ def test_the_kernels_themselves(emulated_engine, model):
 def test_the_kernels_themselves_over_streamed_votes(emulated_engine):
     some = crowd(tasks=40)
     votes, gold = qr.read(some.votes), dict(some.truth.head(9).iter_rows())
-    engine = replace(emulated_engine, memory=little_memory(votes))
+    engine = replace(emulated_engine, memory=little_memory(votes, gold=gold))
     for model in ("mv", "fds", "ds", "auto", "glad"):
         far, near = (fit(votes, model, engine=place, gold=gold) for place in (engine, "cpu"))
         assert far.session._store.is_streamed

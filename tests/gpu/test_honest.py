@@ -14,7 +14,7 @@ from quorate.gpu.engine import CudaEngine
 from quorate.gpu.kernels import DeviceKernels
 from quorate.gpu.layout import LONG_TASK, label_type
 from quorate.kernels import reference as ref
-from quorate.results.honest import UNKNOWN, Honest
+from quorate.results.honest import LENT, UNKNOWN, Honest
 from same_fit import assert_same, fit
 
 CROWDS = {  # what random votes are made of
@@ -180,7 +180,7 @@ def test_lines_are_those_of_honest_confidence(device, random_votes, labels, kind
     panel = Panel(worker_ptr=crowd.worker_ptr, row_label=crowd.row_label, workers=workers, labels=names)
     right = Honest(rule, population, UNKNOWN).lines(WorkerBlock(panel, lambda: None, None, None), counts)
     there = (device.upload(one) for one in (counts, crowd.worker_ptr, crowd.row_worker, crowd.row_label))
-    found = DeviceKernels(device).honest_lines(*there, population, exists)
+    found = DeviceKernels(device).honest_lines(*there, population, exists, LENT)
     for one, wanted in zip(found, right, strict=True):
         np.testing.assert_allclose(device.download(one), wanted, rtol=1e-13, atol=1e-13)
 
@@ -190,7 +190,7 @@ def test_no_rows_have_no_lines(device):
         device.upload(one)
         for one in (np.zeros((0, 3), np.int64), np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int32))
     ]
-    lines, without = DeviceKernels(device).honest_lines(*empty, np.ones((3, 3)), np.ones(3, bool))
+    lines, without = DeviceKernels(device).honest_lines(*empty, np.ones((3, 3)), np.ones(3, bool), LENT)
     assert lines.shape == without.shape == (0, 3)
 
 

@@ -42,9 +42,9 @@ def test_every_task_is_in_one_shard_that_fits(lengths, devices, room, labels):
         assert "of device memory" in said
         return
     assert [task for cut in found.cuts for task in range(cut.start, cut.stop)] == list(range(len(lengths)))
-    assert list(found.places) == sorted(found.places)
-    for place in range(devices):
-        cuts = [found.cuts[number] for number in found.of(place)]
+    assert list(found.shard_device) == sorted(found.shard_device)
+    for index in range(devices):
+        cuts = [cut for cut, at in zip(found.cuts, found.shard_device, strict=True) if at == index]
         if not cuts:
             continue
         tasks = sum(cut.stop - cut.start for cut in cuts)
@@ -60,7 +60,7 @@ def test_votes_are_dealt_out_evenly():
     found = planned(size, ptr, names(4), [1 << 30] * 4)
     assert not found.streamed
     assert [cut.stop - cut.start for cut in found.cuts] == [250] * 4
-    assert found.places == (0, 1, 2, 3)
+    assert found.shard_device == (0, 1, 2, 3)
 
 
 def test_fewer_tasks_than_devices():
@@ -89,6 +89,7 @@ def test_a_billion_votes_stay_on_a_large_device(monkeypatch):
     size = FitSize(tasks * each, tasks, 800, 4, 200)
     monkeypatch.setattr(plan, "MAX_OUT", plan.MAX_OUT // 100)
     monkeypatch.setattr(plan, "MAX_STREAMED", plan.MAX_STREAMED // 100)
+    monkeypatch.setattr(plan, "MIN_STREAMED", plan.MIN_STREAMED // 100)
     found = planned(size, ptr, names(1), [plan.usable((139 << 30) // 100, None)])
     assert not found.streamed
     assert len(found.cuts) <= 3

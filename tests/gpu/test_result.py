@@ -220,15 +220,15 @@ def test_an_array_of_tasks():
     assert len(array) == 3
     assert array.shape == (3,)
     assert array.dtype == np.int32
-    assert not array.is_here
+    assert not array.is_on_host
     assert array.on_device().dtype == np.int32
     assert array.total() == 3
-    assert not array.is_here
+    assert not array.is_on_host
     assert (array.parts[1:].array == placed(np.array([0, 1]), device)).all()
     assert array.parts is array.parts
-    assert not array.is_here
+    assert not array.is_on_host
     assert (array == np.array([2, 0, 1])).all()
-    assert array.is_here
+    assert array.is_on_host
     assert np.array_equal(array, [2, 0, 1])
     assert np.shares_memory(np.asarray(array), array.host)
     assert array[1:].tolist() == [0, 1]

@@ -109,7 +109,9 @@ def command(
     ] = DEFAULTS.engine,
     master: Annotated[str | None, for_engine(help="spark: the cluster (default: spark-submit's, else this machine).")] = None,
     threads: Annotated[int | None, for_engine(help="Threads to use (default: all cores).")] = None,
-    memory: Annotated[str | None, for_engine(help="Memory limit, like 2GB; votes that do not fit go to disk.")] = None,
+    memory: Annotated[
+        str | None, for_engine(help="Memory limit, like 2GB; votes that do not fit go to disk. With cuda: of each device.")
+    ] = None,
     resume: Annotated[bool, for_engine("--resume", help="With disk: resume the same command after an interruption.")] = False,
     task: reading.Task = None,
     worker: reading.Worker = None,

@@ -39,8 +39,10 @@ def gib(size: int) -> str:
     return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.1f} MiB"
 
 
-def memory_of(memory: str | int | None) -> int:
+def memory_of(memory: str | int | None, *, of_host: bool = True) -> int:
     """Return an amount of memory in bytes; by default half of the free memory.
+
+    What is `of_host` has a floor, as reading takes some.
 
     >>> memory_of("2GB"), memory_of("1.5 GiB"), memory_of(10**9)
     (2000000000, 1610612736, 1000000000)
@@ -51,6 +53,6 @@ def memory_of(memory: str | int | None) -> int:
     if found is None or isinstance(memory, bool):
         raise OptionError(f"memory is {shown(memory)}: give a size like '2GB' or '500MB', or a number of bytes")
     size = int(float(found[1]) * UNITS[found[2] or ""])
-    if size < FLOOR:
+    if of_host and size < FLOOR:
         raise OptionError(f"memory is {shown(memory)}: give at least {gib(FLOOR)}, which reading needs before the first vote")
     return size

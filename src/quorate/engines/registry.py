@@ -79,7 +79,7 @@ def resolve(
         Number(least=1, most=MOST_THREADS, whole=True).check("threads", threads)
         threads = int(threads)
     try:
-        limit = None if memory is None else memory_of(memory)
+        limit = None if memory is None else memory_of(memory, of_host=False)
     except OverflowError:
         raise OptionError(f"memory is {shown(memory)}: give a size like '2GB' or '500MB', or a number of bytes") from None
     chosen = engine
@@ -98,10 +98,12 @@ def resolve(
         chosen = engine_named(chosen, threads or cores())
     if engine == "auto" and hasattr(chosen, "is_automatic"):  # what it cannot do is then done on the processor
         chosen = cast(Engine, replace(cast(Any, chosen), is_automatic=True))
+    bounds = getattr(chosen, "bounds_memory", False)  # of its devices
+    if limit is not None and not bounds:
+        memory_of(memory)  # of the host, which has a floor
     given = {name: value for name, value in {"memory": limit, **of_disk}.items() if value}
     if chosen.name == "disk":
         return replace(cast(Any, chosen), **given)  # type: ignore[no-any-return]
-    bounds = getattr(chosen, "bounds_memory", False)  # of its devices
     if given.keys() - ({"memory", "report"} if engine == "auto" or bounds else {"report"}):
         name = next(iter(given.keys() - ({"memory", "report"} if bounds else {"report"})))
         raise OptionError(f"{name} is for engine='disk': engine {chosen.name!r} holds everything in memory")

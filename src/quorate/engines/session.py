@@ -346,6 +346,7 @@ class LocalSession(WorkerState):
         if hard and self._is_current and self._recounted is MAJORITY:  # nothing came in between
             return PassSums(self._counted[1])
         tally, weights = self._rules.empty(hard=hard), self._tie_weights()
+        self._is_current = False  # until all shards have their new labels
         self._store.relabel("majority vote", lambda _, shard: shard.start(tally, hard=hard, tie_weights=weights))
         sums = self._counted_now(tally, hard=hard)
         self._recounted = MAJORITY if hard else None
@@ -356,6 +357,7 @@ class LocalSession(WorkerState):
         if self._is_current and self._recounted is labels:  # nothing came in between
             return PassSums(self._counted[1])
         tally = self._rules.empty(hard=True)
+        self._is_current = False  # until all shards have their new labels
         self._store.relabel("recount", lambda cut, shard: shard.recount(piece(labels, cut), tally))
         sums = self._counted_now(tally, hard=True)
         self._recounted = labels
@@ -413,6 +415,7 @@ class LocalSession(WorkerState):
         """Return the decisions of majority vote; a vote is right when it agrees."""
         counted = self._counted if self._is_current and self._recounted is MAJORITY else None
         tally, weights = self._rules.empty(hard=True) if counted is None else None, self._tie_weights()
+        self._is_current = False
         _, decided = self._store.decide("majority vote", lambda _, shard, *out: shard.majority(tally, weights, *out))
         self._decided_by, found = "votes", counted or tally
         assert found is not None  # one of them is
@@ -421,6 +424,7 @@ class LocalSession(WorkerState):
     def weighted_majority(self) -> Outcome:
         """Return the decisions of votes weighted by the current table; a vote is right when it agrees."""
         params, tally = self._scored_by, self._rules.empty(hard=True)
+        self._is_current = False
         _, decided = self._store.decide("last pass", lambda _, shard, *out: shard.weighted_majority(params, tally, *out))
         self._decided_by = "weights"
         return self._kept_as_counted(self._outcome(decided, tally, float("nan")), tally)

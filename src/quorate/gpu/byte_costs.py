@@ -1,4 +1,4 @@
-"""Hard E-steps in a hurry: costs of one byte, in shared memory where they fit, and a list of tasks that need an exact look."""
+"""Fast hard E-steps: costs of one byte, in shared memory where they fit, and a list of tasks that need an exact second look."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def parts_of(rows: int, words: int, shared_bytes: int) -> list[TablePart]:
 
 
 def cost_words(log_prior: NDArray[np.float64]) -> NDArray[np.uint32]:
-    """Return the costs of priors, [K], four to a word: by how many steps each lies below the largest, 255 at most.
+    """Return the costs of priors, [K], four to a word: by how many steps each is below the largest, 255 at most.
 
     >>> [hex(word) for word in cost_words(np.log([0.5, 0.25, 0.25]))]
     ['0xff161600']
@@ -87,8 +87,9 @@ def scan(
     program.launch(
         "narrow_costs", min(-(-rows // THREADS), 4096), THREADS, table, rows, COST_STEPS, lines, largest.view(np.uint64)
     )
-    unsure, listed = layout.memo("unsure", lambda: xp.empty(layout.n_tasks, np.uint32)), xp.zeros(1, np.uint32)
-    partial = layout.memo(f"partial {words}", lambda: xp.empty((layout.n_tasks, words), np.uint32)) if len(parts) > 1 else None
+    # Room of this call alone: fits of several threads share a layout.
+    unsure, listed = xp.empty(layout.n_tasks, np.uint32), xp.zeros(1, np.uint32)
+    partial = xp.empty((layout.n_tasks, words), np.uint32) if len(parts) > 1 else None
     start, longest = device.upload(cost_words(log_prior)), LONG_TASK
     counting = int(counts is not None), counts, class_counts, unsure, listed, changed
     for part in parts or [TablePart(0, rows, IS_FIRST | IS_LAST)]:

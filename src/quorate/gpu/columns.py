@@ -39,6 +39,14 @@ def device_number(source: Any) -> int:
     return next((number for number in known if number is not None), 0)
 
 
+def column_length(source: Any) -> int:
+    """Return how many votes a source has, as its first array on a device says; 0 where that has no length."""
+    columns = source.values() if isinstance(source, Mapping) else source
+    first = next((value for value in columns if is_device_array(value)), None)
+    shape = getattr(first, "shape", None)
+    return int(shape[0]) if shape else 0
+
+
 def columns_of(device: Device, source: Any, names: Mapping[str, str | None]) -> DeviceColumns:
     """Return the columns of a source on this device, in place; `names` are the caller's for task, worker and label.
 
@@ -103,6 +111,9 @@ def _number_of(value: Any) -> int | None:
 def _column(device: Device, role: str, value: Any) -> Any:
     """Return a column as an array of the device, without a copy where it is contiguous."""
     array = _taken(device, role, value)
+    where = getattr(getattr(array, "device", None), "id", None)  # arrays without DLPack do not say before
+    if None not in (where, device.number) and where != device.number:
+        raise InputError(f"the {role}s are on CUDA device {where}, but the fit on device {device.number}: give all on one device")
     if array.ndim != 1:
         raise InputError(
             f"the {role}s have {array.ndim} dimensions, shape {array.shape}: give an array with one, a line per vote"

@@ -47,6 +47,14 @@ class Device(Protocol):
         """Return the free and all bytes of memory."""
         ...
 
+    def check(self) -> None:
+        """Raise where kernels cannot run."""
+        ...
+
+    def wait(self) -> None:
+        """Wait for all that was started on the device."""
+        ...
+
     def current(self) -> Any:
         """Return a context in which this device is the one that arrays are made on."""
         ...
@@ -81,6 +89,10 @@ class Copier(Protocol):
 
     def arrive(self) -> None:
         """Let kernels that are launched from now on wait for the copies that were started."""
+        ...
+
+    def wait(self) -> None:
+        """Wait for the copies that were started."""
         ...
 
 
@@ -169,6 +181,16 @@ class CudaDevice:
             pool = self.xp.get_default_memory_pool()
             return int(free + pool.total_bytes() - pool.used_bytes()), int(total)
 
+    def check(self) -> None:
+        """Run a kernel: what is missing, a compiler say, is an error now."""
+        with self.current():
+            self.program("tables").launch("restore_counts", 1, 32, self.xp.zeros(1), None, 1, 40)
+            self.wait()
+
+    def wait(self) -> None:
+        """Wait for all that was started on the device."""
+        self.xp.cuda.Device(self.number).synchronize()
+
     def upload(self, array: NDArray[Any]) -> Any:
         """Return a copy on the device of an array of the host."""
         return self.xp.asarray(np.ascontiguousarray(array))
@@ -207,10 +229,20 @@ class _CudaProgram:
         """Run a kernel."""
         found = self._kernels.get(kernel)
         if found is None:
-            found = self._kernels[kernel] = self._module.get_function(kernel)
+            found = self._kernels[kernel] = self._compiled(kernel)
         if shared > self._asked.get(kernel, 0) and shared + found.shared_size_bytes > SHARED_ROOM:
             found.max_dynamic_shared_size_bytes = self._asked[kernel] = shared
         found((max(blocks, 1),), (threads,), tuple(_argument(one) for one in args), shared_mem=shared)
+
+    def _compiled(self, kernel: str) -> Any:
+        """Return a kernel; CuPy compiles the module now, unless it has before."""
+        try:
+            return self._module.get_function(kernel)
+        except Exception as error:  # no compiler, or one that does not know the device: CuPy has an exception for each
+            why = str(error).strip().splitlines() or [type(error).__name__]
+            raise QuorateError(
+                f"kernels of engine 'cuda' do not compile here ({why[0]}): pip install 'quorate[cuda]', or choose engine='cpu'"
+            ) from error
 
 
 def _argument(value: Any) -> Any:
@@ -234,3 +266,7 @@ class _CudaCopier:
     def arrive(self) -> None:
         """Let kernels that are launched from now on wait for the copies that were started."""
         self._xp.cuda.get_current_stream().wait_event(self._stream.record())
+
+    def wait(self) -> None:
+        """Wait for the copies that were started."""
+        self._stream.synchronize()

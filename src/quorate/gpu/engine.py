@@ -13,13 +13,13 @@ from quorate.data.votes import Panel, Votes
 from quorate.engines.local import LocalEngine, processor_engine
 from quorate.engines.session import LocalSession
 from quorate.errors import OptionError, QuorateError, listed
-from quorate.gpu.columns import device_number
+from quorate.gpu.columns import column_length, device_number
 from quorate.gpu.device import Device, device_at, device_count, is_started
-from quorate.gpu.encode import encode
+from quorate.gpu.encode import ENCODE_BYTES, encode
 from quorate.gpu.kernels import DeviceKernels
 from quorate.gpu.plan import crossover_votes
 from quorate.gpu.session import CudaSession
-from quorate.gpu.store import DeviceStore
+from quorate.gpu.store import DeviceStore, release
 from quorate.gpu.votes import DeviceVotes
 from quorate.io.answers import gold_codes, matching_answers, read_gold
 from quorate.io.read import as_votes
@@ -58,6 +58,7 @@ class CudaEngine:
         if not here:
             names = listed(f"{one.name} ({one.number})" for one in self.devices)
             raise OptionError(f"the votes are on CUDA device {number}, but the engine on {names}: give it that device")
+        release(here[0], ENCODE_BYTES * column_length(source))
         return encode(here[0], source, **options)
 
     def load(
@@ -95,7 +96,12 @@ def preferred(votes: int, threads: int) -> CudaEngine | None:
     """Return the engine where it is there and faster than the processor for so many votes; nothing is raised."""
     if votes < crossover_votes(threads, warm=is_started()) or find_spec("cupy") is None or not device_count():
         return None
-    devices = tuple(device_at(number) for number in range(device_count()))
+    try:
+        devices = tuple(device_at(number) for number in range(device_count()))
+        for device in devices:
+            device.check()
+    except QuorateError:
+        return None
     return CudaEngine(devices, threads=threads, is_automatic=True)
 
 

@@ -47,7 +47,7 @@ class DeviceLayout:
         return len(self.row)
 
     def memo(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return what `make` returned for this name, called on first use: room to work in, or a sorted copy of the votes."""
+        """Return what `make` returned for this name, called on first use: a sorted copy of the votes."""
         if name not in self._memo:
             self._memo[name] = make()
         return self._memo[name]

@@ -182,7 +182,7 @@ class PassKernels:
             return None
         size = np.dtype(label_type(k)).itemsize
         found = layout.memo(f"rows {k}", lambda: Runs.of(layout, rows, k, size, tile=layout.n_tasks, walked=True))
-        return found, layout.memo(f"shares {k}", lambda: self.device.xp.empty((layout.n_tasks, k)))
+        return found, self.device.xp.empty((layout.n_tasks, k))  # of this call alone: fits of several threads share a layout
 
     def _is_cached(self, rows: int, k: int) -> bool:
         """Return whether counts stay in the cache of the device."""

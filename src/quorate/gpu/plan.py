@@ -6,7 +6,6 @@ Votes are *resident* where all fit beside the tables. Where they do not, they st
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -34,6 +33,8 @@ PER_TASK: Final = 4 + 8  # where its votes begin, and its id
 PER_OUTCOME: Final = 8 + 1 + 8  # confidence and tie of a task, and what they are made of
 MAX_OUT: Final = 48 << 30  # bytes of what a pass writes of the tasks of a shard: one shard for many tasks, where there is room
 MAX_STREAMED: Final = 1 << 26  # votes of a streamed shard: the copy of the first one has nothing to overlap with
+MIN_STREAMED: Final = 1 << 20  # votes of a streamed shard, of many: smaller ones wait for launches longer than for copies
+PER_GOLD: Final = 4 + 8 + 16  # row and label of a vote on a gold task, and what becomes of them in a pass
 SPARE: Final = 0.05  # of free memory, which programs and the library itself take
 
 
@@ -57,12 +58,14 @@ class FitSize:
     rows: int
     labels: int
     workers: int
+    gold_votes: int = 0  # on gold tasks, which stay on the device in any case
 
     def tables(self) -> int:
-        """Return the bytes of tables, counts and arrays by row, which every device has."""
+        """Return the bytes of tables, counts, arrays by row and votes on gold tasks, which every device has."""
         fine = 2 if self.votes <= MAX_FINE_VOTES else 0  # second sums
         by_worker = 8 * self.workers * (self.labels + 1)
-        return 8 * (TABLES + fine) * self.rows * self.labels + PER_ROW * self.rows + by_worker
+        by_row = 8 * (TABLES + fine) * self.rows * self.labels + PER_ROW * self.rows
+        return by_row + by_worker + PER_GOLD * self.gold_votes
 
     def per_label(self) -> int:
         """Return the bytes of the label of a task."""
@@ -108,8 +111,7 @@ def planned(
     for index, (part, have) in enumerate(pairs):
         some = _streamed(size, task_ptr, part, have) if streamed else _resident(size, task_ptr, part, have)
         if some is None:
-            largest = int(np.diff(task_ptr[part.start : part.stop + 1]).max())
-            need = room[index] - have + 2 * (PER_VOTE * largest + PER_TASK) + size.per_work() + size.per_out()
+            need = room[index] - have + _least_streamed(size, task_ptr, part)
             raise _too_small(size, names[index], need, room[index], allowed=allowed)
         cuts += some
         shard_device += [index] * len(some)
@@ -156,25 +158,41 @@ def _resident(size: FitSize, task_ptr: NDArray[np.int64], part: slice, have: int
     """Return the shards of votes that stay on a device: as few as what passes write of them allows."""
     out = min(have - _resident_bytes(size, task_ptr, part), MAX_OUT)
     tasks = max(out // size.per_out(), 1)
-    return _cut(part, lambda start: min(start + tasks, _until(task_ptr, start, MAX_SHARD_VOTES, 1, 0)))
+    return _cut(part, lambda start: min(start + tasks, _until(task_ptr, start, MAX_SHARD_VOTES)))
 
 
 def _streamed(size: FitSize, task_ptr: NDArray[np.int64], part: slice, have: int) -> list[slice] | None:
     """Return the shards of votes that are streamed; None where a task is too large for the buffers."""
+    # The buffers have room for the most votes and the most tasks of a shard, which need not be those of one shard.
     per_vote, per_task = 2 * PER_VOTE, 2 * PER_TASK + size.per_work() + size.per_out()
+    votes, tasks = int(task_ptr[part.stop] - task_ptr[part.start]), int(part.stop - part.start)
+    largest = int(np.diff(task_ptr[part.start : part.stop + 1]).max())
     have -= 2 * PER_TASK
+    most_tasks = have * tasks // (per_vote * votes + per_task * tasks)  # as many as fit with the mean number of votes
+    most_votes = max(min((have - per_task * most_tasks) // per_vote, MAX_STREAMED), largest)
+    most_tasks = (have - per_vote * most_votes) // per_task
+    if most_tasks < 1 or most_votes < _least_votes(votes):
+        return None
+    return _cut(part, lambda start: min(start + most_tasks, _until(task_ptr, start, most_votes)))
 
-    def end(start: int) -> int:
-        return min(_until(task_ptr, start, have, per_vote, per_task), max(_until(task_ptr, start, MAX_STREAMED, 1, 0), start + 1))
 
-    return _cut(part, end)
+def _until(task_ptr: NDArray[np.int64], start: int, votes: int) -> int:
+    """Return the end of the tasks from `start` on that have at most so many votes together."""
+    return int(np.searchsorted(task_ptr, task_ptr[start] + votes, side="right")) - 1
 
 
-def _until(task_ptr: NDArray[np.int64], start: int, room: int, per_vote: int, per_task: int) -> int:
-    """Return the end of the tasks from `start` on that fit in the room, at so much for a vote and for a task."""
-    first = int(task_ptr[start])
-    tasks = range(start, len(task_ptr))
-    return start + bisect_right(tasks, room, key=lambda at: per_vote * (int(task_ptr[at]) - first) + per_task * (at - start)) - 1
+def _least_votes(votes: int) -> int:
+    """Return the least votes of a streamed shard, of so many."""
+    return MIN_STREAMED if votes > MIN_STREAMED else 1
+
+
+def _least_streamed(size: FitSize, task_ptr: NDArray[np.int64], part: slice) -> int:
+    """Return the least bytes in which votes can be streamed."""
+    votes, tasks = int(task_ptr[part.stop] - task_ptr[part.start]), int(part.stop - part.start)
+    largest = int(np.diff(task_ptr[part.start : part.stop + 1]).max())
+    most_votes = max(largest, _least_votes(votes))
+    per_task = 2 * PER_TASK + size.per_work() + size.per_out()
+    return 2 * PER_VOTE * most_votes + per_task * max(tasks * most_votes // max(votes, 1), 1) + 2 * PER_TASK
 
 
 def _cut(part: slice, end: Callable[[int], int]) -> list[slice] | None:

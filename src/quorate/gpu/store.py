@@ -18,7 +18,7 @@ from quorate.engines.local import MemoryStore, processor_engine
 from quorate.engines.session import rules_for
 from quorate.engines.shard import MAX_FINE_VOTES, Tally, TieKeys, Units, units_of
 from quorate.errors import QuorateError
-from quorate.gpu.device import Copier
+from quorate.gpu.device import Copier, Device
 from quorate.gpu.fit_device import FitDevice
 from quorate.gpu.layout import DeviceLayout, TieIds
 from quorate.gpu.passes import require_labels
@@ -67,11 +67,14 @@ class DeviceStore:
         fit_devices = self.rules.fit_devices[: max(self._plan.shard_device, default=0) + 1]
         ready = self._streams if self.is_streamed else self._shards  # before any thread asks for them
         if len(fit_devices) == 1:
-            said = [_run(fit_devices[0], ready[0], act)]
-        else:  # a thread waits for each device
+            results = [_run(fit_devices[0], ready[0], act)]
+        else:  # a thread waits for each device; each may have a stream of its own, so nothing is under way when they take over
+            for fit_device in fit_devices:
+                with fit_device.device.current():
+                    fit_device.device.wait()
             with ThreadPoolExecutor(len(fit_devices)) as threads:
-                said = list(threads.map(lambda fit_device: _run(fit_device, ready[fit_device.index], act), fit_devices))
-        return [one for some in said for one in some]  # shards are dealt out in their order
+                results = list(threads.map(lambda one: _run(one, ready[one.index], act, wait=True), fit_devices))
+        return [one for some in results for one in some]  # shards are dealt out in their order
 
     def scan(self, what: str, act: Callable[[slice, DeviceShard], T]) -> list[T]:
         """Return the results of an action on each shard."""
@@ -133,17 +136,22 @@ class DeviceStore:
             return self.on_processor.glad()
         if self.stays:
             resident = self._shards[0][0][1].bound
-        found = glad_on(
-            fit_device.device,
-            self.votes,
-            self.rules.label_hash,
-            seed=self._seed,
-            by_prior=self.rules.by_prior,
-            gold=self.gold,
-            room=usable(fit_device.device.memory()[0], self._engine.memory),
-            resident=resident,
-        )
-        return self.on_processor.glad() if found is None else found
+        for _ in range(2):  # the second time without the votes of other fits
+            found = glad_on(
+                fit_device.device,
+                self.votes,
+                self.rules.label_hash,
+                seed=self._seed,
+                by_prior=self.rules.by_prior,
+                gold=self.gold,
+                room=usable(fit_device.device.memory()[0], self._engine.memory),
+                resident=resident,
+            )
+            if found is not None:
+                return found
+            for votes in [one for one in _RESIDENT if one is not self.votes]:
+                del _RESIDENT[votes]
+        return self.on_processor.glad()
 
     def whole(self) -> WholeVotes:
         """Return all votes, for a method whose passes are its own: they run on the processor."""
@@ -187,7 +195,8 @@ class DeviceStore:
     def _divided(self) -> DevicePlan:
         """Return how the votes are divided among the devices as these are now."""
         votes, devices, limit = self.votes, self.rules.devices, self._engine.memory
-        size = FitSize(len(votes), votes.n_tasks, votes.n_rows, votes.n_labels, votes.n_workers)
+        on_gold = 0 if self.gold is None else int(np.diff(votes.task_ptr)[self.gold >= 0].sum())
+        size = FitSize(len(votes), votes.n_tasks, votes.n_rows, votes.n_labels, votes.n_workers, on_gold)
         room = [usable(device.memory()[0], limit) for device in devices]
         if isinstance(votes, DeviceVotes) and self.gold is None:
             return planned_in_place(size, devices[0].name, room[0], allowed=limit is not None)
@@ -223,7 +232,7 @@ class DeviceStore:
                     shard.bind(layout, TieIds(ties.keys, ties.numbers, salt_of(self._seed)))
                     resident.append((layout, ties))
         if self.gold is None and not plan.streamed:
-            _RESIDENT.setdefault(votes, {})[self._key] = plan, resident
+            _RESIDENT[votes] = {self._key: (plan, resident)}  # one copy: those of other seeds and limits make room
         return out
 
     @cached_property
@@ -236,10 +245,25 @@ class DeviceStore:
         return out
 
 
-def _run(fit_device: FitDevice, shards: Iterable[tuple[slice, DeviceShard]], act: Callable[[slice, DeviceShard], T]) -> list[T]:
+def _run(
+    fit_device: FitDevice,
+    shards: Iterable[tuple[slice, DeviceShard]],
+    act: Callable[[slice, DeviceShard], T],
+    *,
+    wait: bool = False,
+) -> list[T]:
     """Return the results of an action on the shards of a device."""
     with fit_device.device.current():
-        return [act(cut, shard) for cut, shard in shards]
+        results = [act(cut, shard) for cut, shard in shards]
+        if wait:
+            fit_device.device.wait()
+        return results
+
+
+def release(device: Device, needed: int) -> None:
+    """Free the votes that were kept for further fits, where a device has less memory than is needed."""
+    if _RESIDENT and usable(device.memory()[0], None) < needed:
+        _RESIDENT.clear()
 
 
 def unpickled_store(engine: Any, votes: Votes, seed: int, by_prior: bool, gold: NDArray[np.int32] | None) -> Any:
@@ -286,6 +310,11 @@ class Stream:
             self._start((number + 1) % len(self._shards))
             yield cut, shard
             shard.unbind()
+
+    def __del__(self) -> None:
+        """Wait for the copy of a shard that no pass asked for: its memory is given to others now."""
+        with suppress(Exception):
+            self._copier.wait()
 
     def _start(self, number: int) -> None:
         self._turn, self._ready = 1 - self._turn, number

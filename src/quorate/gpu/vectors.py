@@ -34,14 +34,16 @@ class DeviceNumbers(NDArrayOperatorsMixin):
             name, inputs = "square", inputs[:1]
         if out:
             options["out"] = out[0].array
-        made = getattr(xp, name)(*(one.array if isinstance(one, DeviceNumbers) else one for one in inputs), **options)
+        with self.device.current():
+            made = getattr(xp, name)(*(one.array if isinstance(one, DeviceNumbers) else one for one in inputs), **options)
         return out[0] if out else DeviceNumbers(self.device, made)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Return a copy on the host."""
         if copy is False:
             raise ValueError("numbers of a device become an array of the host by a copy only")
-        host = self.device.download(self.array)
+        with self.device.current():
+            host = self.device.download(self.array)
         return host if dtype is None else host.astype(dtype, copy=False)
 
     def __len__(self) -> int:
@@ -49,11 +51,13 @@ class DeviceNumbers(NDArrayOperatorsMixin):
 
     def sum(self) -> float:
         """Return their sum; it waits for the device."""
-        return float(self.array.sum())
+        with self.device.current():
+            return float(self.array.sum())
 
     def max(self) -> float:
         """Return the largest; it waits for the device."""
-        return float(self.array.max())
+        with self.device.current():
+            return float(self.array.max())
 
 
 class DeviceVector:
@@ -66,12 +70,14 @@ class DeviceVector:
         self.array = array  # device float64 [n]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return np.array, (self.device.download(self.array),)  # a result is loaded where there is no device
+        with self.device.current():
+            return np.array, (self.device.download(self.array),)  # a result is loaded where there is no device
 
     @classmethod
     def empty(cls, device: Device, n: int) -> DeviceVector:
         """Return an uninitialised vector of n numbers."""
-        return cls(device, device.xp.empty(n))
+        with device.current():
+            return cls(device, device.xp.empty(n))
 
     def __len__(self) -> int:
         return len(self.array)
@@ -81,7 +87,8 @@ class DeviceVector:
         return cast(Floats, DeviceNumbers(self.device, self.array[cut]))
 
     def __setitem__(self, cut: slice, numbers: Any, /) -> None:
-        self.array[cut] = numbers.array if isinstance(numbers, DeviceNumbers) else self.device.upload(np.asarray(numbers))
+        with self.device.current():
+            self.array[cut] = numbers.array if isinstance(numbers, DeviceNumbers) else self.device.upload(np.asarray(numbers))
 
     def alike(self) -> DeviceVector:
         """Return an uninitialised vector of the same length and kind."""

@@ -190,7 +190,8 @@ def aggregate(
       one that was registered, or "auto": compiled, on disk for files that would not fit in memory, Spark for its frames, and
       a GPU for many votes where there is one.
     - `threads`: how many to use; all cores by default.
-    - `memory`: the most to use on disk, or of a GPU, as "2GB" or in bytes; "auto" then goes to disk for what would need more.
+    - `memory`: the most to use on disk, or with "cuda" of each GPU, as "2GB" or in bytes; "auto" goes to disk for what would
+      need more.
     - `work`, `resume`: with a folder as `work` a fit on disk that was interrupted is continued by `resume=True`.
     - `trace`: "light" spares hard passes the likelihood of each iteration, which makes them faster.
     - `progress`: called after every iteration, with its line of the trace.

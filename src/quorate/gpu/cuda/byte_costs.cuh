@@ -1,12 +1,12 @@
-// Hard E-steps in a hurry: the table in whole steps of one byte, of which nearer memory holds more, and an exact second look.
+// Fast hard E-steps: the table in whole steps of one byte, of which nearer memory holds more, and an exact second look.
 //
 // What a vote adds to the scores of all labels alike decides nothing. So the cost of a label in a row is by how much its
-// log-probability lies below that of the row's likeliest label, in whole steps; the likeliest label of a task has the smallest
+// log-probability is below that of the row's likeliest label, in whole steps; the likeliest label of a task has the smallest
 // sum. A cost that does not fit is 255: a sum that reached 255 stands for anything from there up, and never wins. Tasks whose
 // two best sums are closer than what rounding can do go on a list, which the exact kernel decides.
 //
 // Macros: K, at most 16; LABEL_BYTES; EACH, the votes of every task where all have as many, else 0; SHARED, whether the lines are
-// read from shared memory, some of them at a time: the sums of the lines before are handed on from launch to launch.
+// read from shared memory, some of them at a time: the sums of the lines before are passed from launch to launch.
 #include "common.cuh"
 
 #define FULL 0xffffffffu
@@ -44,10 +44,15 @@ extern "C" __global__ void narrow_costs(const double* table, i64 rows, double st
 #else
 #define AT_ONCE 1
 #endif
+#if SHARED && EACH > 6  // a block of 1024 threads has 64 registers for each, and the compiler would take up to 80
+#define REGISTERS __launch_bounds__(1024)
+#else
+#define REGISTERS
+#endif
 #define IS_FIRST 1  // part of the lines
 #define IS_LAST 2
 
-// Sums of costs lie in pairs of 16 bits: the even and the odd costs of a word.
+// Sums of costs are pairs of 16 bits: the even and the odd costs of a word.
 struct Costs {
     u32 even[WORDS], odd[WORDS];
 
@@ -104,11 +109,12 @@ __device__ __forceinline__ void put_down(const u32* room, u32 waiting, int lane,
     __syncwarp();
 }
 
-// Labels of tasks of fewer than 128 votes. start [WORDS]: the costs of the priors. Tasks that need a second look go on the list
-// `unsure`. In SHARED parts lines begin with `first_row`; partial [tasks, WORDS] hands on sums.
-extern "C" __global__ void narrow_scan(const u32* ptr, const u32* row, i64 tasks, i64 longest, const u32* lines, i64 first_row,
-                                       i64 rows, i64 part, u32* partial, const u32* start, const double* largest, double steps, LABEL* labels,
-                                       i64 delta, u64* counts, u64* class_counts, u32* unsure, u32* n_unsure, u64* changed) {
+// Labels of tasks of fewer than `longest` votes. start [WORDS]: the costs of the priors. Tasks that need a second look are put
+// on the list `unsure`. In SHARED parts lines begin with `first_row`; partial [tasks, WORDS] passes on sums.
+extern "C" __global__ void REGISTERS narrow_scan(
+    const u32* ptr, const u32* row, i64 tasks, i64 longest, const u32* lines, i64 first_row, i64 rows, i64 part, u32* partial,
+    const u32* start, const double* largest, double steps, LABEL* labels, i64 delta, u64* counts, u64* class_counts, u32* unsure,
+    u32* n_unsure, u64* changed) {
     __shared__ int moved[K];
     __shared__ int others;
     __shared__ u32 rooms[32][64];
