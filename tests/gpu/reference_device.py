@@ -58,7 +58,12 @@ class ReferenceDevice:
 
     def __init__(self, name="reference device", free=1 << 40):
         self.name, self.free = name, free
-        self.uploads, self.launches, self.lost = [], [], None  # bytes; names; what the device fails with from now on
+        self.uploads, self.downloads, self.launches, self.lost = (
+            [],
+            [],
+            [],
+            None,
+        )  # bytes; names; what the device fails with from now on
         self.xp = SimpleNamespace(
             **{
                 name: self._making(getattr(np, name))
@@ -100,7 +105,9 @@ class ReferenceDevice:
         return placed(np.array(array, order="C"), self)
 
     def download(self, array):
-        return np.array(self.own(array), order="C")
+        out = np.array(self.own(array), order="C")
+        self.downloads.append(out.nbytes)
+        return out
 
     def own(self, array):
         """Return an array of this device as NumPy's; raise for any other."""
@@ -133,7 +140,6 @@ class Copier:
         self.copies.append((self.device.own(to), host))
 
     def wait(self):
-        self.waits = getattr(self, "waits", 0) + 1
         self.arrive()
 
     def arrive(self):

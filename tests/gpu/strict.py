@@ -1,10 +1,13 @@
 """Arrays of the emulated device that are as strict as CuPy's: what mixes host and device fails here, not on the device alone.
 
 An array of the host and one of the device do not meet; nothing becomes an array of the host by itself; sums and elements are
-arrays of the device, not numbers; memory that was never written holds 0xAA.
+arrays of the device, not numbers; memory that was never written holds 0xAA. Inside `must_be_current` nothing is done with
+arrays while no device is current, as with several devices it would be done on the wrong one.
 """
 
 import functools
+import threading
+from contextlib import contextmanager
 from types import ModuleType
 
 import numpy as np
@@ -51,6 +54,8 @@ class DeviceArray(NDArrayOperatorsMixin):
         return lambda *args, **kwargs: _call(found, name, args, kwargs)
 
     def __getitem__(self, key):
+        if isinstance(key, slice | int):  # a view: nothing runs on the device
+            return _there(self._inner[key])
         return _call(self._inner.__getitem__, "[…]", (key,), {})
 
     def __setitem__(self, key, value):
@@ -78,8 +83,24 @@ class DeviceArray(NDArrayOperatorsMixin):
         return f"DeviceArray({self._inner!r})"
 
 
+_CURRENT = threading.local()
+_CHECKS = []
+
+
+@contextmanager
+def must_be_current():
+    """Let functions of arrays fail while no device is current."""
+    _CHECKS.append(True)
+    try:
+        yield
+    finally:
+        _CHECKS.pop()
+
+
 def _call(function, name, args, kwargs, refuse=True):
     """Return what a function of NumPy returns of arrays of the device, there."""
+    if _CHECKS and not getattr(_CURRENT, "depth", 0):
+        raise EmulationError(f"{name} of arrays of a device while none is current")
     return _there(function(*_inside(args, name, refuse), **_inside(kwargs, name, refuse)))
 
 
@@ -155,6 +176,14 @@ class StrictDevice(EmulatedDevice):
     """The emulated device with strict arrays."""
 
     xp = STRICT
+
+    @contextmanager
+    def current(self):
+        _CURRENT.depth = getattr(_CURRENT, "depth", 0) + 1
+        try:
+            yield
+        finally:
+            _CURRENT.depth -= 1
 
     def upload(self, array):
         if isinstance(array, DeviceArray):

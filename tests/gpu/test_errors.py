@@ -27,8 +27,10 @@ def engine(devices=1, **how):
 def no_cupy(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     home.cupy.cache_clear()
+    home.device_at.cache_clear()
     yield
     home.cupy.cache_clear()
+    home.device_at.cache_clear()
 
 
 class BrokenCupy:
@@ -170,8 +172,8 @@ def test_a_device_that_is_lost(devices, error, streams):
     assert_same(fit(votes, "ds", engine=made, max_iter=5), fit(votes, "ds", engine="cpu", max_iter=5))
 
 
-def test_a_fit_that_was_broken_off_can_be_taken_up_by_its_session():
-    """A pass that breaks off leaves counts in between: the next one counts anew."""
+def test_a_session_can_be_used_after_an_interruption():
+    """An interrupted pass leaves counts in between: the next one counts from the start."""
     votes, made = crowd(), engine(2)
     session = made.load(votes, seed=0, ties="hash")
     started = session.start(hard=True).class_counts
@@ -179,6 +181,11 @@ def test_a_fit_that_was_broken_off_can_be_taken_up_by_its_session():
     with pytest.raises(KeyboardInterrupt):
         session.recount(np.zeros(votes.n_tasks, np.int32))
     made.devices[1].lost = None
+    assert np.array_equal(session.start(hard=True).class_counts, started)
+    fresh = made.load(votes, seed=0, ties="hash")
+    fresh.start(hard=True)
+    theirs, ours = ([shard.labels.tolist() for shard in one._store.scan("", lambda _, shard: shard)] for one in (fresh, session))
+    assert ours == theirs
     assert np.array_equal(session.recount(np.zeros(votes.n_tasks, np.int32)).class_counts, [votes.n_tasks, 0, 0])
     assert np.array_equal(session.start(hard=True).class_counts, started)
 

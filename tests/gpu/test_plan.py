@@ -1,5 +1,7 @@
 """What a fit takes on devices, and how its votes are divided."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -20,7 +22,7 @@ def names(n):
 
 
 @given(
-    lengths=st.lists(st.integers(1, 9), min_size=1, max_size=60),
+    lengths=st.lists(st.integers(1, 9) | st.just(40), min_size=1, max_size=60),
     devices=st.integers(1, 4),
     room=st.integers(0, 4000),
     labels=st.integers(1, 5),
@@ -48,10 +50,13 @@ def test_every_task_is_in_one_shard_that_fits(lengths, devices, room, labels):
         if not cuts:
             continue
         tasks = sum(cut.stop - cut.start for cut in cuts)
-        out = size.per_out() * max(cut.stop - cut.start for cut in cuts)
-        votes = [bytes_of(ptr, cut) for cut in cuts]
-        held = sum(votes) - plan.PER_TASK * (len(cuts) - 1) if not found.streamed else 2 * max(votes)
-        held += size.per_work() * (tasks if not found.streamed else max(cut.stop - cut.start for cut in cuts))
+        most_tasks = max(cut.stop - cut.start for cut in cuts)
+        most_votes = max(int(ptr[cut.stop] - ptr[cut.start]) for cut in cuts)  # perhaps of another shard
+        out = size.per_out() * most_tasks
+        if found.streamed:
+            held = 2 * (plan.PER_VOTE * most_votes + plan.PER_TASK * (most_tasks + 1)) + size.per_work() * most_tasks
+        else:
+            held = sum(bytes_of(ptr, cut) for cut in cuts) - plan.PER_TASK * (len(cuts) - 1) + size.per_work() * tasks
         assert size.tables() + size.per_label() * tasks + held + out <= have
 
 
@@ -97,6 +102,42 @@ def test_a_billion_votes_stay_on_a_large_device(monkeypatch):
     assert streamed.streamed
     most = max(int(ptr[cut.stop] - ptr[cut.start]) for cut in streamed.cuts)
     assert most <= plan.MAX_STREAMED
+
+
+def test_long_tasks_first_and_short_ones_after():
+    """The buffers have room for the votes of the first shards and the tasks of the last ones."""
+    size, ptr = size_of([1000] * 100 + [1] * 10_000)
+    room = 400_000
+    found = planned(size, ptr, names(1), [size.tables() + size.per_label() * size.tasks + room])
+    assert found.streamed
+    most_votes = max(int(ptr[cut.stop] - ptr[cut.start]) for cut in found.cuts)
+    most_tasks = max(cut.stop - cut.start for cut in found.cuts)
+    assert 2 * plan.PER_VOTE * most_votes + (2 * plan.PER_TASK + size.per_work() + size.per_out()) * most_tasks <= room
+
+
+def test_shards_of_many_votes_are_not_tiny(monkeypatch):
+    monkeypatch.setattr(plan, "MIN_STREAMED", 1000)
+    size, ptr = size_of([5] * 1000)
+    fixed = size.tables() + size.per_label() * size.tasks
+    with pytest.raises(qr.QuorateError, match="of device memory") as error:
+        planned(size, ptr, names(1), [fixed + 5000])
+    assert "\n" not in str(error.value)
+    found = planned(size, ptr, names(1), [fixed + plan._least_streamed(size, ptr, slice(0, 1000)) + 200])
+    assert found.streamed
+    assert max(int(ptr[cut.stop] - ptr[cut.start]) for cut in found.cuts) >= 1000
+
+
+def test_votes_on_gold_tasks_stay_on_the_device():
+    size, _ = size_of([5] * 100)
+    assert replace(size, gold_votes=50).tables() == size.tables() + 50 * plan.PER_GOLD
+
+
+def test_votes_that_are_on_a_device_are_planned_too():
+    size, _ = size_of([5] * 1000)
+    need = size.tables() + (size.per_label() + size.per_work() + plan.PER_OUTCOME) * 1000
+    assert plan.planned_in_place(size, "a card", need).cuts == (slice(0, 1000),)
+    with pytest.raises(qr.QuorateError, match="are allowed on a card: choose engine='cpu'"):
+        plan.planned_in_place(size, "a card", need - 1, allowed=True)
 
 
 @pytest.mark.parametrize("allowed", [True, False])

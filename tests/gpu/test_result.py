@@ -10,13 +10,16 @@ import pytest
 import quorate as qr
 from gpu.columns import PackedArray, column_on
 from gpu.reference_device import OnDevice, ReferenceDevice, ReferenceKernels, placed
+from gpu.strict import must_be_current
 from quorate.data.votes import Votes
 from quorate.engines import registry
 from quorate.errors import InputError, OptionError, QuorateError, SuspiciousVotes
+from quorate.gpu import store
 from quorate.gpu.engine import CudaEngine
 from quorate.gpu.result import CudaResult
 from quorate.gpu.task_array import TaskArray
 from quorate.gpu.votes import DeviceVotes
+from quorate.models.base import MODELS
 
 
 class Functions:
@@ -259,8 +262,45 @@ def test_an_outcome_is_replaced_without_a_copy(engine):
 def test_without_the_device():
     result = object.__new__(CudaResult)
     object.__setattr__(result, "session", None)
-    with pytest.raises(QuorateError, match="loaded where its device is not"):
+    with pytest.raises(QuorateError, match="loaded without its device"):
         _ = result.device
+
+
+@pytest.mark.parametrize("model", [name for name in MODELS if MODELS[name].place == "memory"])
+def test_auto_runs_every_model_over_tensors(engine, model):
+    """Methods with passes of their own run on the processor, over copies of the votes."""
+    given = columns()
+    given["label"] = given["label"] % 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found, wanted = qr.aggregate(on_device(given), model=model), qr.aggregate(given, model=model)
+    assert found.labels["label"].to_list() == wanted.labels["label"].to_list()
+    with pytest.raises(OptionError, match=f"engine 'cuda' cannot run model '{model}'"):
+        qr.aggregate(on_device(given), model=model, engine="cuda")
+
+
+def test_memory_bounds_fits_over_tensors(engine):
+    with pytest.raises(QuorateError, match="needs about .* are allowed on reference device"):
+        qr.aggregate(on_device(columns()), model="ds", engine="cuda", memory=2000)
+    assert len(qr.aggregate(on_device(columns()), model="ds", memory="1GB").labels)
+
+
+def test_votes_of_other_fits_make_room_for_encoding(engine):
+    votes = qr.read(columns())
+    qr.aggregate(votes, model="mv", engine=engine)
+    assert votes in store._RESIDENT
+    engine.devices[0].free = 2000
+    with pytest.raises(QuorateError, match="are free on"):
+        qr.aggregate(tuple(ShapedArray(one) for one in columns().values()), model="mv", engine="cuda")
+    assert votes not in store._RESIDENT
+
+
+class ShapedArray(PackedArray):
+    """One that says its shape, as those of all libraries do."""
+
+    @property
+    def shape(self):
+        return self.values.shape
 
 
 def test_verdicts_refit_as_on_the_processor(engine):
@@ -281,7 +321,9 @@ def test_the_kernels_from_tensors_to_labels(device, model, monkeypatch):
     monkeypatch.setattr("quorate.gpu.encode.MIN_VOTES", 0)
     given = columns(tasks=40, votes=250)
     there = {role: column_on(device, array) for role, array in given.items()}
-    found = qr.aggregate(there, model=model, engine=CudaEngine((device,)))
+    with must_be_current():
+        found = qr.aggregate(there, model=model, engine=CudaEngine((device,)))
+        assert found.expected_errors >= found.ties >= 0
     wanted = qr.aggregate(given, model=model, engine="cpu")
     assert not found.fit.outcome.labels.is_on_host
     assert device.download(found.labels_array).tolist() == wanted.fit.outcome.labels.tolist()

@@ -90,5 +90,5 @@ class CudaResult(Result):
         """The device of this fit."""
         found: Device | None = getattr(self.session, "device", None)
         if found is None:
-            raise QuorateError("this result was loaded where its device is not: take its arrays from result.labels")
+            raise QuorateError("this result was loaded without its device: take its arrays from result.labels")
         return found

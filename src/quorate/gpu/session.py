@@ -52,7 +52,9 @@ class CudaSession(LocalSession):
             super().m_step(recipe, priors)
             return
         self._lines = self._params = self._spread = self._bound = None  # the table before makes room for the one to come
-        self._lines = recipe.on(self._block)(self._counted[0], None) if is_own else self._careful(cast(CarefulRecipe, recipe))
+        with self.device.current():  # where the recipe adds up a table
+            made = recipe.on(self._block)(self._counted[0], None) if is_own else self._careful(cast(CarefulRecipe, recipe))
+        self._lines = made
         self._params = DeviceParameters.made(self._rules.fit_devices, priors, self._lines)
 
     @property
