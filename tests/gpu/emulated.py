@@ -348,7 +348,7 @@ def _value(value, regions):
         for region in regions:
             if region.begin <= begin and begin + value.nbytes <= region.end:
                 return ctypes.c_void_p(region.moved + begin - region.begin)
-        raise AssertionError("every array lies in a region")
+        raise AssertionError("every array is in a region")
     if value is None:
         return ctypes.c_void_p(None)
     return ctypes.c_double(value) if isinstance(value, float) else ctypes.c_longlong(int(value))

@@ -188,7 +188,7 @@ static bool finish_warp(int warp, int lane, int self) {
         if (group >> i & 1 && lanes[i].value) votes |= 1u << i;
     waiting_lanes[warp] &= ~group;
     for (int i = 0; i < LANES; ++i) {
-        const int at = backwards ? i : LANES - 1 - i;  // the one that goes on first comes last
+        const int at = backwards ? i : LANES - 1 - i;  // the one that continues first comes last
         if (!(group >> at & 1)) continue;
         Thread& one = threads[warp * LANES + at];
         if (one.warp_kind == SHUFFLE) {
@@ -387,7 +387,7 @@ const char* launch(void (*same)(A...), void** values, unsigned blocks, int block
 
 template <class T>
 u64 bits_of(T value) {
-    static_assert(sizeof(T) <= 8, "a lane hands on 8 bytes at most");
+    static_assert(sizeof(T) <= 8, "a lane passes on 8 bytes at most");
     u64 bits = 0;
     memcpy(&bits, &value, sizeof(T));
     return bits;

@@ -231,7 +231,7 @@ def test_bits_and_short_vectors(program):
 
 
 def test_what_was_never_set_shows(program):
-    for _ in range(2):  # every block begins anew
+    for _ in range(2):  # every block starts from the beginning
         out = np.zeros(3, np.uint32)
         program.launch("unset", 2, 4, out, shared=16)
         assert out.tolist() == [0xAAAAAAAA] * 3

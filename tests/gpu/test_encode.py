@@ -173,7 +173,7 @@ def test_what_looks_wrong_is_said(device):
 )
 def test_options_of_the_host_are_refused(option):
     columns = on_device(HostDevice(), columns_of([(1, 1, 0), (1, 2, 1)]))
-    with pytest.raises(OptionError, match=r"give copies of the host \(array.get\(\), tensor.cpu\(\)\)"):
+    with pytest.raises(OptionError, match=r"copy the arrays to the host \(array.get\(\), tensor.cpu\(\)\)"):
         encode(HostDevice(), columns, **option)
 
 
@@ -272,16 +272,16 @@ def test_over_more_labels(labels):
     assert mine.labels.ids() == labels
 
 
-def test_steps_are_told(device):
-    told = []
+def test_every_step_is_reported(device):
+    steps = []
     with _quiet():
         encode(
             device,
             on_device(device, columns_of([(n % 7, n % 3, n % 2) for n in range(50)])),
-            stage=lambda *step: told.append(step),
+            stage=lambda *step: steps.append(step),
         )
-    assert [name for name, _ in told][-3:] == ["sort", "votes by task", "lengths of tasks"]
-    assert all(size > 0 for _, size in told)
+    assert [name for name, _ in steps][-3:] == ["sort", "votes by task", "lengths of tasks"]
+    assert all(size > 0 for _, size in steps)
 
 
 @contextmanager

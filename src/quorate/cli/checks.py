@@ -87,14 +87,15 @@ def _cuda() -> Finding:
 
     if find_spec("cupy") is None:
         return Finding("off", "CUDA", "no CuPy; the engine cuda needs it: pip install 'quorate[cuda]'")
-    from quorate.gpu.device import cupy, device_at
+    from quorate.gpu.device import cupy, device_at, device_count
 
     try:
         found = device_at(0)
         free, total = found.memory()
     except QuorateError as error:
         return Finding("warn", "CUDA", str(error))
-    return Finding("ok", "CUDA", f"{found.name}, {free / GB:.0f} of {total / GB:.0f} GB free, CuPy {cupy().__version__}")
+    others = f" and {number - 1} more" if (number := device_count()) > 1 else ""
+    return Finding("ok", "CUDA", f"{found.name}{others}, {free / GB:.0f} of {total / GB:.0f} GB free, CuPy {cupy().__version__}")
 
 
 def _sqlite() -> Finding:

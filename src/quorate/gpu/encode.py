@@ -1,8 +1,8 @@
 """Votes encoded where they are: columns of ids on a device become tasks, rows and votes there, as `quorate.read` numbers them.
 
-Tasks come in the order in which they come first, workers and labels in the order of their ids, rows by worker, then label. A vote
+Tasks are numbered in order of first appearance, workers and labels by id, rows by worker, then label. A vote
 becomes one key of 64 bits, its task and its row; one sort of the keys puts all votes in order. Few votes are numbered by
-sorts (`_by_sorts`: the definition), many by tables over the range of their ids, or over a hash of ids that lie far apart.
+sorts (`_by_sorts`: the definition), many by tables indexed by id, or by hash where ids are sparse.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ def encode(
     stage: Stage | None = None,
     **shaping: Any,
 ) -> DeviceVotes:
-    """Return the votes of arrays on a device, which are there afterwards, too; the options are those of `quorate.read`.
+    """Return the votes of arrays on a device; they stay there. The options are those of `quorate.read`.
 
     `source` is (tasks, workers, labels) or a dict of such columns. Options that are about text, weights or the order of votes
-    are refused. `stage` is told of every step.
+    are refused. `stage` is called after every step.
     """
     _refuse(duplicates, shaping)
     declared = None if labels is None else Vocabulary.of(labels, "label").declared()
@@ -87,7 +87,7 @@ def encode(
 def _refuse(duplicates: str, shaping: dict[str, Any]) -> None:
     """Raise where an option needs votes of the host."""
     check_duplicates(duplicates)
-    remedy = "leave it out, or give copies of the host (array.get(), tensor.cpu())"
+    remedy = "leave it out, or copy the arrays to the host (array.get(), tensor.cpu())"
     if duplicates != "all":
         raise OptionError(f"duplicates is {shown(duplicates)}, but of votes on a device all count: {remedy}")
     for name, value in shaping.items():
@@ -107,7 +107,7 @@ def _encoded(device: Device, columns: DeviceColumns, declared: Vocabulary | None
     seen = _vocabulary(columns.label, rows.labels)
     rank = np.arange(len(seen)) if declared is None else _declared(device, columns.label, declared, seen)
     label = rank[rows.label]
-    # Pairs are in order already, unless labels were declared in another one; sorting all of them takes long.
+    # Pairs are sorted already, unless labels were declared in another order; sorting all of them takes long.
     order = np.lexsort((label, rows.worker)) if (np.diff(rank) < 0).any() else np.arange(len(label))
     row_of = np.empty(len(order), np.uint32)
     row_of[order] = np.arange(len(order), dtype=np.uint32)
@@ -215,8 +215,7 @@ def _by_tables(device: Device, columns: DeviceColumns, stage: Stage) -> Numberin
 def _pairs(device: Device, columns: DeviceColumns, stage: Stage) -> tuple[_Column, _Column, Pairs, Any] | None:
     """Return columns whose slots together are the slots of pairs, the pairs that occur, and where these are, device [pairs].
 
-    Where ids lie far apart, the columns are of codes; where there are too many pairs of codes, one is of pairs, the other of
-    nothing.
+    Sparse ids are replaced by codes. Where even codes make too many pairs, the first column holds pairs, and the second zeros.
     """
     xp, n, most = device.xp, len(columns.task), min(_max_slots(len(columns.task)), MAX_PAIRS)
     worker, label = (_slotted(device, array, stage) for array in (columns.worker, columns.label))

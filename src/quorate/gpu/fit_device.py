@@ -35,7 +35,7 @@ class FitDevice:
 
     @property
     def has_device_kernels(self) -> bool:
-        """Whether the kernels are those of the sources of this folder, of which there are more than passes need."""
+        """Whether these are the CUDA kernels, which also serve `auto`, GLAD and lines of honest confidence."""
         return isinstance(self.kernels, DeviceKernels)
 
     def cached(self, name: str, array: NDArray[Any] | Replicated) -> Any:

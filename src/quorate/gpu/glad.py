@@ -1,6 +1,6 @@
 """GLAD's passes over votes that are on one device, together with everything that is as long as votes or tasks.
 
-Slopes by ability are sums over the votes of a worker, who are many in number and unequal in size. They are taken over a
+Slopes by ability are sums over the votes of a worker. They are taken over a
 second copy of the votes, in the order of the workers: so each has one writer, no sum depends on the order in which threads
 run, and a fit repeats bit for bit. Sums by atomic additions would not, and numbers of fixed point would need a bound on the
 ease of tasks, which has none.

@@ -1,7 +1,7 @@
-"""The passes on a device by the names of their reference (`quorate.kernels.reference`), over votes that lie there.
+"""The kernels of `quorate.kernels.reference`, over votes on a device.
 
 Arrays are the device's, but for what has the size of K, which may be the host's. The caller owns every buffer, and a kernel
-*adds* to the counts it is handed, so that shards sum.
+*adds* to the counts it is given, so that shards sum.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A fit on a device decoded for people: labels and confidence stay on the device until somebody asks for them here."""
+"""A fit on a device decoded for people: labels and confidence stay there until they are read."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class CudaResult(Result):
 
     @cached_property
     def _with_votes_here(self) -> CudaResult:
-        """The same result over votes of the host, for what says less of votes elsewhere."""
+        """The same result over votes of the host, which `explain` needs."""
         return replace(self, votes=held(self.votes)) if isinstance(self.votes, DeviceVotes) else self
 
     def _on_device(self, array: Any, dtype: type[np.generic]) -> Any:

@@ -1,4 +1,4 @@
-"""A shard whose votes and labels are on a device. What it is handed and what it returns are arrays of the host."""
+"""A shard whose votes and labels are on a device. It takes and returns arrays of the host, or `TaskArray`s that stay there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 
 class DeviceShard(Shard):
-    """The votes of some tasks on one device. `settle` or `bind` says where they lie there before any pass."""
+    """The votes of some tasks on one device. `bind` says where they are stored before any pass."""
 
     rules: DeviceRules
 
@@ -72,11 +72,11 @@ class DeviceShard(Shard):
 
     @property
     def bound(self) -> tuple[DeviceLayout, TieIds]:
-        """Where the votes on tasks without gold lie on the device, and what settles their ties."""
+        """The votes on tasks without gold as they are stored on the device, and what settles their ties."""
         return self._layout, self._ties
 
     def bind(self, layout: DeviceLayout, ties: TieIds) -> None:
-        """Take where the votes on tasks without gold lie on the device now."""
+        """Take the votes on tasks without gold as they are stored on the device now."""
         self._layout, self._ties = layout, ties
 
     def unbind(self) -> None:

@@ -67,7 +67,7 @@ class DeviceCounts:
     """The counts of a pass: a part on every device of the fit, and their sum on the first one in the end.
 
     Parts are [rows, K] and [K]: int64 of hard labels, else float64 in units, with second sums as [2, rows, K] where fine, and
-    [2, K]. What a later pass over hard labels changes may be added to any part, so the others begin anew with zeros.
+    [2, K]. A later hard pass adds its changes to any part, so the other parts restart at zero.
     """
 
     def __init__(self, fit_devices: Sequence[FitDevice], parts: list[Any], classes: list[Any], units: Units | None) -> None:

@@ -1,4 +1,4 @@
-"""Figures of tasks that stay on a device: what a fit decides there comes to the host when somebody looks at it."""
+"""Arrays of tasks that stay on the device until they are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Votes on a device: what has the size of votes or tasks stays there, and comes to the host when somebody asks for it."""
+"""Votes on a device; arrays of votes and tasks are copied to the host on first access."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def open_table(source: Votes | Source, wanted: Wanted, layout: Layout = PLAIN, *
         )
     if is_device_source(source):
         raise InputError(
-            "arrays on a CUDA device are not read into memory: give copies of the host (array.get(), tensor.cpu()); "
+            "arrays on a CUDA device are not read into memory: copy them to the host (array.get(), tensor.cpu()); "
             "qr.aggregate takes them as they are"
         )
     wide = "wide " if layout.wide else ""

@@ -4,7 +4,7 @@
 namespace careful {
 
 const double TINY = 1e-9;
-const double LEAST = 1e-6;                       // probability of a vote, whatever the worker
+const double LEAST = 1e-6;                       // smallest probability of a vote, for every worker
 const double UNIT = 1.0 / 1099511627776.0;       // of log-probabilities, 2^-40
 const double UNITS = 1099511627776.0;
 

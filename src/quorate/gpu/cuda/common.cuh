@@ -1,8 +1,7 @@
 // What all kernels share. Parameters of kernels are pointers, long long and double; constants are macros.
 //
-// The same sources run on the processor in tests (tests/gpu/emulator.hpp), so they keep to plain C++ and to what is listed
-// there: threadIdx, blockIdx, blockDim, gridDim (x only), __syncthreads, __syncwarp, the *_sync shuffles and votes over all
-// 32 lanes, atomicAdd and the bit functions.
+// The same sources run on the processor in tests, so they keep to plain C++ and to what tests/gpu/emulator.hpp defines: threads
+// and blocks in one dimension, barriers, shuffles and votes over all 32 lanes, atomic operations and the bit functions.
 #pragma once
 
 typedef unsigned char u8;

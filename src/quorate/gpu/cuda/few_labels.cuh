@@ -1,4 +1,4 @@
-// Few labels: a warp works on 32 tasks, a thread decides one of them, and lanes that lie side by side read lines of the table.
+// Few labels: a warp works on 32 tasks, a thread decides one of them, and neighbouring lanes read lines of the table.
 //
 // A line of the table is a read of LANES lanes, one label each; what they add up for their tasks then changes sides, so that
 // every lane has all scores of its own task. The results are those of `quorate.kernels.reference`.
@@ -68,7 +68,7 @@ __device__ __forceinline__ Task task_at(i64 at, i64 n, const u32* ptr, i64 start
     return one;
 }
 
-// The votes of a warp's tasks: in shared memory where they lie side by side and are few, else where they are.
+// The votes of a warp's tasks: in shared memory where they are neighbours and few, else where they are stored.
 struct VotesOf {
     const u32* from;
 

@@ -1,7 +1,7 @@
 // Recounts over a second copy of the votes: sorted by row within tiles of tasks, so that the votes of a row are a run.
 //
 // A lane walks `STEPS` votes of the copy one after the other and adds up what they count in registers; the sum of a run goes to
-// memory once. Step s of the 32 lanes of a group lies side by side, so that a warp reads whole lines. A vote is the number of
+// memory once. Step s of the 32 lanes of a group is stored in a row, so that a warp reads whole lines. A vote is the number of
 // its task within the tile; the highest bit says that a run begins with it; ABSENT fills up the last group of a tile.
 //
 // Macros: K; LANES, the smallest power of two not below it; BITS, of a label in shared memory (2, 4 or 8); STEPS; LABEL_BYTES.
@@ -67,7 +67,7 @@ __device__ __forceinline__ void pack_labels(const LABEL* labels, i64 n, u32* pac
     }
 }
 
-// The labels of a tile lie packed in shared memory; a block counts whole tiles. K is at most 8. counts [rows, K] added to.
+// The labels of a tile are packed in shared memory; a block counts whole tiles. K is at most 8. counts [rows, K] added to.
 extern "C" __global__ void recount_runs(const u32* copy, const u32* first_run, const u32* run_row, const i64* tile_copy,
                                         i64 tiles, i64 tile_tasks, i64 tasks, const LABEL* labels, u32* counts) {
     DYNAMIC_SHARED(u32, packed);
@@ -99,9 +99,8 @@ extern "C" __global__ void recount_runs(const u32* copy, const u32* first_run, c
     }
 }
 
-// The shares of a tile's tasks, [tile tasks, K], are in the cache: all blocks count the tile. LANES lanes that lie side by side
-// have a label each, so that a line of shares is one read of them all; they walk the votes of as many lanes one after the other.
-// counts [rows, K] added to.
+// shares [tasks, K], of one tile; counts [rows, K] added to. LANES neighbouring lanes have a label each, so that one read fetches
+// a line of shares; they walk the votes of LANES lanes in turn.
 extern "C" __global__ void share_runs(const u32* copy, const u32* first_run, const u32* run_row, i64 begin, i64 end,
                                       const double* shares, double* counts) {
     const int lane = threadIdx.x % 32, c = lane % LANES, base = lane - c;
@@ -142,7 +141,7 @@ extern "C" __global__ void share_runs(const u32* copy, const u32* first_run, con
     }
 }
 
-// The same where runs are short: the sorted keys themselves, of which lanes that lie side by side have neighbours.
+// The same where runs are short: the sorted keys themselves, of which neighbouring lanes have neighbouring ones.
 extern "C" __global__ void recount_keys(const u64* keys, const i64* tile_votes, i64 tiles, i64 tile_tasks, i64 tasks,
                                         i64 row_bits, i64 task_bits, const LABEL* labels, u32* counts) {
     DYNAMIC_SHARED(u32, packed);
