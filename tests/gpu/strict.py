@@ -7,6 +7,7 @@ arrays while no device is current, as with several devices it would be done on t
 
 import functools
 import threading
+import weakref
 from contextlib import contextmanager
 from types import ModuleType
 
@@ -24,6 +25,36 @@ NUMBERS = {"item", "tolist", "tobytes"}  # methods that copy to the host, and sa
 HOST_ONLY = {"__array_interface__", "__array_struct__", "base", "byteswap", "ctypes", "newbyteorder", "setflags", "tofile"}
 
 
+_WATCHES = []
+
+
+class Allocations:
+    """The bytes of the arrays of the device that were made in a context, and are alive: now, and at most."""
+
+    def __init__(self):
+        self.now = self.peak = 0
+        self._known = {}  # of owners of memory, by their id
+
+    def __enter__(self):
+        _WATCHES.append(self)
+        return self
+
+    def __exit__(self, *_):
+        _WATCHES.remove(self)
+
+    def note(self, array):
+        while isinstance(array.base, np.ndarray):
+            array = array.base
+        if id(array) not in self._known:
+            self._known[id(array)] = weakref.finalize(array, self._free, id(array), array.nbytes)
+            self.now += array.nbytes
+            self.peak = max(self.peak, self.now)
+
+    def _free(self, key, size):
+        del self._known[key]
+        self.now -= size
+
+
 class DeviceArray(NDArrayOperatorsMixin):
     """An array on the emulated device."""
 
@@ -33,6 +64,8 @@ class DeviceArray(NDArrayOperatorsMixin):
         if inner.dtype.kind not in KINDS:
             raise EmulationError(f"a device has no arrays of {inner.dtype}")
         self._inner = inner
+        for watch in _WATCHES:
+            watch.note(inner)
 
     def __array__(self, *args, **kwargs):
         raise TypeError("an array of the device becomes one of the host by download() alone")

@@ -4,7 +4,7 @@
 // every lane has all scores of its own task. The results are those of `quorate.kernels.reference`.
 //
 // Macros: K, the number of labels, at most 16; LANES, the smallest power of two that is not below it; LABEL_BYTES. Tasks of
-// `longest` votes or more are left to a block each (wide.cuh).
+// `longest` votes or more are left to a block each (any_labels.cuh).
 #include "decide.cuh"
 
 #define STAGED 256  // votes of a warp that are read at once
