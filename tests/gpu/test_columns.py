@@ -1,4 +1,6 @@
-"""DeviceColumns on a device: which sources are, and what is refused of them."""
+"""Columns on a device: which sources are, and what is refused of them."""
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -125,6 +127,20 @@ def test_small_numbers_and_booleans():
     assert found.worker.dtype == np.int8
     assert found.label.dtype == np.bool_
     assert columns_of(HostDevice(), tuple(PackedArray(np.arange(9)[::3]) for _ in range(3)), UNNAMED).task.flags.c_contiguous
+
+
+def test_arrays_that_say_where_they_are_only_when_taken():
+    """Those without DLPack: the library that takes them knows their device."""
+
+    class OnSecond(np.ndarray):
+        device = SimpleNamespace(id=1)
+
+    class Taking(HostDevice):
+        number = 0
+        xp = SimpleNamespace(ndarray=OnSecond, asarray=lambda value: np.asarray(value).view(OnSecond), from_dlpack=None)
+
+    with pytest.raises(InputError, match="the tasks are on CUDA device 1, but the fit on device 0: give all on one device"):
+        columns_of(Taking(), three(InterfaceArray), {})
 
 
 def test_other_ways_in_say_where_to_go():

@@ -190,6 +190,34 @@ def test_a_session_can_be_used_after_an_interruption():
     assert np.array_equal(session.start(hard=True).class_counts, started)
 
 
+def test_kernels_that_do_not_compile():
+    class Module:
+        def __init__(self, error):
+            self.error = error
+
+        def get_function(self, name):
+            raise self.error
+
+    missing = RuntimeError("CuPy failed to load libnvrtc.so.12:\nno such file")
+    with pytest.raises(qr.QuorateError, match=r"do not compile here \(CuPy failed to load libnvrtc") as error:
+        home._CudaProgram(Module(missing)).launch("scan", 1, 32)
+    assert "pip install 'quorate[cuda]'" in one_line(error)
+    with pytest.raises(ConnectionError):  # the device is gone: `current` says so
+        home._CudaProgram(Module(ConnectionError()), failures=(ConnectionError,)).launch("scan", 1, 32)
+
+
+def test_a_device_is_started_when_it_was_used(monkeypatch):
+    monkeypatch.setattr(home.CudaDevice, "__init__", lambda self, number: None)
+    monkeypatch.setitem(sys.modules, "cupy", BrokenCupy(1))
+    for cached in (home.cupy, home.device_at):
+        cached.cache_clear()
+    assert not home.is_started()
+    home.device_at(0)
+    assert home.is_started()
+    for cached in (home.cupy, home.device_at):
+        cached.cache_clear()
+
+
 def test_shared_memory_is_asked_for_where_it_does_not_fit_beside_variables():
     """A block has 48 KiB of shared memory without asking, for what the kernel declares and what the launch wants together."""
     asked = []

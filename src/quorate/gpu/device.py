@@ -159,6 +159,9 @@ class CudaDevice:
         self.shared_bytes = int(about["sharedMemPerBlockOptin"])
         self.cache_bytes = int(about["l2CacheSize"])
         self._programs: dict[tuple[Any, ...], _CudaProgram] = {}
+        cuda = self.xp.cuda
+        self._no_memory: type[Exception] = cuda.memory.OutOfMemoryError
+        self._failures = (self._no_memory, cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return device_at, (self.number,)
@@ -169,9 +172,9 @@ class CudaDevice:
         try:
             with self.xp.cuda.Device(self.number):
                 yield
-        except self.xp.cuda.memory.OutOfMemoryError as error:
+        except self._no_memory as error:
             raise QuorateError(f"{self.name}: too little device memory ({error}): choose engine='cpu'") from None
-        except (self.xp.cuda.runtime.CUDARuntimeError, self.xp.cuda.driver.CUDADriverError) as error:
+        except self._failures as error:
             raise QuorateError(f"{self.name} failed during a fit ({error}): start again, or choose engine='cpu'") from None
 
     def memory(self) -> tuple[int, int]:
@@ -205,7 +208,8 @@ class CudaDevice:
         key = (source, *sorted(constants.items()))
         if key not in self._programs:
             macros = tuple(f"-D{name}={value}" for name, value in constants.items())
-            self._programs[key] = _CudaProgram(self.xp.RawModule(code=source_of(source), options=(*OPTIONS, *macros)))
+            module = self.xp.RawModule(code=source_of(source), options=(*OPTIONS, *macros))
+            self._programs[key] = _CudaProgram(module, self._failures)
         return self._programs[key]
 
     def pinned(self, shape: int | tuple[int, ...], dtype: Any) -> NDArray[Any]:
@@ -220,8 +224,9 @@ class CudaDevice:
 
 
 class _CudaProgram:
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Any, failures: tuple[type[Exception], ...] = ()) -> None:
         self._module = module
+        self._failures = failures  # of the device, not of the compiler
         self._kernels: dict[str, Any] = {}
         self._asked: dict[str, int] = {}  # bytes of dynamic shared memory that each kernel was allowed
 
@@ -238,6 +243,8 @@ class _CudaProgram:
         """Return a kernel; CuPy compiles the module now, unless it has before."""
         try:
             return self._module.get_function(kernel)
+        except self._failures:
+            raise
         except Exception as error:  # no compiler, or one that does not know the device: CuPy has an exception for each
             why = str(error).strip().splitlines() or [type(error).__name__]
             raise QuorateError(

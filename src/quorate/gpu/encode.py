@@ -45,7 +45,7 @@ class Pairs(NamedTuple):
     workers: NDArray[np.int64]  # ids, ascending
     labels: NDArray[np.int64]  # likewise
     worker: NDArray[np.int64]  # [pairs] the code of its worker
-    label: NDArray[np.int64]  # [pairs] the slot of its label in `labels`; pairs are sorted by worker, then this
+    label: NDArray[np.int64]  # [pairs] the index of its label in `labels`; pairs are sorted by worker, then this
 
 
 class Numbering(NamedTuple):
@@ -253,7 +253,7 @@ def _begins(ascending: NDArray[np.integer]) -> NDArray[np.int64]:
 
 
 def _distinct(codes: NDArray[np.int64], slots: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the codes that occur, ascending, and the slot of each code among them; all are below `slots`."""
+    """Return the codes that occur, ascending, and the index of each code among them; all are below `slots`."""
     if slots > MAX_HOST_SLOTS:
         found, slot = np.unique(codes, return_inverse=True)
         return found, slot
