@@ -52,7 +52,7 @@ class Device(Protocol):
         ...
 
     def wait(self) -> None:
-        """Wait for all that was started on the device."""
+        """Wait for what this thread has started on the device, which is current; copies of a copier may continue."""
         ...
 
     def current(self) -> Any:
@@ -191,8 +191,8 @@ class CudaDevice:
             self.wait()
 
     def wait(self) -> None:
-        """Wait for all that was started on the device."""
-        self.xp.cuda.Device(self.number).synchronize()
+        """Wait for what this thread has started on the device; copies of a copier may continue."""
+        self.xp.cuda.get_current_stream().synchronize()
 
     def upload(self, array: NDArray[Any]) -> Any:
         """Return a copy on the device of an array of the host."""
