@@ -10,6 +10,7 @@ from gpu.large import large_votes
 from quorate.evaluation.contract import CHECKS
 from quorate.gpu.device import device_at, device_count
 from quorate.gpu.engine import CudaEngine
+from quorate.gpu.kernels import DeviceKernels
 from quorate.io.sources import is_device_source
 from quorate.models.base import MODELS
 from same_fit import assert_same, fit
@@ -64,11 +65,26 @@ def two_million():
 
 @pytest.mark.parametrize("model", ["mv", "fds", "auto"])
 def test_cuda_streams_votes_that_do_not_fit(two_million, model):
-    engine = CudaEngine((device_at(0),), memory=40_000_000)  # tables, labels, and a few shards of the votes
+    engine = CudaEngine((device_at(0),), memory=50_000_000)  # tables, labels, and a part of the votes
     far, near = (MODELS[model]().fit(two_million, engine=place, confidence="honest") for place in (engine, "cpu"))
     assert far.session._store.is_streamed
     assert np.array_equal(far.fit.outcome.labels, near.fit.outcome.labels)
     assert np.allclose(far.fit.outcome.confidence, near.fit.outcome.confidence, atol=1e-9)
+
+
+class NarrowKernels(DeviceKernels):
+    """Costs of one byte, for fewer votes as well."""
+
+    min_narrow_votes = 0
+
+
+@pytest.mark.parametrize("each", [5, 7, 8])
+@pytest.mark.parametrize("labels", [2, 4, 16])
+def test_cuda_costs_of_one_byte(labels, each):
+    votes = large_votes(1_000_000, labels=labels, each=each)
+    engine = CudaEngine((device_at(0),), kernels=NarrowKernels)
+    far, near = (qr.FastDawidSkene().fit(votes, engine=place, trace="light") for place in (engine, "cpu"))
+    assert np.array_equal(far.fit.outcome.labels, near.fit.outcome.labels)
 
 
 @pytest.mark.parametrize("model", ["mv", "fds", "ds"])
