@@ -65,7 +65,7 @@ def two_million():
 
 @pytest.mark.parametrize("model", ["mv", "fds", "auto"])
 def test_cuda_streams_votes_that_do_not_fit(two_million, model):
-    engine = CudaEngine((device_at(0),), memory=50_000_000)  # tables, labels, and a part of the votes
+    engine = CudaEngine((device_at(0),), memory=40_000_000)  # tables, labels, and a part of the votes
     far, near = (MODELS[model]().fit(two_million, engine=place, confidence="honest") for place in (engine, "cpu"))
     assert far.session._store.is_streamed
     assert np.array_equal(far.fit.outcome.labels, near.fit.outcome.labels)

@@ -33,7 +33,7 @@ PER_TASK: Final = 4 + 8  # where its votes begin, and its id
 PER_OUTCOME: Final = 8 + 1 + 8  # confidence and tie of a task, and what they are made of
 MAX_OUT: Final = 48 << 30  # bytes of what a pass writes of the tasks of a shard: one shard for many tasks, where there is room
 MAX_STREAMED: Final = 1 << 26  # votes of a streamed shard: the copy of the first one has nothing to overlap with
-MIN_STREAMED: Final = 1 << 20  # votes of a streamed shard, of many: smaller ones wait for launches longer than for copies
+MIN_STREAMED: Final = 1 << 18  # votes of a streamed shard, of many: smaller ones wait for launches longer than for copies
 PER_GOLD: Final = 4 + 8 + 16  # row and label of a vote on a gold task, and what becomes of them in a pass
 SPARE: Final = 0.05  # of free memory, which programs and the library itself take
 
