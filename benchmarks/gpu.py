@@ -216,17 +216,6 @@ def show(line: dict[Any, Any]) -> None:
     print(json.dumps(line), file=sys.stderr, flush=True)
 
 
-def require_device() -> None:
-    """Leave with a line that says what is missing, where there is no device."""
-    from quorate.errors import QuorateError
-    from quorate.gpu.device import device_at
-
-    try:
-        device_at(0)
-    except QuorateError as error:
-        sys.exit(f"nothing is measured: {error}")
-
-
 def main() -> None:
     """Measure, and write what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -236,6 +225,8 @@ def main() -> None:
     parser.add_argument("--only", action="store_true", help="the largest crowd alone, and the device alone")
     given = parser.parse_args()
     if not given.page:
+        from gpu_encode import require_device  # needs quorate; a page is written without
+
         require_device()
         sizes = tuple(size for size in SIZES if size <= given.votes)
         found = measured(sizes[-1:] if given.only else sizes, processor=not given.only)

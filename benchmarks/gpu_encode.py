@@ -10,15 +10,25 @@ the kernels and fills the pool of memory, so it is not counted.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 import warnings
 from typing import Any
 
+from quorate.errors import QuorateError
 from quorate.gpu.device import CudaDevice, device_at
 from quorate.gpu.encode import encode
 
 GENERATED_AT_ONCE = 1 << 27  # random numbers take more memory than the votes that are made of them
 FAR = 0x5DEECE66D3A1B2C9  # an odd factor, which sends neighbouring ids far apart
+
+
+def require_device() -> CudaDevice:
+    """Return the first device; leave with a line that says what is missing, where there is none."""
+    try:
+        return device_at(0)
+    except QuorateError as error:
+        sys.exit(f"nothing is measured: {error}")
 
 
 def columns(
@@ -67,7 +77,7 @@ def main() -> None:
     parser.add_argument("--far", action="store_true", help="ids of tasks and workers all over 64 bits")
     parser.add_argument("--repeat", type=int, default=3)
     given = parser.parse_args()
-    votes, device = int(given.votes), device_at(0)
+    votes, device = int(given.votes), require_device()
     warnings.simplefilter("ignore")  # random votes look suspicious
     with device.current():
         sizes = votes, max(int(votes / given.per_task), 1), int(given.workers), given.labels

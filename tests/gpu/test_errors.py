@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from same_fit import assert_same, fit
 
 
 def crowd(**how):
-    return qr.read(qr.simulate(tasks=60, workers=9, labels=3, votes_per_task=4, seed=3, **how).votes)
+    return qr.read(qr.simulate(**{"tasks": 60, "workers": 9, "labels": 3, "votes_per_task": 4, "seed": 3, **how}).votes)
 
 
 def engine(devices=1, **how):
@@ -122,7 +123,7 @@ def test_doctor_with_a_device(monkeypatch):
 def test_too_little_memory():
     votes = crowd()
     with pytest.raises(
-        qr.QuorateError, match="needs about .* of device memory .* are allowed on card 0: choose engine='cpu'"
+        qr.QuorateError, match="needs about .* of device memory .* are allowed on card 0: allow more, choose engine='cpu'"
     ) as error:
         fit(votes, "ds", engine=engine(memory=1000))
     one_line(error)
@@ -170,6 +171,31 @@ def test_a_device_that_is_lost(devices, error, streams):
     assert set(threading.enumerate()) <= before
     made.devices[-1].lost = None  # healthy again, or another one
     assert_same(fit(votes, "ds", engine=made, max_iter=5), fit(votes, "ds", engine="cpu", max_iter=5))
+
+
+def test_a_second_fit_is_planned_as_the_first():
+    """Votes that a fit has left on a device take part; what else is there may have grown."""
+    votes, card = crowd(), ReferenceDevice("card")
+    made = CudaEngine((card,), kernels=ReferenceKernels, threads=1)
+    fit(votes, "mv", engine=made)
+    card.free = 1000
+    with pytest.raises(qr.QuorateError, match="are free on card: choose engine='cpu'"):
+        fit(votes, "ds", engine=made)
+    assert_same(fit(votes, "ds", engine=replace(made, is_automatic=True)), fit(votes, "ds", engine="cpu"))
+
+
+def test_fits_that_were_planned_apart():
+    """Two sessions over the same votes, of which the second was planned with less memory, before either has copied them."""
+    votes, card = crowd(tasks=300), ReferenceDevice("card")
+    made = CudaEngine((card,), kernels=ReferenceKernels, threads=1)
+    wide = made.load(votes, seed=0, ties="hash")
+    size = wide._store._size
+    card.free = round((size.tables() + 40 * votes.n_tasks) / 0.95)
+    narrow = made.load(votes, seed=0, ties="hash")
+    assert 1 == len(wide._store._plan.cuts) < len(narrow._store._plan.cuts)
+    assert not narrow._store.is_streamed
+    counts = [session.start(hard=True).class_counts.tolist() for session in (narrow, wide, narrow)]
+    assert counts[0] == counts[1] == counts[2]
 
 
 def test_a_session_can_be_used_after_an_interruption():

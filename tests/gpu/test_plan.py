@@ -136,17 +136,15 @@ def test_votes_that_are_on_a_device_are_planned_too():
     size, _ = size_of([5] * 1000)
     need = size.tables() + (size.per_label() + size.per_work() + plan.PER_OUTCOME) * 1000
     assert plan.planned_in_place(size, "a card", need).cuts == (slice(0, 1000),)
-    with pytest.raises(qr.QuorateError, match="are allowed on a card: choose engine='cpu'"):
+    with pytest.raises(qr.QuorateError, match="are allowed on a card: allow more, choose engine='cpu'"):
         plan.planned_in_place(size, "a card", need - 1, allowed=True)
 
 
 @pytest.mark.parametrize("allowed", [True, False])
 def test_too_little_is_said_with_the_estimate_and_the_remedy(allowed):
     size, ptr = size_of([5] * 100, rows=1_000_000, labels=50)
-    have = "are allowed" if allowed else "are free"
-    expected = (
-        rf"needs about 3\.\d GiB of device memory \(1000000 rows x 50 labels, 100 tasks\), but 1\.0 GiB {have} on a card: choose"
-    )
+    have, remedy = ("are allowed", "allow more, choose") if allowed else ("are free", "choose")
+    expected = rf"needs about 3\.\d GiB of device memory \(1000000 rows x 50 labels, 100 tasks\), but 1\.0 GiB {have} on a card: {remedy}"
     with pytest.raises(qr.QuorateError, match=expected):
         planned(size, ptr, ["a card"], [1 << 30], allowed=allowed)
 

@@ -396,8 +396,8 @@ class LocalSession(WorkerState):
         if not hard and ended is not None and ended[0] is self._current:
             return self._outcome(*ended[1])
         tally = self._rules.empty(hard=True) if hard else None
-        sums, decided = self._store.decide("last pass", lambda _, shard, *out: shard.finish(params, tally, *out))
         self._is_current = False
+        sums, decided = self._store.decide("last pass", lambda _, shard, *out: shard.finish(params, tally, *out))
         outcome = self._outcome(decided, tally, total(sums).log_likelihood)
         return outcome if tally is None else self._kept_as_counted(outcome, tally)
 

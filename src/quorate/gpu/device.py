@@ -139,7 +139,10 @@ def device_at(number: int) -> CudaDevice:
     if not 0 <= number < found:
         have = f"there are {found}, numbered from 0" if found else "there is none: choose engine='cpu'"
         raise QuorateError(f"engine 'cuda' finds no CUDA device {number}: {have}")
-    return CudaDevice(number)
+    try:
+        return CudaDevice(number)
+    except Exception as error:
+        raise QuorateError(f"CUDA device {number} does not answer ({error}): choose engine='cpu'") from None
 
 
 def is_started() -> bool:

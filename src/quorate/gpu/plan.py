@@ -103,7 +103,7 @@ def planned(
         fixed = size.tables() + size.per_label() * (part.stop - part.start)
         left.append(room[index] - fixed)
         if left[-1] <= 0:
-            raise _too_small(size, names[index], fixed, room[index], allowed=allowed)
+            raise _too_small(size, names[index], fixed + _least_streamed(size, task_ptr, part), room[index], allowed=allowed)
     pairs = list(zip(parts, left, strict=True))
     streamed = any(_resident_bytes(size, task_ptr, part) + size.per_out() > have - have // 16 for part, have in pairs)
     cuts: list[slice] = []
@@ -124,6 +124,16 @@ def planned_in_place(size: FitSize, name: str, room: int, *, allowed: bool = Fal
     if need > room:
         raise _too_small(size, name, need, room, allowed=allowed)
     return DevicePlan((slice(0, size.tasks),), (0,), streamed=False)
+
+
+def fits_beside(size: FitSize, plan: DevicePlan, room: Sequence[int]) -> bool:
+    """Return whether devices have room for all of a fit but its votes, which are there; `room` is the bytes of every device."""
+    for index, have in enumerate(room):
+        tasks = [cut.stop - cut.start for cut, at in zip(plan.cuts, plan.shard_device, strict=True) if at == index]
+        need = size.tables() + (size.per_label() + size.per_work()) * sum(tasks) + size.per_out() * max(tasks, default=0)
+        if tasks and need > have:
+            return False
+    return True
 
 
 def usable(free: int, limit: int | None) -> int:
@@ -210,6 +220,6 @@ def _cut(part: slice, end: Callable[[int], int]) -> list[slice] | None:
 def _too_small(size: FitSize, name: str, need: int, have: int, *, allowed: bool) -> QuorateError:
     return QuorateError(
         f"this fit needs about {gib(need)} of device memory ({size.rows} rows x {size.labels} labels, {size.tasks} tasks), but "
-        f"{gib(max(have, 0))} {'are allowed' if allowed else 'are free'} on {name}: choose engine='cpu', merge rare labels, or "
-        "drop workers with few votes"
+        f"{gib(max(have, 0))} {'are allowed' if allowed else 'are free'} on {name}: {'allow more, ' if allowed else ''}"
+        "choose engine='cpu', merge rare labels, or drop workers with few votes"
     )

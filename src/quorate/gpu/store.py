@@ -22,7 +22,7 @@ from quorate.gpu.device import Copier, Device
 from quorate.gpu.fit_device import FitDevice
 from quorate.gpu.layout import DeviceLayout, TieIds
 from quorate.gpu.passes import require_labels
-from quorate.gpu.plan import DevicePlan, FitSize, planned, planned_in_place, usable
+from quorate.gpu.plan import DevicePlan, FitSize, fits_beside, planned, planned_in_place, usable
 from quorate.gpu.rules import DeviceRules
 from quorate.gpu.shard import DeviceShard, salt_of
 from quorate.gpu.task_array import TaskArray
@@ -149,8 +149,9 @@ class DeviceStore:
             )
             if found is not None:
                 return found
-            for votes in [one for one in _RESIDENT if one is not self.votes]:
-                del _RESIDENT[votes]
+            for votes in list(_RESIDENT):
+                if votes is not self.votes:
+                    _RESIDENT.pop(votes, None)
         return self.on_processor.glad()
 
     def whole(self) -> WholeVotes:
@@ -181,9 +182,12 @@ class DeviceStore:
 
     def _planned(self) -> DevicePlan:
         """Return how the votes are divided; those of another fit give way where there is too little room."""
-        resident = None if self.gold is not None else _RESIDENT.get(self.votes, {}).get(self._key)
+        resident = self._resident()
         if resident is not None:
-            return resident[0]
+            room = [usable(device.memory()[0], None) for device in self.rules.devices]
+            if fits_beside(self._size, resident[0], room):
+                return resident[0]
+            _RESIDENT.pop(self.votes, None)
         if _RESIDENT:
             with suppress(QuorateError):
                 plan = self._divided()
@@ -192,11 +196,20 @@ class DeviceStore:
             _RESIDENT.clear()
         return self._divided()
 
+    def _resident(self) -> tuple[DevicePlan, ShardVotes] | None:
+        """Return the votes that a fit before has left on the devices, and their plan."""
+        return None if self.gold is not None else _RESIDENT.get(self.votes, {}).get(self._key)
+
+    @property
+    def _size(self) -> FitSize:
+        """The sizes of the fit."""
+        votes = self.votes
+        on_gold = 0 if self.gold is None else int(np.diff(votes.task_ptr)[self.gold >= 0].sum())
+        return FitSize(len(votes), votes.n_tasks, votes.n_rows, votes.n_labels, votes.n_workers, on_gold)
+
     def _divided(self) -> DevicePlan:
         """Return how the votes are divided among the devices as these are now."""
-        votes, devices, limit = self.votes, self.rules.devices, self._engine.memory
-        on_gold = 0 if self.gold is None else int(np.diff(votes.task_ptr)[self.gold >= 0].sum())
-        size = FitSize(len(votes), votes.n_tasks, votes.n_rows, votes.n_labels, votes.n_workers, on_gold)
+        votes, devices, limit, size = self.votes, self.rules.devices, self._engine.memory, self._size
         room = [usable(device.memory()[0], limit) for device in devices]
         if isinstance(votes, DeviceVotes) and self.gold is None:
             return planned_in_place(size, devices[0].name, room[0], allowed=limit is not None)
@@ -217,7 +230,9 @@ class DeviceStore:
             with fit_device.device.current():
                 return [[(plan.cuts[0], DeviceShard.over_layout(rules, fit_device, votes.layout, ties))]]
         keys = TieKeys(rules.kernels, votes.tasks, self._seed, self._engine.threads)
-        before = None if self.gold is not None else _RESIDENT.get(votes, {}).get(self._key)
+        before = self._resident()
+        if before is not None and before[0] != plan:  # another fit has left them since this one was planned
+            before = None
         resident: ShardVotes = []
         out: list[list[tuple[slice, DeviceShard]]] = [[] for _ in rules.fit_devices]
         for number, (cut, at) in enumerate(zip(plan.cuts, plan.shard_device, strict=True)):
