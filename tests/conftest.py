@@ -1,4 +1,3 @@
-import gc
 import os
 import signal
 import sys
@@ -59,12 +58,6 @@ def pytest_collection_modifyitems(items):
         return next((at for at, start in enumerate(LONG) if name.startswith(start)), len(LONG))
 
     items.sort(key=rank)
-
-
-def pytest_collection_finish():
-    """Tests are hundreds of thousands of objects that stay: no collection of garbage has to look at them again and again."""
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
