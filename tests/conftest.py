@@ -7,14 +7,17 @@ import polars as pl
 import pytest
 from hypothesis import settings
 
+from spark_there import CONF, JAVA
+
 settings.register_profile("quorate", deadline=None, max_examples=40, derandomize=True, print_blob=True)
 settings.load_profile("quorate")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # of a shell's background job, and inherited: tests interrupt commands
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Settings that let the JVMs of Spark start sooner; a user's own SPARK_CONF_DIR stays.
-os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark" / "conf"))
+# A user's own stay.
+os.environ.setdefault("SPARK_CONF_DIR", str(CONF))
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", JAVA)
 
 SETS = ["adult2", "anesthesia", "bm", "labelme", "llmbar_natural", "rte", "snow_temp", "sp", "trec2010", "zencrowd_in"]
 
@@ -26,8 +29,24 @@ LONG = (
     "test_docs.py",
     "evaluation/test_contract.py",
     "test_online_interrupts.py",
+    "engines/",
+    "gpu/",
+    "models/",
+    "test_same_answer.py",
+    "results/",
+    "kernels/",
+    "test_",
+    "report/",
+    "service/",
     "io/",
     "cli/",
+    "evaluation/agreement/",
+    "paper/",
+)
+IN_ONE_JVM = (
+    *(f"tests/spark/test_{name}.py" for name in ("auto", "distributed", "streaming", "same_labels", "frames", "predict")),
+    *(f"tests/spark/test_{name}.py" for name in ("cli", "evaluate", "errors", "garbage")),
+    *(f"tests/test_docs.py::test_examples_run[docs/{name}.md]" for name in ("spark", "streaming")),
 )
 
 
@@ -39,6 +58,20 @@ def pytest_collection_modifyitems(items):
         return next((at for at, start in enumerate(LONG) if name.startswith(start)), len(LONG))
 
     items.sort(key=rank)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Files by process, as --dist loadfile has it, and all that needs Spark's session in one: a JVM is slow until it is warm."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneJvm(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return "in one JVM" if nodeid.startswith(IN_ONE_JVM) else super()._split_scope(nodeid)
+
+    return OneJvm(config, log)
 
 
 @pytest.fixture(scope="session")

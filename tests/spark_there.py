@@ -2,6 +2,15 @@
 
 import os
 import shutil
+from pathlib import Path
+
+CONF = Path(__file__).parent / "spark" / "conf"  # settings that let the JVMs of Spark start sooner
+# What they give to Java, for the JVMs that Spark starts before it reads them.
+JAVA = next(
+    line.split(maxsplit=1)[1]
+    for line in (CONF / "spark-defaults.conf").read_text().splitlines()
+    if line.startswith("spark.driver")
+)
 
 
 def missing():

@@ -266,28 +266,41 @@ qr.aggregate(source, model=model, engine=place, tol=0, max_iter=8)
 """
 
 
-@pytest.mark.parametrize("model", ["fds", "ds", "hybrid", "iwmv"])
-@pytest.mark.parametrize(
-    ("what", "at"), [("sorting", 1), ("majority", 1), ("pass 1 ", 600), ("pass 2 ", 1), ("pass 3 ", 300), ("last", 300)]
-)
-def test_killed_and_resumed_gives_the_same_bytes(tmp_path, model, what, at):
-    crowd = qr.simulate(tasks=250, workers=12, labels=3, votes_per_task=4, adversaries=0.2, seed=2)
-    crowd.votes.write_parquet(tmp_path / "v.parquet")
-    work, place = tmp_path / "work", replace(resolve("disk", 2), shard_votes=100, batch_votes=0)
-    options = {"tol": 0, "max_iter": 8} if model != "iwmv" else {"max_iter": 8, "tol": 1e-4}
-    code = KILL if model != "iwmv" else KILL.replace(", tol=0", "")
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    """uninterrupted(model): the votes, the engine and options of a fit that nothing kills, and what it gives."""
+    path, made = tmp_path_factory.mktemp("uninterrupted") / "v.parquet", {}
+    qr.simulate(tasks=250, workers=12, labels=3, votes_per_task=4, adversaries=0.2, seed=2).votes.write_parquet(path)
+    place = replace(resolve("disk", 2), shard_votes=100, batch_votes=0)
+
+    def make(model):
+        options = {"tol": 0, "max_iter": 8} if model != "iwmv" else {"max_iter": 8, "tol": 1e-4}
+        if model not in made:
+            made[model] = fitted(path, model, place, **options)
+        return path, place, options, made[model]
+
+    return make
+
+
+# Votes are sorted before a model sees them: one of the models will do.
+KILLED = [("sorting", 1, "fds")] + [
+    (what, at, model)
+    for what, at in [("majority", 1), ("pass 1 ", 600), ("pass 2 ", 1), ("pass 3 ", 300), ("last", 300)]
+    for model in ("fds", "ds", "hybrid", "iwmv")
+]
+
+
+@pytest.mark.parametrize(("what", "at", "model"), KILLED)
+def test_killed_and_resumed_gives_the_same_bytes(tmp_path, uninterrupted, model, what, at):
+    path, place, options, whole = uninterrupted(model)
+    work, code = tmp_path / "work", KILL if model != "iwmv" else KILL.replace(", tol=0", "")
     killed = subprocess.run(
-        [sys.executable, "-c", code, tmp_path / "v.parquet", work, model, what, str(at)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
+        [sys.executable, "-c", code, path, work, model, what, str(at)], capture_output=True, text=True, check=False, timeout=120
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     seen = []
     again = replace(place, work=work, resume=True, report=lambda name, done, total: seen.append(name))
-    resumed = fitted(tmp_path / "v.parquet", model, again, **options)
-    whole = fitted(tmp_path / "v.parquet", model, place, **options)
+    resumed = fitted(path, model, again, **options)
     same(resumed, whole, bits=True)
     assert resumed.trace.drop("seconds").equals(whole.trace.drop("seconds"))
     if what in ("pass 2 ", "pass 3 "):  # the passes before were not done again; majority vote is, for shared error

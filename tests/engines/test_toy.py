@@ -17,10 +17,27 @@ def toy(monkeypatch):
     return "toy"
 
 
-@pytest.mark.parametrize("model", [name for name in USUAL if MODELS[name].place == "anywhere"])
-@pytest.mark.parametrize("check", contract.CHECKS.values(), ids=contract.CHECKS)
+# Every check for a model that counts hard labels and for one that counts shares. The others ask the engine for nothing else:
+# that it gives what the reference gives, and of what shape, is checked of each.
+EVERY = ("fds", "ds")
+OF_OTHERS = (
+    "every_task_gets_a_label",
+    "engines_agree",
+    "honest_confidence_is_the_same_everywhere",
+    "the_smallest_inputs_work",
+    "symmetric_crowds_stay_tied",
+)
+CONTRACT = [
+    (check, model)
+    for check in contract.CHECKS
+    for model in USUAL
+    if MODELS[model].place == "anywhere" and (model in EVERY or check in OF_OTHERS)
+]
+
+
+@pytest.mark.parametrize(("check", "model"), CONTRACT)
 def test_contract(toy, check, model):
-    check(model, toy)
+    contract.CHECKS[check](model, toy)
 
 
 def test_a_model_that_an_engine_cannot_run_is_said(toy):

@@ -15,6 +15,7 @@ import pytest
 
 import quorate as qr
 from same_fit import fit
+from spark_there import JAVA
 
 HERE = Path(__file__).parent
 CROWD = qr.simulate(tasks=20_000, workers=60, labels=4, votes_per_task=5, skill=0.5, seed=8)
@@ -46,7 +47,7 @@ def environment(**more):
 
     plain = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_", "PYTHONPATH"))}
     own = {"SPARK_HOME": str(Path(pyspark.__file__).parent), "SPARK_LOCAL_IP": "127.0.0.1"}
-    quick = {"SPARK_CONF_DIR": os.environ["SPARK_CONF_DIR"], "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    quick = {"SPARK_CONF_DIR": os.environ["SPARK_CONF_DIR"], "SPARK_DAEMON_JAVA_OPTS": JAVA, "SPARK_LAUNCHER_OPTS": JAVA}
     return plain | own | quick | more
 
 

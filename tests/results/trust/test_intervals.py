@@ -35,7 +35,7 @@ CROWDS = [
 @pytest.mark.parametrize("setting", CROWDS, ids=lambda s: f"{s['tasks'] * s['votes_per_task'] // s['workers']}-{s['labels']}")
 @pytest.mark.parametrize("model", ["ds", "fds", "hybrid"])
 def test_nine_in_ten_accuracies_lie_in_their_interval(setting, model):
-    inside, _, _ = covered(range(100, 108), model, **setting)
+    inside, _, _ = covered(range(100, 105), model, **setting)  # 120 workers and more: their share is known to 3%
     assert 0.82 < inside < 0.97
 
 

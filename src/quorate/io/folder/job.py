@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -85,7 +85,8 @@ class State:
 
     def save(self, folder: Path) -> None:
         """Store the state atomically."""
-        write_sealed(folder / STATE, {"version": VERSION, **asdict(self)})
+        # Not `asdict`, which copies the facts of all shards, and this is done at every partition.
+        write_sealed(folder / STATE, {"version": VERSION, **vars(self)})
 
     @classmethod
     def load(cls, folder: Path) -> State | None:

