@@ -123,7 +123,7 @@ def test_raising_at_every_line_of(name, model, tmp_path):
         lambda: qr.Online.load(first),
         lambda online: act(online, target),
         check,
-        every=499 if name == "refit" else 73,  # a fit takes long, and works on a copy
+        every=211 if name == "refit" else 73,
         near=changes_state,
     )
     assert len(checked) > 3
