@@ -4,6 +4,7 @@ import gc
 import pickle
 import threading
 import warnings
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -453,9 +454,7 @@ class QuickKernels(DeviceKernels):
 
 def _made_of(votes):
     """Return the names of what was made of the votes on each device, beside themselves."""
-    (_, resident), *others = store._RESIDENT[votes].values()
-    assert not others
-    return [set(layout._memo) for layout, _ in resident]
+    return [set(layout._memo) for layout, _ in store._RESIDENT[votes].shards]
 
 
 def test_the_kernels_for_many_votes(emulated_engine):
@@ -497,9 +496,12 @@ def test_fits_of_several_threads_over_the_same_votes(emulated_engine, monkeypatc
 
 def test_a_device_has_one_copy_of_votes():
     votes, engine = qr.read(crowd().votes), engine_of("one")
+    copies = []
     for seed in range(3):  # which text ids are hashed with on the host
         fit(votes, "mv", engine=engine, seed=seed)
-        assert len(store._RESIDENT[votes]) == 1
+        copies.append(weakref.ref(store._RESIDENT[votes].shards[0][0]))
+    gc.collect()
+    assert [copy() is not None for copy in copies] == [False, False, True]
 
 
 @pytest.mark.parametrize(

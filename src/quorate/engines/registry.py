@@ -104,9 +104,9 @@ def resolve(
     given = {name: value for name, value in {"memory": limit, **of_disk}.items() if value}
     if chosen.name == "disk":
         return replace(cast(Any, chosen), **given)  # type: ignore[no-any-return]
-    if given.keys() - ({"memory", "report"} if engine == "auto" or bounds else {"report"}):
-        name = next(iter(given.keys() - ({"memory", "report"} if bounds else {"report"})))
-        raise OptionError(f"{name} is for engine='disk': engine {chosen.name!r} holds everything in memory")
+    refused = given.keys() - ({"memory", "report"} if engine == "auto" or bounds else {"report"})
+    if refused:
+        raise OptionError(f"{min(refused)} is for engine='disk': engine {chosen.name!r} holds everything in memory")
     if limit is not None and (chosen.name in ("cpu", "reference") or (bounds and engine != "auto")):
         return replace(cast(Any, chosen), memory=limit)  # type: ignore[no-any-return]
     return chosen

@@ -23,7 +23,7 @@ from quorate.gpu.votes import DeviceVocabulary, DeviceVotes
 from quorate.io.encode import check_duplicates
 from quorate.io.read import SHAPING, check_read
 
-ENCODE_BYTES: Final = 48  # of the device per vote, at the most: keys, room to sort them, tables of ids, and the votes
+ENCODE_BYTES: Final = 56  # of the device per vote, at the most: keys, room to sort them, tables of ids, and the votes
 MIN_VOTES: Final = 1 << 14  # that are worth kernels
 SPARE_SLOTS: Final = 1 << 12  # that a table may always have
 SLOTS_PER_VOTE: Final = 4  # that a table may have: beyond it, ids are hashed

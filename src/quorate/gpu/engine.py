@@ -102,7 +102,7 @@ def preferred(votes: int, threads: int) -> CudaEngine | None:
             device.check()
     except QuorateError:
         return None
-    return CudaEngine(devices, threads=threads, is_automatic=True)
+    return CudaEngine(devices, threads=threads)
 
 
 def _unpickled_engine(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -34,10 +34,19 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
-ShardVotes = list[tuple[DeviceLayout, TieIds]]  # the votes of every shard
+
+
+class Resident(NamedTuple):
+    """Votes on devices."""
+
+    key: tuple[Any, ...]  # what they depend on, beside the votes themselves
+    plan: DevicePlan
+    shards: list[tuple[DeviceLayout, TieIds]]  # the votes of every shard
+
+
 # Votes kept on devices for the next fit over them: copying takes longer than a pass. They are freed with their `Votes`, or
 # when another fit needs the memory.
-_RESIDENT: WeakKeyDictionary[Votes, dict[Any, tuple[DevicePlan, ShardVotes]]] = WeakKeyDictionary()
+_RESIDENT: WeakKeyDictionary[Votes, Resident] = WeakKeyDictionary()
 
 
 class DeviceStore:
@@ -185,8 +194,8 @@ class DeviceStore:
         resident = self._resident()
         if resident is not None:
             room = [usable(device.memory()[0], None) for device in self.rules.devices]
-            if fits_beside(self._size, resident[0], room):
-                return resident[0]
+            if fits_beside(self._size, resident.plan, room):
+                return resident.plan
             _RESIDENT.pop(self.votes, None)
         if _RESIDENT:
             with suppress(QuorateError):
@@ -196,9 +205,10 @@ class DeviceStore:
             _RESIDENT.clear()
         return self._divided()
 
-    def _resident(self) -> tuple[DevicePlan, ShardVotes] | None:
-        """Return the votes that a fit before has left on the devices, and their plan."""
-        return None if self.gold is not None else _RESIDENT.get(self.votes, {}).get(self._key)
+    def _resident(self) -> Resident | None:
+        """Return the votes that a fit before has left on the devices, where they are what this one needs."""
+        found = None if self.gold is not None else _RESIDENT.get(self.votes)
+        return found if found is not None and found.key == self._key else None
 
     @property
     def _size(self) -> FitSize:
@@ -231,9 +241,9 @@ class DeviceStore:
                 return [[(plan.cuts[0], DeviceShard.over_layout(rules, fit_device, votes.layout, ties))]]
         keys = TieKeys(rules.kernels, votes.tasks, self._seed, self._engine.threads)
         before = self._resident()
-        if before is not None and before[0] != plan:  # another fit has left them since this one was planned
+        if before is not None and before.plan != plan:  # another fit has left them since this one was planned
             before = None
-        resident: ShardVotes = []
+        on_devices: list[tuple[DeviceLayout, TieIds]] = []
         out: list[list[tuple[slice, DeviceShard]]] = [[] for _ in rules.fit_devices]
         for number, (cut, at) in enumerate(zip(plan.cuts, plan.shard_device, strict=True)):
             fit_device = rules.fit_devices[at]
@@ -243,11 +253,11 @@ class DeviceStore:
                 shard = DeviceShard(rules, fit_device, ptr, votes.row, keys.within(cut), gold=given)
                 out[at].append((cut, shard))
                 if not plan.streamed:
-                    layout, ties = _copied(shard) if before is None else before[1][number]
+                    layout, ties = _copied(shard) if before is None else before.shards[number]
                     shard.bind(layout, TieIds(ties.keys, ties.numbers, salt_of(self._seed)))
-                    resident.append((layout, ties))
+                    on_devices.append((layout, ties))
         if self.gold is None and not plan.streamed:
-            _RESIDENT[votes] = {self._key: (plan, resident)}  # one copy: those of other seeds and limits make room
+            _RESIDENT[votes] = Resident(self._key, plan, on_devices)
         return out
 
     @cached_property

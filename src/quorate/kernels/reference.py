@@ -24,7 +24,6 @@ TIE = 1e-9  # scores this close (relative to the best, absolute below 1) are tie
 SAME = 1e-11  # scores this close are one score: they differ by what the rounding of a table can do
 VOTE_SHARE = 0.2  # of honest probabilities that comes from the shares of the votes
 MAX_DENSE_CELLS = 16  # cells of the table per vote, up to which counting goes over all cells
-MAX_CELLS_AT_ONCE = 1 << 17  # votes x labels up to which shares are counted in one go, which needs a number for each
 ANSWER_UNIT = 2.0**-36  # of sums of probabilities by row: whole units add up to the same in any order
 CLASS_UNIT = COARSE * 2.0**-16  # of coarse class counts; what it leaves is added apart
 
@@ -228,13 +227,8 @@ def recount_soft(
     rows, k = counts.shape
     some = row[task_ptr[0] : task_ptr[-1]]
     task = np.repeat(np.arange(len(posterior)), np.diff(task_ptr))
-    if len(some) * k <= MAX_CELLS_AT_ONCE:  # the same sums in the same order, and no cell of a row that is not here is touched
-        seen, place = np.unique(some, return_inverse=True)
-        cell = (place[:, None] * k + np.arange(k)).ravel()
-        counts[seen] += np.bincount(cell, weights=posterior[task].ravel(), minlength=len(seen) * k).reshape(len(seen), k)
-    else:
-        for c in range(k):
-            counts[:, c] += np.bincount(some, weights=posterior[task, c], minlength=rows)
+    for c in range(k):
+        counts[:, c] += np.bincount(some, weights=posterior[task, c], minlength=rows)
     class_counts += posterior.sum(axis=0)
 
 
