@@ -80,8 +80,13 @@ class Readable:
 
     def has_gold(self, name: str) -> bool:
         """Return whether the true label of a task is known."""
+        return self.gold_of(name) >= 0
+
+    def gold_of(self, name: str) -> int:
+        """Return the code of the true label of a task, -1 if it is unknown."""
         record = None if name in self.tasks.by_name else self._archived(name)
-        return self.answer(name)[3] if record is None else record.answer[3]
+        label, _, _, is_gold, _ = self.answer(name) if record is None else record.answer
+        return label if is_gold else -1
 
     def in_force(self, event: events.Vote | events.Change, position: int) -> bool:
         """Return whether a vote of the log is still in force: not changed, not taken back, its worker not banned."""

@@ -11,7 +11,6 @@ from starlette.requests import Request
 
 from quorate.service.campaign import Campaign
 from quorate.service.campaigns import Campaigns
-from quorate.service.labelstudio import Votes
 from quorate.service.limits import MAX_LISTENERS, MAX_UNDER_WAY, Gate
 from quorate.service.metrics import Metrics
 from quorate.service.outbox import Outbox
@@ -42,7 +41,6 @@ class Context:
     under_way: Gate = field(default_factory=lambda: Gate(MAX_UNDER_WAY, "requests"))
     listeners: Gate = field(default_factory=lambda: Gate(MAX_LISTENERS, "streams of events"))
     descriptions: dict[bool, bytes] = field(default_factory=dict)  # OpenAPI's, by whether a token is needed
-    annotations: Votes = field(default_factory=Votes)  # of Label Studio
     wake: asyncio.Event = field(default_factory=asyncio.Event)  # deliveries of webhooks are due
 
     def __post_init__(self) -> None:

@@ -58,6 +58,7 @@ class Campaign:
         self._told: list[Decision] = []  # made, and not yet on disk
         self.accepted = self.repeated = self.retracted = self.decided = 0  # since the server began
         self.duties, self.queue = Duties(self), Queue(self)
+        self.annotating = asyncio.Lock()  # webhooks of Label Studio are taken one after the other
         self.follows: str | None = None  # which other process writes it; None: this one does
         self.adopt(loaded)
 
@@ -180,14 +181,21 @@ class Campaign:
         """Return a vote as the log has it; None where it is there already."""
         number, was = self.names.numbers.get(vote.worker), -1
         if number is None:
-            number = self.names.add(vote.worker)
-            self.campaigns.pending().workers.append((self.number, number, vote.worker))
+            number = self.enlist(vote.worker)
         else:
             was = self.state.voted(vote.task, number)
             if was == code and vote.id is None:
                 return None
         kind = events.Vote if was < 0 else events.Change
         return kind(time=time, task=vote.task, worker=number, label=code, id=vote.id)
+
+    def enlist(self, worker: str) -> int:
+        """Return the number of a worker, a new one for somebody unknown."""
+        number = self.names.number(worker)
+        if number is None:
+            number = self.names.add(worker)
+            self.campaigns.pending().workers.append((self.number, number, worker))
+        return number
 
     def _remember(self, mark: str, event: events.Vote | events.Change, position: int) -> None:
         self.ids.remember(mark, content_of(event.task, event.worker, event.label), position)
@@ -330,10 +338,7 @@ class Campaign:
     async def set_worker(self, worker: str, group: str | None = None, expert: bool | None = None) -> WorkerView:
         """Note the group of a worker, or whether they are an expert; a worker who has not voted yet is made known."""
         self.require_open()
-        number = self.names.number(worker)
-        if number is None:
-            number = self.names.add(worker)
-            self.campaigns.pending().workers.append((self.number, number, worker))
+        number = self.enlist(worker)
         await self._commit(events.WorkerSet(time=self.now(), worker=number, group=group, expert=expert))
         return self.worker(worker)
 

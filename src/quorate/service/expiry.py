@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from quorate.errors import InputError
 from quorate.live.archived import Archived
+from quorate.service.annotations import forget_old
 from quorate.store import events
 from quorate.store.bases import parts_of
 from quorate.store.batch import ArchiveRow
@@ -107,6 +108,7 @@ class Expiry:
         await campaigns.in_thread(lambda: store.snapshots(number).forget(base.position))
         while rows := await campaigns.in_thread(partial(_without_votes, number, base.expired, store)):
             await campaigns.in_writer(partial(_replace, rows))
+        await forget_old(self._campaign, base.expired)
 
 
 def _add_part(campaign: int, position: int, part: int, body: bytes, store: Store) -> bytes:

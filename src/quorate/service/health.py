@@ -65,6 +65,12 @@ def figures(context: Context) -> str:
         "Decisions made.",
         [({"campaign": name, "status": status}, count) for (name, status), count in made],
     )
+    page.metric(
+        "label_studio_skipped_total",
+        "counter",
+        "Annotations and other parts of Label Studio's webhooks that changed nothing.",
+        [({"campaign": name, "reason": reason}, count) for (name, reason), count in sorted(seen.skipped.items())],
+    )
     stats = [(name, context.campaigns.get(name).stats()) for name in sorted(context.campaigns.names())]
     queued = [({"campaign": name}, found["position"] - found["committed"]) for name, found in stats]
     page.metric("queued_events", "gauge", "Events that are not on disk yet.", queued)

@@ -1,40 +1,47 @@
-"""Annotations that Label Studio posts as they are made, changed and deleted.
+"""Webhooks of Label Studio: what it posts when annotations are made, changed and deleted.
 
-Label Studio sends headers that its users set: the token goes into `Authorization: Bearer TOKEN`. A vote's id names the
-annotation, so that its deletion, which tells nothing but that number, finds the vote.
+Label Studio posts each webhook once, waits a second for the answer, and looks at neither its status nor its body. So what is
+skipped is logged and counted here.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
 import msgspec
 
-from quorate.errors import InputError, listed
+from quorate.errors import listed, shown
 from quorate.io.formats.label_studio import VOTES, Person, Result, options
-from quorate.live.decision import Decision
+from quorate.service.annotations import Message, Said, Skip, fold, plan
 from quorate.service.campaign import Campaign
-from quorate.service.errors import Invalid, NotFound
-from quorate.service.types import MAX_BATCH, MAX_ID, LabelStudioAnswer, VoteIn
+from quorate.service.errors import Invalid
+from quorate.service.types import MAX_ID, LabelStudioAnswer
 
 MADE: Final = frozenset({"ANNOTATION_CREATED", "ANNOTATIONS_CREATED", "ANNOTATION_UPDATED"})
 DELETED: Final = frozenset({"ANNOTATION_DELETED", "ANNOTATIONS_DELETED"})
-REMEMBERED: Final = 100_000  # annotations whose votes are found without a look through the log
-PREFIX: Final = "label-studio:"
+TASKS_DELETED: Final = frozenset({"TASK_DELETED", "TASKS_DELETED"})
+MAX_ANNOTATIONS: Final = 100_000  # in one webhook: Label Studio deletes as many at once as a project has
+EXAMPLES_LOGGED: Final = 5  # skips of one reason in one webhook that are logged in full
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+LOGGER: Final = logging.getLogger(__name__)
 
 
-class TaskKey(msgspec.Struct, frozen=True):
-    """A task, of which only the number is looked at."""
+class Key(msgspec.Struct, frozen=True):
+    """A task or an annotation of which only the id matters."""
 
     id: int | str
 
 
 class Made(msgspec.Struct, frozen=True):
-    """An annotation, as far as it is looked at."""
+    """An annotation, as far as it matters."""
 
     id: int | str | None = None
-    task: int | str | TaskKey | None = None
+    task: int | str | Key | None = None
     completed_by: int | str | Person | None = None
     result: list[Result] | None = None
     was_cancelled: bool | None = None
@@ -42,110 +49,106 @@ class Made(msgspec.Struct, frozen=True):
     updated_at: str | None = None
 
 
+Several = Annotated[list[Made], msgspec.Meta(max_length=MAX_ANNOTATIONS)]
+
+
 class Incoming(msgspec.Struct, frozen=True):
-    """What Label Studio posts; fields that are not named here are not looked at."""
+    """What Label Studio posts; other fields are ignored. Of `ANNOTATIONS_CREATED` the field `annotation` is a list."""
 
     action: Annotated[str, msgspec.Meta(max_length=MAX_ID)]
-    annotation: Made | None = None
-    annotations: Annotated[list[Made], msgspec.Meta(max_length=MAX_BATCH)] = []
-    task: int | str | TaskKey | None = None
+    annotation: Made | Several | None = None
+    annotations: Several = []
+    task: int | str | Key | list[Key] | None = None
+    tasks: Annotated[list[Key], msgspec.Meta(max_length=MAX_ANNOTATIONS)] = []
+
+    @property
+    def made(self) -> Sequence[Made]:
+        """All annotations in it."""
+        if self.annotation is None:
+            return self.annotations
+        return self.annotation if isinstance(self.annotation, list) else [self.annotation]
 
 
-class Votes:
-    """Which vote an annotation has become: the latest ones, the others are in the log."""
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, str], tuple[str, str]] = OrderedDict()
-
-    def remember(self, campaign: str, annotation: str, task: str, worker: str) -> None:
-        """Note the vote of an annotation."""
-        self._known[campaign, annotation] = task, worker
-        self._known.move_to_end((campaign, annotation))
-        if len(self._known) > REMEMBERED:
-            self._known.popitem(last=False)
-
-    async def find(self, campaign: Campaign, annotation: str) -> tuple[str, str] | None:
-        """Return task and worker of an annotation's vote; None where there is none."""
-        known = self._known.pop((campaign.name, annotation), None)
-        if known is not None:
-            return known
-        prefix, after = f"{PREFIX}{annotation}:", 0
-        while True:
-            page = await campaign.votes(after, MAX_BATCH)
-            for vote in page.votes:
-                if vote.id is not None and vote.worker is not None and vote.id.startswith(prefix):
-                    return vote.task, vote.worker
-            if page.next is None:
-                return None
-            after = page.next
-
-
-def has_gold(incoming: Incoming) -> bool:
-    """Return whether a webhook says what the true label of a task is."""
-    return incoming.action in MADE and any(one.ground_truth for one in (incoming.annotation, *incoming.annotations) if one)
-
-
-async def take(campaign: Campaign, incoming: Incoming, question: str | None, votes: Votes) -> LabelStudioAnswer:
-    """Make of a webhook what it means: votes, changes, gold, retractions.
+async def take(
+    campaign: Campaign,
+    incoming: Incoming,
+    question: str | None,
+    may_set_gold: Callable[[], None],
+    on_skip: Callable[[str, str, int], None],
+) -> LabelStudioAnswer:
+    """Make votes and gold what Label Studio says they are, once that is on disk.
 
     - `campaign`: whose labels the choices are, by id or by name.
     - `incoming`: what was posted.
-    - `question`: the control of the labelling interface that holds the label; None: the only one.
-    - `votes`: which votes annotations have become.
+    - `question`: the control of the labelling interface that has the label; None: the only one.
+    - `may_set_gold`: called before gold changes; raises if it may not.
+    - `on_skip`: called with the campaign, a reason, and how much was skipped for it.
     """
-    made = [incoming.annotation] if incoming.annotation is not None else incoming.annotations
-    if incoming.action in DELETED:
-        return await _deleted(campaign, made, votes)
-    if incoming.action not in MADE:
-        return LabelStudioAnswer(skipped=[f"the action {incoming.action} says nothing about votes"])
-    codes = {label.name: label.id for label in campaign.labels} | {label.id: label.id for label in campaign.labels}
-    skipped: list[str] = []
-    taken: list[VoteIn] = []
-    gold: list[tuple[str, str]] = []
-    for annotation in made:
-        task, worker = _task(annotation, incoming), _worker(annotation)
-        if annotation.was_cancelled:
-            skipped.append("the annotation was skipped by its annotator")
-            continue
-        label = _label(annotation, question, codes, skipped)
-        if label is None:
-            continue
-        if annotation.ground_truth:
-            gold.append((task, label))
-            continue
-        name = f"{PREFIX}{annotation.id}:{annotation.updated_at or label}" if annotation.id is not None else ""
-        taken.append(VoteIn(task, worker, label, name if 0 < len(name) <= MAX_ID and "\0" not in name else None))
-        if annotation.id is not None:
-            votes.remember(campaign.name, str(annotation.id), task, worker)
-    decisions = [await campaign.gold(task, label) for task, label in gold]  # once nothing is wrong with any of them
-    if not taken:
-        return LabelStudioAnswer(skipped=skipped, decisions=decisions)
-    answer = await campaign.vote(taken)
+    campaign.require_open()
+    codes = {label.name: code for code, label in enumerate(campaign.labels)} | campaign.state.codes
+    message = await asyncio.to_thread(read, incoming, codes, question)
+    if not message:
+        return LabelStudioAnswer(skipped=_skipped(campaign, message.skipped, on_skip))
+    campaigns = campaign.campaigns
+    async with campaign.annotating:  # the next webhook has to see what this one writes
+        await campaigns.commit()
+        planned = await asyncio.to_thread(plan, campaigns.store, campaign.number, message, campaign.names.numbers, campaign.now())
+        campaign.require_open()
+        outcome = await fold(campaign, planned, may_set_gold)
+    campaign.repeated += planned.repeated
+    await campaigns.commit()
     return LabelStudioAnswer(
-        accepted=answer.accepted, repeated=answer.repeated, skipped=skipped, decisions=decisions + answer.decisions
+        accepted=outcome.accepted,
+        repeated=planned.repeated,
+        retracted=outcome.retracted,
+        skipped=_skipped(campaign, planned.skipped, on_skip),
+        decisions=outcome.decisions,
     )
 
 
-async def _deleted(campaign: Campaign, made: list[Made], votes: Votes) -> LabelStudioAnswer:
-    skipped: list[str] = []
-    decisions: list[Decision] = []
-    for annotation in made:
-        if annotation.id is None:
-            raise Invalid("an annotation that was deleted needs its id")
-        found = await votes.find(campaign, str(annotation.id))
-        if found is None:
-            skipped.append("no vote came from a deleted annotation")
-            continue
-        try:
-            decisions.append(await campaign.retract(*found))
-        except NotFound:
-            skipped.append("the vote of a deleted annotation was taken back already")
-    return LabelStudioAnswer(retracted=len(decisions), skipped=skipped, decisions=decisions)
+def read(incoming: Incoming, codes: Mapping[str, int], question: str | None) -> Message:
+    """Return what a webhook says.
+
+    - `incoming`: what was posted.
+    - `codes`: of labels, by id and by name.
+    - `question`: the control that has the label; None: the only one.
+    """
+    message, action = Message(), incoming.action
+    if action in MADE:
+        for made in incoming.made:
+            label = _label(made, question, codes, message.skipped)
+            task, worker = _task(made, incoming), _worker(made)
+            annotation = _id(made.id, "id")
+            message.said.append(Said(annotation, task, worker, label, bool(made.ground_truth), _micros(made.updated_at)))
+    elif action in DELETED:
+        message.deleted = [_id(made.id, "id") for made in incoming.made]
+    elif action in TASKS_DELETED:
+        single = incoming.task
+        tasks = [*incoming.tasks, *(single if isinstance(single, list) else () if single is None else (single,))]
+        message.deleted_tasks = [_id(task.id if isinstance(task, Key) else task, "task") for task in tasks]
+    else:
+        message.skipped.append(Skip("action", f"the action {action} says nothing about votes"))
+        return message
+    if not message:
+        message.skipped.append(Skip("nothing", f"{action} names nothing: Label Studio posted it without a payload"))
+    return message
+
+
+def _skipped(campaign: Campaign, skipped: list[Skip], on_skip: Callable[[str, str, int], None]) -> list[str]:
+    """Log and count what was skipped; return the sentences."""
+    for reason, count in Counter(skip.reason for skip in skipped).items():
+        on_skip(campaign.name, reason, count)
+        examples = [skip.text for skip in skipped if skip.reason == reason][:EXAMPLES_LOGGED]
+        LOGGER.info(
+            "skipped of a Label Studio webhook",
+            extra={"campaign": campaign.name, "reason": reason, "count": count, "detail": "; ".join(examples)},
+        )
+    return [skip.text for skip in skipped]
 
 
 def _task(annotation: Made, incoming: Incoming) -> str:
     task = annotation.task if annotation.task is not None else incoming.task
-    return _id(task.id if isinstance(task, TaskKey) else task, "task")
+    return _id(task.id if isinstance(task, Key) else None if isinstance(task, list) else task, "task")
 
 
 def _worker(annotation: Made) -> str:
@@ -155,24 +158,43 @@ def _worker(annotation: Made) -> str:
     return _id(by, "completed_by")
 
 
-def _id(value: object, what: str) -> str:
+def _id(value: object, field: str) -> str:
     text = "" if value is None else str(value)
     if not 0 < len(text) <= MAX_ID or "\0" in text:
-        raise Invalid(f"an annotation needs {what}, of at most {MAX_ID} characters and without NUL")
+        raise Invalid(f"an annotation needs {field}, of at most {MAX_ID} characters and without NUL")
     return text
 
 
-def _label(annotation: Made, question: str | None, codes: dict[str, str], skipped: list[str]) -> str | None:
-    """Return the id of the label that was chosen; None, and a word why, where there is none."""
+def _micros(text: str | None) -> int | None:
+    """Return a time as JSON has it in microseconds since 1970; None if there is none."""
+    if text is None:
+        return None
+    try:
+        moment = msgspec.convert(text, datetime)
+    except msgspec.ValidationError:
+        raise Invalid(f"updated_at of an annotation is {shown(text)}: give a time such as 2026-01-31T12:00:00Z") from None
+    return (moment.replace(tzinfo=moment.tzinfo or UTC) - EPOCH) // timedelta(microseconds=1)
+
+
+def _label(annotation: Made, question: str | None, codes: Mapping[str, int], skipped: list[Skip]) -> int | None:
+    """Return the code of the label that was chosen; None, and the reason, if the annotation is no vote."""
+    name = f"annotation {annotation.id}"
+    if annotation.was_cancelled:
+        skipped.append(Skip("cancelled", f"{name} was skipped by its annotator"))
+        return None
     answers = [result for result in annotation.result or () if result.type in VOTES]
     questions = sorted({answer.from_name for answer in answers})
     if question is None and len(questions) > 1:
         raise Invalid(f"the annotation answers several questions ({listed(questions)}): choose one by ?question=")
-    found = [options(answer.value) for answer in answers if question is None or answer.from_name == question]
-    if len(found) != 1 or len(found[0]) != 1:
-        skipped.append("the annotation has no choice" if not found else "the annotation has several choices, a vote has one")
+    chosen = [options(answer.value) for answer in answers if question is None or answer.from_name == question]
+    if not chosen or chosen == [[]]:
+        skipped.append(Skip("empty", f"{name} has no choice"))
         return None
-    text = str(found[0][0])
+    if len(chosen) != 1 or len(chosen[0]) != 1:
+        skipped.append(Skip("several", f"{name} has several choices, a vote has one"))
+        return None
+    text = str(chosen[0][0])
     if text not in codes:
-        raise Invalid(str(InputError(f"{text!r} is neither the id nor the name of a label")))
+        skipped.append(Skip("label", f"{name} has the choice {shown(text)}, which is neither the id nor the name of a label"))
+        return None
     return codes[text]

@@ -50,6 +50,7 @@ class Metrics:
         self.commits, self.batches = Histogram(), Histogram(SIZES)  # seconds, and events, of a commit
         self.decisions: dict[tuple[str, str], int] = defaultdict(int)  # by campaign and status
         self.deliveries: dict[str, int] = defaultdict(int)  # of webhooks, by outcome
+        self.skipped: dict[tuple[str, str], int] = defaultdict(int)  # of Label Studio, by campaign and reason
 
     def answered(self, route: str, status: int, seconds: float) -> None:
         """Count one answer; routes are those of the table, so that nobody outside can make up new ones."""
@@ -64,6 +65,10 @@ class Metrics:
     def decided(self, campaign: str, status: str) -> None:
         """Count a decision."""
         self.decisions[campaign, status] += 1
+
+    def skip(self, campaign: str, reason: str, count: int) -> None:
+        """Count what Label Studio posted and nothing came of."""
+        self.skipped[campaign, reason] += count
 
 
 class Page:

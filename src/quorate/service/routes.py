@@ -93,6 +93,5 @@ ROUTES: Final[tuple[Route, ...]] = (
         body=Incoming,
         query=t.LabelStudioQuery,
         foreign=True,
-        problems=(409,),
     ),
 )

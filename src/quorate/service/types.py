@@ -503,7 +503,7 @@ class LabelStudioAnswer(_Out, frozen=True, kw_only=True):
     accepted: int = 0
     repeated: int = 0
     retracted: int = 0
-    skipped: Annotated[list[str], says("Why nothing came of an annotation.")] = []
+    skipped: Annotated[list[str], says("What changed nothing, and why.")] = []
     decisions: list[Decision] = []
 
 

@@ -38,6 +38,31 @@ class ArchiveRow(NamedTuple):
     touched: int | None = 0  # the time at which the task was last touched; 0: the record alone knows; None: it has no votes
 
 
+class AnnotationRow(NamedTuple):
+    """What an annotation of Label Studio says now."""
+
+    campaign: int
+    annotation: str  # its id in Label Studio
+    task: str  # empty if the annotation was deleted before anything else was known of it
+    worker: int  # number; 0 if the annotation has no label and its worker no number, and once it is deleted
+    label: int | None  # code; None if it is no vote: skipped, without a choice, or with one that is no label
+    truth: bool  # it is the ground truth of its task, and no vote
+    deleted: bool  # for good: Label Studio never gives an id twice
+    updated: int  # microseconds since 1970 by Label Studio's clock: older versions are ignored
+    seen: int  # the same by ours, when this was written
+
+
+class AnnotatedTaskRow(NamedTuple):
+    """What Label Studio has said of a task as a whole."""
+
+    campaign: int
+    task: str
+    gold: int | None  # the label that Label Studio made gold, and may withdraw
+    claimed: int  # when an annotation was last made the ground truth, by Label Studio's clock: earlier ones no longer are
+    deleted: bool
+    seen: int
+
+
 @dataclass(slots=True)
 class Page:
     """Events that follow each other in the log of a campaign; event i of them has the position `first + i`."""
@@ -64,6 +89,8 @@ class Batch:
     archived: list[ArchiveRow] = field(default_factory=list)
     ids: list[Generation] = field(default_factory=list)  # of clients' ids, once one is full: see `IdIndex.remember`
     outbox: list[OutboxRow] = field(default_factory=list)
+    annotations: list[AnnotationRow] = field(default_factory=list)  # new or changed, each id once
+    annotated_tasks: list[AnnotatedTaskRow] = field(default_factory=list)  # new or changed, each task once
 
     def append(self, campaign: int, position: int, event: Event) -> None:
         """Add an event to the page of a campaign.
@@ -106,4 +133,10 @@ class Batch:
         return len(self.pages) == 1 and self.decisions.keys() <= self.pages.keys() and not self._has_more()
 
     def _has_more(self) -> bool:
-        return bool(self.workers or self.erased or self.archived or self.ids or self.outbox)
+        rows = self.workers, self.erased, self.archived, self.ids, self.outbox, self.annotations, self.annotated_tasks
+        return any(rows)
+
+    def campaigns(self) -> set[int]:
+        """Return the numbers of the campaigns that only their owner may write this for."""
+        annotated = {row.campaign for row in self.annotations} | {row.campaign for row in self.annotated_tasks}
+        return annotated | self.pages.keys()

@@ -54,6 +54,11 @@ def checksum(*parts: bytes) -> bytes:
     return whole.digest()
 
 
+def row_checksum(table: str, *values: object) -> bytes:
+    """Return the hash of a row that no page contains: of its table's name and all its values, its key included."""
+    return checksum(msgspec.msgpack.encode((table, *values)))
+
+
 def sealed(head: Head, events: list[Event]) -> StoredPage:
     """Return the page that continues a log with these events."""
     body = encode(events)

@@ -283,7 +283,7 @@ class PostgresStore(SqlStore):
         with self._translated("written"):
             if not self._closed and not self.readonly:
                 self._live()  # may lose campaigns to other processes
-        for campaign in batch.pages:
+        for campaign in batch.campaigns():
             if campaign not in self._owned:
                 raise self._not_owner(campaign)
         super().write(batch)

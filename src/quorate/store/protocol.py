@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from os import PathLike
 from typing import NamedTuple, Protocol
 
+from quorate.store.annotations import Annotations
 from quorate.store.bases import Bases
 from quorate.store.batch import ArchiveRow, Batch, DecisionRow
 from quorate.store.events import Event
@@ -51,8 +52,8 @@ class Snapshots(Protocol):
 class Store(Protocol):
     """Logs of campaigns, and what belongs to them.
 
-    One thread writes: `create_campaign`, `own`, `release`, `write`, `replace_records`, `tidy` and what changes tokens, webhooks
-    and bases (`Writer` owns that thread). Everything else reads, from any thread, and sees what is committed.
+    One thread writes: `create_campaign`, `own`, `release`, `write`, `replace_records`, `tidy` and what changes tokens, webhooks,
+    bases and annotations (`Writer` owns that thread). Everything else reads, from any thread, and sees what is committed.
     """
 
     url: str  # what was opened, without a password
@@ -60,6 +61,7 @@ class Store(Protocol):
     tokens: Tokens
     webhooks: Webhooks
     bases: Bases
+    annotations: Annotations
 
     def campaigns(self) -> list[CampaignRow]:
         """Return all campaigns, by number."""

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Final
 
 from quorate.errors import UNSEEN, shown
+from quorate.store.annotations import Annotations, put_annotations
 from quorate.store.bases import Bases, head_of
 from quorate.store.batch import ArchiveRow, Batch, DecisionRow, Page
 from quorate.store.errors import Expired, OutOfStep, StoreError
@@ -48,6 +49,7 @@ class SqlStore(ABC):
         self.tokens = Tokens(self)
         self.webhooks = Webhooks(self)
         self.bases = Bases(self)
+        self.annotations = Annotations(self)
         self._heads: dict[int, Head] = {}  # of logs that this process has written, as they are on disk
 
     @abstractmethod
@@ -142,6 +144,7 @@ class SqlStore(ABC):
             link.insert("id_generation", ("campaign", "generation", "until"), [(ids.campaign, ids.number, ids.until)])
         if batch.outbox:
             put(link, batch.outbox)
+        put_annotations(link, batch.annotations, batch.annotated_tasks)
 
     def _head(self, link: Link, campaign: int) -> Head:
         rows = link.rows("SELECT first + count - 1, checksum FROM log WHERE campaign = ? ORDER BY first DESC LIMIT 1", campaign)

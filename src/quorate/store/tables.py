@@ -24,6 +24,14 @@ TABLES: Final[Mapping[str, Mapping[str, Kind]]] = {
     },
     "worker": {"campaign": "int", "number": "int", "name": "bytes"},
     "archive": {"campaign": "int", "task": "bytes", "position": "int", "record": "bytes", "touched": "int"},
+    "annotation": {
+        "campaign": "int", "annotation": "bytes", "task": "bytes", "worker": "int", "label": "int", "truth": "int",
+        "deleted": "int", "updated": "int", "seen": "int", "checksum": "bytes",
+    },
+    "annotated_task": {
+        "campaign": "int", "task": "bytes", "gold": "int", "claimed": "int", "deleted": "int", "seen": "int",
+        "checksum": "bytes",
+    },
     "base": {
         "campaign": "int", "position": "int", "begins": "int", "expired": "int", "chain": "bytes", "mark": "bytes",
         "labels": "bytes", "parts": "int", "checksum": "bytes",

@@ -65,6 +65,7 @@ def _found(store: Store, number: int, name: str, base: Base | None) -> Verified:
             except DamagedStore as error:
                 problems.append(str(error))
         problems.extend(damage(number, counted(), None if base is None else base.head))
+        problems.extend(store.annotations.damage(number))
         for _ in store.decisions(number):
             decisions += 1
     except (DamagedStore, Expired) as error:

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 import time
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -107,14 +108,14 @@ async def redeliver(call: Call) -> Reply:
 
 
 async def label_studio(call: Call) -> t.LabelStudioAnswer:
-    """Take what Label Studio posts when annotations are made, changed or deleted.
+    """Take what Label Studio posts when annotations are made, changed or deleted, or tasks are deleted.
 
-    Choices are labels by id or by name. Label Studio sends the token in the header that is set there. An annotation that is
-    the ground truth is gold, which takes a token that may moderate.
+    Choices are labels by id or by name. Label Studio sends the token in a header that is set there. An annotation that is
+    the ground truth is gold: a token that may only vote cannot change it. What is no vote is skipped, logged and counted.
     """
-    if labelstudio.has_gold(call.body):
-        call.grant.check("moderate", call.ids[0])
-    return await labelstudio.take(call.campaign, call.body, call.query.question, call.context.annotations)
+    call.grant.bucket.charge(max(len(call.body.made) + len(call.body.tasks) - 1, 0))
+    may_set_gold = partial(call.grant.check, "moderate", call.ids[0])
+    return await labelstudio.take(call.campaign, call.body, call.query.question, may_set_gold, call.context.metrics.skip)
 
 
 def _view(row: WebhookRow) -> t.WebhookView:

@@ -16,6 +16,16 @@ BOTH: Final = (
     "CREATE TABLE worker (campaign {int} NOT NULL, number {int} NOT NULL, name {bytes}, PRIMARY KEY (campaign, number))",
     """CREATE TABLE archive (campaign {int} NOT NULL, task {bytes} NOT NULL, position {int} NOT NULL, record {bytes} NOT NULL,
         PRIMARY KEY (campaign, task, position))""",
+    # Annotations of Label Studio: what each says now, and of their tasks the gold that came with them.
+    """CREATE TABLE annotation (campaign {int} NOT NULL, annotation {bytes} NOT NULL, task {bytes} NOT NULL,
+        worker {int} NOT NULL, label {int}, truth {int} NOT NULL, deleted {int} NOT NULL, updated {int} NOT NULL,
+        seen {int} NOT NULL, checksum {bytes} NOT NULL, PRIMARY KEY (campaign, annotation))""",
+    "CREATE INDEX annotation_pair ON annotation (campaign, task, worker)",
+    "CREATE INDEX annotation_truth ON annotation (campaign, task) WHERE truth = 1",
+    "CREATE INDEX annotation_seen ON annotation (campaign, seen)",
+    """CREATE TABLE annotated_task (campaign {int} NOT NULL, task {bytes} NOT NULL, gold {int}, claimed {int} NOT NULL,
+        deleted {int} NOT NULL, seen {int} NOT NULL, checksum {bytes} NOT NULL, PRIMARY KEY (campaign, task))""",
+    "CREATE INDEX annotated_task_seen ON annotated_task (campaign, seen)",
     # Ids of clients: full generations, each in pages sorted by hash. New ones go to the end of the index.
     "CREATE TABLE id_generation (campaign {int}, generation {int}, until {int} NOT NULL, PRIMARY KEY (campaign, generation))",
     """CREATE TABLE id_page (campaign {int} NOT NULL, generation {int} NOT NULL, first {bytes} NOT NULL, body {bytes} NOT NULL,
