@@ -1,14 +1,23 @@
 """Webhooks of Label Studio, as it sends them."""
 
+import asyncio
 import itertools
 import logging
 import sqlite3
+import time
 from contextlib import closing, contextmanager
 
+import msgspec
 import pytest
 
+import postgres
+from quorate.live.replay import check
+from quorate.service.campaigns import Campaigns
+from quorate.service.labelstudio import Incoming, Made, take
+from quorate.service.types import CampaignSpec
 from quorate.store.opening import open_store
 from quorate.store.verify import verify
+from server_process import Served, until
 from service.serving import Client, serving
 
 
@@ -391,6 +400,110 @@ def test_many_deletions_take_few_queries(tmp_path, monkeypatch):
         assert client("GET", "/v1/campaigns/default").json["votes"] == 0
         answer = send(client, "ANNOTATIONS_DELETED", annotations=[{"id": number} for number in range(100_000, 110_000)])
         assert (answer["retracted"], len(answer["skipped"])) == (0, 10_000)
+
+
+def test_many_annotations_leave_the_loop_free(tmp_path, monkeypatch):
+    """Neither 10,000 new annotations nor their deletion takes the loop's thread for long at a stretch."""
+    longest, original = [0.0], asyncio.events.Handle._run
+
+    def timed(self):
+        began = time.thread_time()
+        original(self)
+        longest[0] = max(longest[0], time.thread_time() - began)
+
+    async def story():
+        campaigns = await Campaigns.open(str(tmp_path / "votes.db"))
+        try:
+            campaign, _ = await campaigns.put("default", CampaignSpec(labels=["spam", "ok"]))
+            numbers = range(10_000)
+            result = [{"from_name": "kind", "type": "choices", "value": {"choices": ["ok"]}}]
+            bodies = [
+                {"annotation": [{"id": n, "task": n // 20, "completed_by": n % 20, "result": result} for n in numbers]},
+                {"annotations": [{"id": n} for n in numbers]},
+            ]
+            found = []
+            for action, body in zip(("ANNOTATIONS_CREATED", "ANNOTATIONS_DELETED"), bodies, strict=True):
+                incoming = msgspec.convert(body | {"action": action}, Incoming)
+                with monkeypatch.context() as patch:
+                    patch.setattr(asyncio.events.Handle, "_run", timed)
+                    found.append(await take(campaign, incoming, None, lambda: None, lambda *_: None))
+            assert [(answer.accepted, answer.retracted) for answer in found] == [(10_000, 0), (0, 10_000)]
+        finally:
+            await campaigns.close()
+
+    asyncio.run(story())
+    assert longest[0] < 0.1
+
+
+def test_annotations_go_when_votes_expire(tmp_path):
+    day, now = 86_400 * 1_000_000_000, [1_700_000_000_000_000_000]
+
+    def clock():
+        now[0] += 1_000_000
+        return now[0]
+
+    def incoming(number, task, second, **more):
+        return msgspec.convert(
+            posted("ANNOTATION_UPDATED", made(number, task=task, choice="ok", updated_at=at(second), **more)), Incoming
+        )
+
+    async def story():
+        campaigns = await Campaigns.open(str(tmp_path / "votes.db"), clock=clock)
+        try:
+            spec = CampaignSpec(labels=["spam", "ok"], retention={"votes_days": 10})
+            campaign, _ = await campaigns.put("default", spec)
+
+            def post(body):
+                return take(campaign, body, None, lambda: None, lambda *_: None)
+
+            def left():
+                rows = [row for page in campaigns.store.annotations.seen_before(campaign.number, 1 << 62) for row in page]
+                tasks = [row for page in campaigns.store.annotations.tasks_seen_before(campaign.number, 1 << 62) for row in page]
+                return sorted(row.annotation for row in rows), sorted(row.task for row in tasks)
+
+            await post(incoming(1, "old", 1))
+            await post(incoming(2, "touched", 1))
+            await post(incoming(3, "true", 1, ground_truth=True))
+            await post(incoming(4, "untrue", 1, ground_truth=True))
+            await post(incoming(4, "untrue", 2))
+            await post(Incoming("ANNOTATIONS_DELETED", annotations=[Made(5)]))
+            now[0] += 9 * day
+            await post(incoming(6, "touched", 1, completed_by=2))
+            assert left() == (["1", "2", "3", "4", "5", "6"], ["true", "untrue"])
+            now[0] += 2 * day
+            await campaign.duties.expiry.run()
+            assert left() == (["2", "3", "6"], ["true"])  # votes in force and gold keep theirs
+            assert (await post(Incoming("ANNOTATIONS_DELETED", annotations=[Made(2)]))).retracted == 1
+        finally:
+            await campaigns.close()
+
+    asyncio.run(story())
+
+
+def test_a_server_that_takes_over_knows_the_annotations():
+    database, hook = postgres.server().fresh(), "/v1/campaigns/default/labelstudio"
+    with Served(database, "--labels", "spam,ok") as owner, Served(database) as follower:
+
+        def post(server, action, annotation=None, **more):
+            return server.ask("POST", hook, posted(action, annotation, **more))
+
+        for number, choice in enumerate(["ok", "spam", "ok"], 1):
+            body = made(number, by="ann", task=f"t{number // 3}", choice=choice, updated_at=at(number))
+            assert post(owner, "ANNOTATION_CREATED", body)[1]["accepted"] == 1
+        assert post(owner, "ANNOTATION_CREATED", made(4, by="bo", task="t1", choice="ok", ground_truth=True))[0] == 200
+        status, answer, _ = post(follower, "ANNOTATIONS_DELETED", annotations=[{"id": 2}])
+        assert (status, "is written by" in answer["detail"]) == (503, True)
+        owner.kill()
+        deleted = until(
+            lambda: (found := post(follower, "ANNOTATIONS_DELETED", annotations=[{"id": 2}, {"id": 4}]))[0] == 200 and found[1]
+        )
+        assert (deleted["accepted"], deleted["retracted"], deleted["skipped"]) == (1, 0, [])
+        votes = {task: follower.ask("GET", f"/v1/campaigns/default/tasks/{task}")[1] for task in ("t0", "t1")}
+        assert [(vote["worker"], vote["label"]) for vote in votes["t0"]["evidence"]] == [("ann", "ok")]
+        assert (votes["t1"]["gold"], len(votes["t1"]["evidence"])) == (None, 1)
+    with closing(open_store(database)) as store:
+        assert verify(store)[0].problems == []
+        assert check(store, 1).difference is None
 
 
 def test_gold_and_tasks_of_every_form(studio):
