@@ -16,7 +16,7 @@ apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update 
 quietly = 2>&1 | grep -v '^WARNING: Location' || true
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup test coverage lint docs bench bench-gpu instructions bench-serve crash trust compare asking pictures literature crowdkit-compare race reproduce sanitize fuzz wheel clean
+.PHONY: help demo setup test coverage lint docs bench bench-gpu instructions bench-serve crash label-studio trust compare asking pictures literature crowdkit-compare race reproduce sanitize fuzz wheel clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,15 @@ coverage: $(READY)  ## the tests again, with the lines that none of them runs; s
 
 crowdkit-compare: $(READY)  ## quorate.crowdkit beside crowd-kit: labels on the sets in QUORATE_DATA, time, memory, into docs/moving-from-crowd-kit.md (30 minutes)
 	$(BIN)/python benchmarks/crowdkit_compare.py
+
+STUDIO := build/label-studio# Label Studio, in an environment of its own
+$(STUDIO)/bin/label-studio: Makefile
+	@$(PYTHON) -m venv $(STUDIO)
+	@$(STUDIO)/bin/pip install --quiet label-studio==1.23.2 $(quietly)
+	@test -x $@ && touch $@
+
+label-studio: $(READY) $(STUDIO)/bin/label-studio  ## a real Label Studio posts its webhooks to the live service: its export equals the votes (5 minutes)
+	cd tests && $(abspath $(BIN))/python -m label_studio --program $(abspath $(STUDIO))/bin/label-studio
 
 lint: $(READY)  ## style, types and layers
 	$(BIN)/ruff check .
