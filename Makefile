@@ -59,11 +59,13 @@ coverage: $(READY)  ## the tests again, with the lines that none of them runs; s
 crowdkit-compare: $(READY)  ## quorate.crowdkit beside crowd-kit: labels on the sets in QUORATE_DATA, time, memory, into docs/moving-from-crowd-kit.md (30 minutes)
 	$(BIN)/python benchmarks/crowdkit_compare.py
 
-STUDIO := build/label-studio# Label Studio, in an environment of its own
-$(STUDIO)/bin/label-studio: Makefile
+STUDIO_VERSION := 1.23.2
+STUDIO := build/label-studio-$(STUDIO_VERSION)# Label Studio, in an environment of its own
+$(STUDIO)/bin/label-studio:
+	@echo "installing Label Studio $(STUDIO_VERSION) into $(STUDIO) (once; some minutes)"
 	@$(PYTHON) -m venv $(STUDIO)
-	@$(STUDIO)/bin/pip install --quiet label-studio==1.23.2 $(quietly)
-	@test -x $@ && touch $@
+	@$(STUDIO)/bin/pip install --quiet label-studio==$(STUDIO_VERSION) $(quietly)
+	@test -x $@ || { echo "Label Studio could not be installed"; exit 1; }
 
 label-studio: $(READY) $(STUDIO)/bin/label-studio  ## a real Label Studio posts its webhooks to the live service: its export equals the votes (5 minutes)
 	cd tests && $(abspath $(BIN))/python -m label_studio --program $(abspath $(STUDIO))/bin/label-studio

@@ -159,12 +159,12 @@ def theirs(studio, folder):
         votes = qr.read(path, question="kind", duplicates="last")
     workers, tasks = votes.row_worker(), np.repeat(np.arange(votes.n_tasks), np.diff(votes.task_ptr))
     rows = {
-        (votes.tasks[int(task)], votes.workers[int(workers[row])]): votes.labels[int(votes.row_label[row])]
+        (str(votes.tasks[int(task)]), str(votes.workers[int(workers[row])])): votes.labels[int(votes.row_label[row])]
         for task, row in zip(tasks, votes.row, strict=True)
     }
     gold = votes.found_gold
     codes = [] if gold is None else enumerate(gold.labels)
-    return rows, {gold.tasks[task]: votes.labels[int(code)] for task, code in codes}
+    return rows, {str(gold.tasks[task]): votes.labels[int(code)] for task, code in codes}
 
 
 def ours(service, token, tasks):
