@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from quorate.service.campaign import Campaign
 
 SLICE_S: Final = 0.005  # folding at a stretch, before other requests get their turn
+TASKS_PER_COMMIT: Final = 5000  # at most, so that few events wait to be written
 NONE: Final = -1  # in place of the code of a label
 
 
@@ -253,7 +254,9 @@ async def fold(campaign: Campaign, planned: Plan, may_set_gold: Callable[[], Non
             break
         await turns.give_way()
     outcome = Outcome()
-    for step in planned.steps:
+    for count, step in enumerate(planned.steps):
+        if count and count % TASKS_PER_COMMIT == 0:
+            await campaign.campaigns.commit()
         if await turns.give_way():
             campaign.require_open()
         _fold_step(campaign, step, planned.strangers, outcome)

@@ -13,7 +13,7 @@ from quorate.store.errors import DamagedStore
 from quorate.store.link import Link, Links, Row, raw
 from quorate.store.pages import row_checksum
 
-R = TypeVar("R", AnnotationRow, AnnotatedTaskRow)
+K = TypeVar("K")
 KEYS_PER_QUERY: Final = 400  # two values per pair: below the limit of every version of SQLite
 ROWS_PER_QUERY: Final = 4096
 COLUMNS: Final = {"annotation": AnnotationRow._fields, "annotated_task": AnnotatedTaskRow._fields}
@@ -149,17 +149,12 @@ def _checked(table: str, row: Row) -> Row:
 
 def _annotation(row: Row) -> AnnotationRow:
     campaign, annotation, task, worker, label, truth, deleted, updated, seen = _checked("annotation", row)
-    return AnnotationRow(
-        campaign, _text(annotation), _text(task), worker, label, bool(truth), bool(deleted), updated, seen
-    )  # fmt: skip
+    return AnnotationRow(campaign, _text(annotation), _text(task), worker, label, bool(truth), bool(deleted), updated, seen)
 
 
 def _task(row: Row) -> AnnotatedTaskRow:
     campaign, task, gold, claimed, deleted, seen = _checked("annotated_task", row)
     return AnnotatedTaskRow(campaign, _text(task), gold, claimed, bool(deleted), seen)
-
-
-K = TypeVar("K")
 
 
 def _chunks(keys: Sequence[K]) -> Iterator[Sequence[K]]:
