@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from quorate.service.campaign import Campaign
 
 SLICE_S: Final = 0.005  # folding at a stretch, before other requests get their turn
-TASKS_PER_COMMIT: Final = 5000  # at most, so that few events wait to be written
 NONE: Final = -1  # in place of the code of a label
 
 
@@ -254,9 +253,7 @@ async def fold(campaign: Campaign, planned: Plan, may_set_gold: Callable[[], Non
             break
         await turns.give_way()
     outcome = Outcome()
-    for count, step in enumerate(planned.steps):
-        if count and count % TASKS_PER_COMMIT == 0:
-            await campaign.campaigns.commit()
+    for step in planned.steps:
         if await turns.give_way():
             campaign.require_open()
         _fold_step(campaign, step, planned.strangers, outcome)
@@ -290,7 +287,7 @@ def _fold_step(campaign: Campaign, step: Step, strangers: list[str], outcome: Ou
         about, withdrawn = _fold_gold(campaign, step, about)
         touched = withdrawn or touched
     batch = campaign.campaigns.pending()
-    batch.annotations += [row._replace(worker=number(row.worker)) for row in step.rows]
+    batch.annotations += [row._replace(worker=number(row.worker)) if row.worker < 0 else row for row in step.rows]
     if about is not None and (step.is_new or about != step.about):
         batch.annotated_tasks.append(about)
     if touched is not None:

@@ -20,12 +20,11 @@ from quorate.io.formats.label_studio import VOTES, Person, Result, options
 from quorate.service.annotations import Message, Said, Skip, fold, plan
 from quorate.service.campaign import Campaign
 from quorate.service.errors import Invalid
-from quorate.service.types import MAX_ID, LabelStudioAnswer
+from quorate.service.types import MAX_BATCH, MAX_ID, LabelStudioAnswer
 
 MADE: Final = frozenset({"ANNOTATION_CREATED", "ANNOTATIONS_CREATED", "ANNOTATION_UPDATED"})
 DELETED: Final = frozenset({"ANNOTATION_DELETED", "ANNOTATIONS_DELETED"})
 TASKS_DELETED: Final = frozenset({"TASK_DELETED", "TASKS_DELETED"})
-MAX_ANNOTATIONS: Final = 100_000  # in one webhook: Label Studio deletes as many at once as a project has
 EXAMPLES_LOGGED: Final = 5  # skips of one reason in one webhook that are logged in full
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 LOGGER: Final = logging.getLogger(__name__)
@@ -49,7 +48,7 @@ class Made(msgspec.Struct, frozen=True):
     updated_at: str | None = None
 
 
-Several = Annotated[list[Made], msgspec.Meta(max_length=MAX_ANNOTATIONS)]
+Several = Annotated[list[Made], msgspec.Meta(max_length=MAX_BATCH)]
 
 
 class Incoming(msgspec.Struct, frozen=True):
@@ -59,7 +58,7 @@ class Incoming(msgspec.Struct, frozen=True):
     annotation: Made | Several | None = None
     annotations: Several = []
     task: int | str | Key | list[Key] | None = None
-    tasks: Annotated[list[Key], msgspec.Meta(max_length=MAX_ANNOTATIONS)] = []
+    tasks: Annotated[list[Key], msgspec.Meta(max_length=MAX_BATCH)] = []
 
     @property
     def made(self) -> Sequence[Made]:
