@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-SEEDS = {"fits": 25}  # cases that take about a second
+SEEDS = {"fits": 25, "service": 2}  # cases of "fits" take about a second, of "service" some
 TARGETS = sorted(p.stem for p in Path(__file__).parent.glob("[a-z]*.py") if not p.stem.startswith("test_"))
 
 
