@@ -21,7 +21,6 @@ from urllib.parse import quote
 
 import postgres
 from fuzzing._naive import Naive
-
 from quorate.live.replay import check
 from quorate.service import tokens
 from quorate.store.beside import open_beside
@@ -134,7 +133,7 @@ class Case:
             said.append(line)
             if "listens on" in line:
                 break
-        assert said and "listens on" in said[-1], "".join(said)
+        assert any("listens on" in line for line in said), "".join(said)
         self.said, self.port = said, int(said[-1].rpartition(":")[2])
         threading.Thread(target=said.extend, args=[self.process.stderr], daemon=True).start()
 
