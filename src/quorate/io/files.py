@@ -187,8 +187,7 @@ def batches(
             if skip:
                 votes, skip = votes[skip:], max(skip - len(votes), 0)
             yield votes
-        if declared is not None and rows != declared:
-            raise InputError(f"cannot read {name}: it is damaged ({rows} of its {declared} rows can be read)")
+        _require_rows(rows, declared, name)
         if empty:
             yield shape.votes(pl.DataFrame(schema=chosen.collect_schema()))
     except (pl.exceptions.PolarsError, OSError, EOFError) as error:
@@ -206,6 +205,11 @@ def _count_rows(lazy: pl.LazyFrame, form: Format) -> int | None:
     Batches of a damaged file can end early without an error, because polars drops the panic of a background thread.
     """
     return int(lazy.select(pl.len()).collect().item()) if form.reader in ("parquet", "arrow") else None
+
+
+def _require_rows(rows: int, declared: int | None, name: str) -> None:
+    if declared is not None and rows != declared:
+        raise InputError(f"cannot read {name}: it is damaged ({rows} of its {declared} rows can be read)")
 
 
 def _chosen(lazy: pl.LazyFrame, shape: Shape, form: Format) -> pl.LazyFrame:
