@@ -235,6 +235,7 @@ QUICK = {
 @pytest.mark.parametrize("delta", [True, False])
 @pytest.mark.parametrize("crowd", QUICK)
 def test_quick_labels_are_the_exact_ones(device, random_votes, monkeypatch, crowd, delta):
+    monkeypatch.setattr(device, "multiprocessors", 2)  # tiles shrink with their number, and runs of a worker with the tiles
     if "little shared memory" in crowd:
         monkeypatch.setattr(device, "shared_bytes", LITTLE_SHARED)
     v = random_votes(seed=7, tasks=601, **QUICK[crowd])

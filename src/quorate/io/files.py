@@ -174,8 +174,9 @@ def batches(
             reading.saw(shape, _described(form, layout))
         chosen = _chosen(lazy, shape, form)
         several = bool(shape.workers) or shape.is_counted  # a line is several votes, or none
+        declared = _count_rows(lazy, form)
         if skip and not several:
-            chosen, skip = chosen.slice(skip), 0
+            chosen, skip, declared = chosen.slice(skip), 0, declared and max(declared - skip, 0)
         empty, rows = True, 0
         # Of a line with too many fields the reader takes the first ones, unless it has to read all of them.
         whole = pl.QueryOptFlags(projection_pushdown=not form.is_text)
@@ -186,6 +187,7 @@ def batches(
             if skip:
                 votes, skip = votes[skip:], max(skip - len(votes), 0)
             yield votes
+        _require_rows(rows, declared, name)
         if empty:
             yield shape.votes(pl.DataFrame(schema=chosen.collect_schema()))
     except (pl.exceptions.PolarsError, OSError, EOFError) as error:
@@ -195,6 +197,19 @@ def batches(
     if _stamp(path) != before:
         raise InputError(f"{name} changed while it was read: read it again when nothing writes to it")
     del spool, decoded  # the copies were needed until here
+
+
+def _count_rows(lazy: pl.LazyFrame, form: Format) -> int | None:
+    """Return the number of rows that the metadata of a Parquet or Arrow file declare; None for other formats.
+
+    Batches of a damaged file can end early without an error, because polars drops the panic of a background thread.
+    """
+    return int(lazy.select(pl.len()).collect().item()) if form.reader in ("parquet", "arrow") else None
+
+
+def _require_rows(rows: int, declared: int | None, name: str) -> None:
+    if declared is not None and rows != declared:
+        raise InputError(f"cannot read {name}: it is damaged ({rows} of its {declared} rows can be read)")
 
 
 def _chosen(lazy: pl.LazyFrame, shape: Shape, form: Format) -> pl.LazyFrame:
