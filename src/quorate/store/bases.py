@@ -9,7 +9,7 @@ turn: whoever reads sees it no more, deleted or not yet.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -18,11 +18,11 @@ from quorate.store.errors import DamagedStore, Expired, StoreError
 from quorate.store.events import decode
 from quorate.store.link import Link, Links, raw
 from quorate.store.pages import Head, StoredPage, checksum, empty
+from quorate.store.rows import insert_rows, read_rows
 
 PART: Final = 1 << 20  # bytes of a base in one row
 PIECE: Final = 1 << 20  # bytes that are deleted at once, about
 ROWS: Final = 1024  # pages that are deleted at once, at most
-COLUMNS: Final = ("campaign", "position", "begins", "expired", "chain", "mark", "labels", "parts", "checksum")
 PAGE_AT: Final = """SELECT first, count, body, checksum FROM log WHERE campaign = ? AND first <= ?
     ORDER BY first DESC LIMIT 1"""
 
@@ -38,7 +38,7 @@ class Base(NamedTuple):
     mark: bytes  # the checksum of the log up to the state's position
     labels: list[str]  # the ids of the labels at the state's position
     parts: int
-    checksum: bytes
+    content: bytes  # the checksum of the parts
 
     @property
     def head(self) -> Head:
@@ -75,8 +75,8 @@ def head_of(link: Link, campaign: int) -> Head:
     - `link`: a connection.
     - `campaign`: its number.
     """
-    rows = link.rows("SELECT begins, chain FROM base WHERE campaign = ?", campaign)
-    return Head(rows[0][0] - 1, raw(rows[0][1])) if rows else empty(campaign)
+    rows = read_rows(link, "base", "WHERE campaign = ?", campaign)
+    return Head(rows[0][2] - 1, rows[0][4]) if rows else empty(campaign)
 
 
 class Bases:
@@ -94,15 +94,11 @@ class Bases:
         - `campaign`: its number.
         """
         with self._log.reading() as link:
-            rows = link.rows(f"SELECT {', '.join(COLUMNS)} FROM base WHERE campaign = ?", campaign)
+            rows = read_rows(link, "base", "WHERE campaign = ?", campaign)
         if not rows:
             return None
-        number, position, begins, expired, chain, mark, labels, parts, check = rows[0]
-        try:
-            names = msgspec.json.decode(raw(labels), type=list[str])
-        except msgspec.DecodeError as error:
-            raise DamagedStore(f"the base of campaign {campaign} is damaged: {error}; restore a backup") from error
-        return Base(number, position, begins, expired, raw(chain), raw(mark), names, parts, raw(check))
+        *before, labels, parts, content = rows[0]
+        return Base(*before, msgspec.json.decode(labels, type=list[str]), parts, content)
 
     def data(self, base: Base) -> bytes:
         """Return the state of a base, after every checksum of it was computed again.
@@ -115,7 +111,7 @@ class Bases:
                 *(base.campaign, base.position, base.parts),
             )
         bodies = [raw(row[0]) for row in rows]
-        if len(bodies) == base.parts and _check(base, map(checksum, bodies)) == base.checksum:
+        if len(bodies) == base.parts and checksum(*map(checksum, bodies)) == base.content:
             mark = self._log.mark(base.campaign, base.position)
             if mark == base.mark:
                 return b"".join(bodies)
@@ -191,10 +187,10 @@ class Bases:
             count = link.rows(there, campaign, position, len(parts))[0][0]
             if count != len(parts):
                 raise StoreError(f"a base of campaign {campaign} at position {position} has {count} of {len(parts)} parts")
-            new = Base(campaign, position, begins, expired, before.checksum, mark, list(labels), len(parts), b"")
             link.run("DELETE FROM base WHERE campaign = ?", campaign)
-            values = (*new[:6], msgspec.json.encode(new.labels), len(parts), _check(new, parts))
-            link.run(f"INSERT INTO base ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})", *values)
+            names = msgspec.json.encode(list(labels))
+            row = campaign, position, begins, expired, before.checksum, mark, names, len(parts), checksum(*parts)
+            insert_rows(link, "base", [row])
 
     def delete_some(self, campaign: int) -> bool:
         """Delete some of what lies before the base of a campaign; return whether there may be more.
@@ -228,12 +224,6 @@ class Bases:
         if not parts:
             self._log.overwrite()
         return bool(parts)
-
-
-def _check(base: Base, parts: Iterable[bytes]) -> bytes:
-    """Return the checksum of a base, from those of its parts."""
-    head = msgspec.json.encode((*base[:4], base.chain.hex(), base.mark.hex(), base.labels, base.parts))
-    return checksum(head, *parts)
 
 
 def _page(link: Link, campaign: int, position: int) -> StoredPage | None:
