@@ -76,7 +76,7 @@ def check_header(store: Store, campaign: int, position: int, header: bytes) -> b
     return True
 
 
-def damaged(why: object, campaign: int) -> None:
+def damaged(why: str, campaign: int) -> None:
     """Warn that a snapshot is passed over.
 
     - `why`: in words.
@@ -105,7 +105,7 @@ class SnapshotReader(ABC):
                 try:
                     data = self.read(position)
                 except Unusable as error:
-                    damaged(error, self._campaign)
+                    damaged(f"the one at position {position}: {error}", self._campaign)
                 else:
                     if data is not None:
                         return position, data

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from quorate.store import events
+from quorate.store import ids
 from quorate.store.bases import Base
 from quorate.store.bloom import HASH_BYTES
 from quorate.store.errors import DamagedStore, Expired
-from quorate.store.ids import GENERATION
 from quorate.store.link import Row
-from quorate.store.pages import Chain, Head, StoredPage, decision_rows, empty
+from quorate.store.pages import StoredPage, damage, decision_rows, empty
 from quorate.store.protocol import Store
 
 MAX_PROBLEMS: Final = 20  # that are named of one table of a campaign
@@ -94,7 +93,6 @@ class _Campaign:
     def __init__(self, store: Store, number: int, base: Base | None) -> None:
         self._store, self._number, self._base = store, number, base
         self._problems: list[str] = []
-        self._worker = 0  # the highest number that an event names
 
     def verify(self, name: str) -> Verified:
         """Read everything."""
@@ -107,7 +105,7 @@ class _Campaign:
                     self._problems.append(str(error))
             decisions, decided = self._decisions()
             records, archived = self._records()
-            ids = self._ids()
+            given = self._ids()
             pages, count, last = self._log()
             workers = self._workers()
             snapshots, damaged = store.snapshots(number).check()
@@ -119,7 +117,7 @@ class _Campaign:
             self._problems.append(str(error))
             return Verified(number, name, 0, 0, 0, self._problems)
         begins = 1 if self._base is None else self._base.begins
-        return Verified(number, name, pages, count, decisions, self._problems, begins, workers, records, ids, snapshots)
+        return Verified(number, name, pages, count, decisions, self._problems, begins, workers, records, given, snapshots)
 
     def _note(self, what: str) -> None:
         self._problems.append(f"campaign {self._number}: {what}; restore a backup")
@@ -157,33 +155,31 @@ class _Campaign:
             self._note(f"ids are missing at the end of generation {before}")
         generations = [row[1] for row in self._rows("id_generation")]
         for generation in sorted({*generations, *counts, *range(len(generations))}):
-            if generation not in generations or counts.get(generation) != GENERATION:
+            if generation not in generations or counts.get(generation) != ids.GENERATION:
                 have = counts.get(generation, 0)
-                self._note(f"ids are missing: generation {generation} has {have} of {GENERATION}")
+                self._note(f"ids are missing: generation {generation} has {have} of {ids.GENERATION}")
         return sum(counts.values())
 
     def _log(self) -> tuple[int, int, int]:
         """Return how many pages and events there are, and the last position."""
         head = empty(self._number) if self._base is None else self._base.head
-        chain, pages, count = Chain(self._number, head), 0, 0
-        for page in self._store.pages(self._number):
-            pages, count = pages + 1, count + page.size
-            self._look_at(chain, page)
-        return pages, count, chain.head.last
+        pages = count = 0
+        last = head.last
 
-    def _look_at(self, chain: Chain, page: StoredPage) -> None:
-        try:
-            for event in chain.opened(page):
-                if isinstance(event, events.Vote | events.Change | events.Retraction | events.WorkerSet | events.Erase):
-                    self._worker = max(self._worker, event.worker)
-        except DamagedStore as error:
-            self._problems.append(str(error))
-            chain.head = Head(page.last, page.checksum)
+        def counted() -> Iterator[StoredPage]:
+            nonlocal pages, count, last
+            for page in self._store.pages(self._number):
+                pages, count, last = pages + 1, count + page.size, page.last
+                yield page
+
+        self._problems.extend(damage(self._number, counted(), head))
+        return pages, count, last
 
     def _workers(self) -> int:
-        """Return how many workers there are: numbers count from 1, without gaps."""
-        numbers = [number for _, number, _ in self._rows("worker")]
-        missing = sorted(set(range(1, max(self._worker, *numbers, 0) + 1)).difference(numbers)) if numbers or self._worker else []
-        if missing and not self._problems:
-            self._note(f"the names of {len(missing)} workers are missing, that of worker {missing[0]} first")
-        return len(numbers)
+        """Return how many workers there are; their numbers have no gaps."""
+        count = before = 0
+        for _, number, _ in self._rows("worker"):
+            if count and number != before + 1:
+                self._note(f"the workers between number {before} and number {number} are missing")
+            count, before = count + 1, number
+        return count
