@@ -39,12 +39,13 @@ def small():
 def serve(store, port, ahead):
     """What the process does: a server whose clock is so many seconds ahead (or behind)."""
     from quorate.service import campaigns, server
+    from quorate.service.clock import Clock
     from quorate.service.settings import Settings
 
     opened = campaigns.Campaigns.open.__func__
 
     async def with_clock(cls, url):
-        return await opened(cls, url, clock=lambda: time.time_ns() + int(ahead * 1e9))
+        return await opened(cls, url, clock=Clock(lambda: time.time_ns() + int(ahead * 1e9)))
 
     campaigns.Campaigns.open = classmethod(with_clock)
     with small():
