@@ -267,8 +267,7 @@ def test_a_missing_page_of_ids_is_noticed_when_an_id_is_looked_up(damaged, tmp_p
     store = open_store(path)
     loaded = load(store, 1, lambda _: None)
     with pytest.raises(DamagedStore, match="table id_page of campaign 1: a page of generation"):
-        for day in range(20):
-            loaded.ids.known(f"{day}-0-0", b"")
+        [loaded.ids.known(f"{day}-0-0", b"") for day in range(20)]
     store.close()
 
 

@@ -137,6 +137,8 @@ class Campaigns:
                 campaign.submit(events.ClockSet(time=now, by=by, reason=reason))
                 names.append(name)
         await self.commit()
+        for name in names:
+            await self.in_writer(partial(_hasten, self.by_name[name].number, now))
         return now, names
 
     async def put(self, name: str, spec: CampaignSpec) -> tuple[Campaign, bool]:
@@ -358,6 +360,10 @@ class Campaigns:
 
 def _release(campaign: int, store: Store) -> None:
     store.release(campaign)
+
+
+def _hasten(campaign: int, time: int, store: Store) -> None:
+    store.webhooks.hasten(campaign, time)
 
 
 def _create(name: str, store: Store) -> int:

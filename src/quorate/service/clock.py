@@ -23,7 +23,7 @@ SECOND_NS: Final = 1_000_000_000
 
 
 def steady_ns() -> int:
-    """Return the time of a clock that cannot be set, in nanoseconds; it counts while the machine sleeps, if there is such a one."""
+    """Return nanoseconds of a clock that nobody can set; on Linux it also runs while the machine is suspended."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     return time.monotonic_ns()

@@ -97,8 +97,9 @@ class Bases:
             rows = read_rows(link, "base", "WHERE campaign = ?", campaign)
         if not rows:
             return None
-        *before, labels, parts, content = rows[0]
-        return Base(*before, msgspec.json.decode(labels, type=list[str]), parts, content)
+        number, position, begins, expired, chain, mark, labels, parts, content = rows[0]
+        names = msgspec.json.decode(labels, type=list[str])
+        return Base(number, position, begins, expired, chain, mark, names, parts, content)
 
     def data(self, base: Base) -> bytes:
         """Return the state of a base, after every checksum of it was computed again.
@@ -125,8 +126,8 @@ class Bases:
 
         - `campaign`: its number.
         - `before`: the time, in microseconds since 1970.
-        - `resets`: position and time of every `ClockSet` of the log, in order. An event before one is no younger than it, whatever
-          its own time says. So the times that count never fall, although those of the events do.
+        - `resets`: position and time of every `ClockSet` of the log. An event before one happened before it, whatever its own
+          time says. So the times that count never fall, although those of the events do.
         """
         resets = list(resets)
 

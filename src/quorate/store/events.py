@@ -13,7 +13,7 @@ import msgspec
 
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="event", gc=False):
-    """One entry of a log; `time` is in microseconds since 1970; it never falls from one entry to the next, except at a `ClockSet`."""
+    """One entry of a log; `time` is in microseconds since 1970, and falls from one entry to the next only at a `ClockSet`."""
 
     time: int
 
