@@ -106,7 +106,7 @@ def test_damage_fails_and_is_named(quorate, tmp_path):
     assert "restore a backup" in found["fail", "campaign 'default'"]
 
 
-def test_a_damaged_snapshot_is_a_warning(quorate, tmp_path):
+def test_a_damaged_snapshot_fails(quorate, tmp_path):
     writer = open_store("votes.db")
     number = fill(writer, small())
     writer.snapshots(number).save(40, [b"state"])
@@ -114,8 +114,8 @@ def test_a_damaged_snapshot_is_a_warning(quorate, tmp_path):
     [snapshot] = (tmp_path / "votes.db.snapshots").iterdir()
     snapshot.write_bytes(snapshot.read_bytes()[:-3])
     code, found = findings(quorate)
-    assert code == 0
-    assert "is damaged" in found["warn", "campaign 'default'"]
+    assert code == 1
+    assert "the snapshot of campaign 1 at position 40 is damaged" in found["fail", "campaign 'default'"]
 
 
 def test_a_clock_that_was_set_back_is_a_warning(quorate, monkeypatch):

@@ -73,14 +73,14 @@ def test_until_stops_there(quorate):
 
 
 def test_a_decision_that_was_recorded_otherwise_is_named(quorate):
-    from quorate.store.pages import checksum
+    from quorate.store.rows import COLUMNS, row_checksum
 
     stored("votes.db", small())
     connection = sqlite3.connect("votes.db")
-    [(body,)] = connection.execute("SELECT body FROM decision").fetchall()
+    [(*key, body)] = connection.execute(f"SELECT {', '.join(COLUMNS['decision'])} FROM decision").fetchall()
     forged = body.replace(b'"decided"', b'"escalated"', 1)
     assert forged != body
-    connection.execute("UPDATE decision SET body = ?, checksum = ?", (forged, checksum(forged)))
+    connection.execute("UPDATE decision SET body = ?, checksum = ?", (forged, row_checksum("decision", (*key, forged))))
     connection.commit()
     connection.close()
     code, out, err = quorate("replay", "votes.db")

@@ -13,6 +13,7 @@ import pytest
 import postgres
 from quorate.live.replay import check
 from quorate.service.campaigns import Campaigns
+from quorate.service.clock import Clock
 from quorate.service.labelstudio import Incoming, Made, take
 from quorate.service.types import CampaignSpec
 from quorate.store.opening import open_store
@@ -509,7 +510,7 @@ def test_annotations_go_when_votes_expire(tmp_path):
         )
 
     async def story():
-        campaigns = await Campaigns.open(str(tmp_path / "votes.db"), clock=clock)
+        campaigns = await Campaigns.open(str(tmp_path / "votes.db"), clock=Clock(clock, clock))
         try:
             spec = CampaignSpec(labels=["spam", "ok"], retention={"votes_days": 10})
             campaign, _ = await campaigns.put("default", spec)
@@ -532,6 +533,8 @@ def test_annotations_go_when_votes_expire(tmp_path):
             await post(incoming(6, "touched", 1, completed_by=2))
             assert left() == (["1", "2", "3", "4", "5", "6"], ["true", "untrue"])
             now[0] += 2 * day
+            campaigns.clock.read()
+            now[0] += day // 24  # an hour after the later time was seen
             await campaign.duties.expiry.run()
             assert left() == (["2", "3", "6"], ["true"])  # votes in force and gold keep theirs
             assert (await post(Incoming("ANNOTATIONS_DELETED", annotations=[Made(2)]))).retracted == 1

@@ -66,10 +66,10 @@ def test_rows_travel_with_backups(store, url, tmp_path):
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ("UPDATE annotation SET label = 1", "annotation 'a1'"),
-        ("UPDATE annotation SET worker = worker + 1", "annotation 'a1'"),
-        ("UPDATE annotation SET annotation = x'6132'", "annotation 'a2'"),
-        ("UPDATE annotated_task SET gold = NULL", "annotated task 't'"),
+        ("UPDATE annotation SET label = 1", "table annotation of campaign 1: annotation 'a1'"),
+        ("UPDATE annotation SET worker = worker + 1", "table annotation of campaign 1: annotation 'a1'"),
+        ("UPDATE annotation SET annotation = x'6132'", "table annotation of campaign 1: annotation 'a2'"),
+        ("UPDATE annotated_task SET gold = NULL", "table annotated_task of campaign 1: task 't'"),
     ],
 )
 def test_damage_is_found(tmp_path, change, named):
@@ -80,7 +80,7 @@ def test_damage_is_found(tmp_path, change, named):
         connection.execute(change)
         connection.commit()
     with closing(open_store(tmp_path / "votes.db")) as store:
-        assert verify(store)[0].problems == [f"the {named} of campaign 1 is damaged: the checksum differs; restore a backup"]
+        assert verify(store)[0].problems == [f"{named} is damaged: the checksum differs; restore a backup"]
         with pytest.raises(DamagedStore):
             store.annotations.of_tasks(1, ["t"]), store.annotations.find_tasks(1, ["t"])
 

@@ -54,8 +54,10 @@ def test_a_page_is_searched():
     keys = hashes(0, 50)
     generation = Generation(1, 0, 1, dict(zip(keys, hashes(100, 50), strict=True)))
     pages = list(generation.pages())
-    assert b"".join(body[: len(body) // 2] for _, body in pages) == b"".join(sorted(keys))
-    (_, body) = pages[0]
+    assert b"".join(body[: len(body) // 2] for *_, body in pages) == b"".join(sorted(keys))
+    assert [first for first, *_ in pages[1:]] == [until for _, until, _ in pages[:-1]]
+    assert (pages[0][0], pages[-1][1]) == (b"", b"")
+    (*_, body) = pages[0]
     found = {key: value for key in keys if (value := found_in(body, key)) is not None}
     assert found == generation.contents if len(pages) == 1 else found.items() <= generation.contents.items()
     for key in (b"\x00" * 16, b"\xff" * 16, *hashes(500, 20)):

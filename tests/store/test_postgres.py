@@ -371,7 +371,7 @@ def test_a_damaged_snapshot_is_passed_over(store):
     snapshots.save(6, [b"newer"])
     with store.writing() as link:
         link.run("UPDATE snapshot_part SET body = 'newex'::bytea WHERE position = 6")
-    with pytest.warns(DamagedSnapshot, match="the one at position 6 is damaged"):
+    with pytest.warns(DamagedSnapshot, match="the one at position 6: the checksum differs"):
         assert snapshots.latest() == (3, b"older")
 
 

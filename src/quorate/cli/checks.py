@@ -31,6 +31,8 @@ EXTRAS: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "excel": (("fastexcel",), "spreadsheets"),
     "spark": (("pyspark", "pyarrow"), "the engine spark, and streams"),
 }
+# Rows that are not of one campaign, by table, in words.
+_KINDS: Final = {"campaign": "campaigns", "token": "tokens", "webhook": "webhooks", "outbox": "messages to webhooks"}
 
 
 class Finding(NamedTuple):
@@ -175,18 +177,24 @@ def store(url: str) -> Iterator[Finding]:
 
 def _opened(opened: Store) -> Iterator[Finding]:
     from quorate.store.sqlite import SqliteStore
-    from quorate.store.verify import verify
+    from quorate.store.verify import verify, verify_shared
 
     if isinstance(opened, SqliteStore):
         yield Finding("ok", "store", f"{opened.url}, {_size(opened.path)}")
         with opened.reading() as link:
-            said = str(link.rows("PRAGMA quick_check(1)")[0][0])
+            said = str(link.rows("PRAGMA integrity_check(1)")[0][0])
         yield Finding("ok", "file", "whole") if said == "ok" else Finding("fail", "file", f"damaged: {said}; restore a backup")
     else:
         yield Finding("ok", "store", opened.url)
-    tokens = [row.revoked is None for row in opened.tokens.all()]
-    none = "none holds: nobody is answered" if tokens else "none: this machine is answered, no other"
-    yield Finding("ok", "tokens", f"{sum(tokens)} hold" if any(tokens) else none)
+    counts, problems = verify_shared(opened)
+    for problem in problems:
+        yield Finding("fail", "store", problem)
+    if not problems:
+        told = ", ".join(f"{count} {_KINDS[table]}" for table, count in counts.items())
+        yield Finding("ok", "store", f"{told}; every checksum is right")
+        tokens = [row.revoked is None for row in opened.tokens.all()]
+        none = "none holds: nobody is answered" if tokens else "none: this machine is answered, no other"
+        yield Finding("ok", "tokens", f"{sum(tokens)} hold" if any(tokens) else none)
     found = verify(opened)
     if not found:
         yield Finding("ok", "campaigns", "none yet")
@@ -196,8 +204,10 @@ def _opened(opened: Store) -> Iterator[Finding]:
             yield Finding("fail", name, problem)
         if not one.problems:
             begins = "" if one.begins == 1 else f" from position {one.begins} on: what was before has expired"
-            told = f"{one.events} events in {one.pages} pages{begins}, {one.decisions} decisions; every checksum is right"
-            yield Finding("ok", name, told)
+            beside = f"{one.workers} workers, {one.records} records of archived tasks, {one.ids} ids, {one.snapshots} snapshots"
+            beside += f", {one.annotations} rows of Label Studio" if one.annotations else ""
+            told = f"{one.events} events in {one.pages} pages{begins}, {one.decisions} decisions, {beside}"
+            yield Finding("ok", name, f"{told}; every checksum is right")
             yield _writer(opened, one.campaign, name)
             yield _snapshot(opened, one.campaign, one.begins - 1 + one.events, name)
             yield from _last(opened, one.campaign, name)
@@ -239,7 +249,8 @@ def _last(opened: Store, campaign: int, name: str) -> Iterator[Finding]:
         ahead = (moment - datetime.now(UTC)).total_seconds()
         text = f"last event at {moment:%Y-%m-%d %H:%M:%S} UTC"
         if ahead > 60:
-            yield Finding("warn", name, f"{text}, {ahead:.0f} s ahead of the clock: set the clock; until then times stay there")
+            remedy = "set the clock right, or the log back (POST /v1/clock)"
+            yield Finding("warn", name, f"{text}, {ahead:.0f} s ahead of the clock: {remedy}")
         else:
             yield Finding("ok", name, text)
 

@@ -9,14 +9,16 @@ import msgspec
 
 from quorate.errors import InputError, QuorateError, shown
 from quorate.live import snapshot
+from quorate.live.archived import Archived
 from quorate.live.decision import Decision
 from quorate.live.state import CampaignState
 from quorate.store.archive import Archive, CopiedArchive, MemoryArchive, StoreArchive
 from quorate.store.bases import Base
 from quorate.store.batch import DecisionRow
-from quorate.store.errors import Expired
+from quorate.store.errors import DamagedStore, Expired
 from quorate.store.events import Created, Event
 from quorate.store.protocol import Store
+from quorate.store.sql import archive_row
 
 T = TypeVar("T")
 
@@ -170,7 +172,7 @@ def _checked(store: Store, campaign: int, state: CampaignState) -> Checked:
         recorded.compare(position, state.changes)
         state.changes.clear()
     recorded.end(end)
-    snapshot_at, difference = None, recorded.difference
+    snapshot_at, difference = None, recorded.difference or _unlike_archive(store, campaign, state, start, end)
     found = store.snapshots(campaign).latest(until=end)
     if found is not None and found[0] >= start:
         snapshot_at = found[0]
@@ -235,6 +237,30 @@ def _restored(store: Store, campaign: int, data: bytes, end: int) -> CampaignSta
         state.apply(position, event)
         state.changes.clear()
     return state
+
+
+def _unlike_archive(store: Store, campaign: int, state: CampaignState, start: int, end: int) -> Difference | None:
+    """Return the first record of an archived task that is not the one that the replay has made; raise where one is damaged.
+
+    Records from before the start of the replay can only be checked by their checksums.
+    """
+    archive = state.archive.own if isinstance(state.archive, CopiedArchive) else state.archive
+    made = archive.records() if isinstance(archive, MemoryArchive) else {}
+    for row in store.scan("archive", campaign):
+        if isinstance(row, DamagedStore):
+            raise row
+        _, _, task, record, touched = stored = archive_row(row)
+        if not start < stored.position <= end:
+            continue
+        expected = made.pop((task, stored.position), None)
+        if touched is None and expected not in (None, record):  # its votes have expired since
+            expected = Archived.from_bytes(expected or b"").without_votes().to_bytes()
+        if record != expected:
+            what = "is recorded that is not made" if expected is None else "is recorded otherwise"
+            return Difference(stored.position, f"an archived record of task {shown(task)} {what}", task)
+    for task, position in made:
+        return Difference(position, f"the archived record of task {shown(task)} is missing", task)
+    return None
 
 
 def _difference(replayed: CampaignState, restored: CampaignState, position: int) -> Difference | None:

@@ -9,14 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
 from quorate.store.batch import AnnotatedTaskRow, AnnotationRow
-from quorate.store.errors import DamagedStore
-from quorate.store.link import Link, Links, Row, raw
-from quorate.store.pages import row_checksum
+from quorate.store.link import Link, Links, Row
+from quorate.store.rows import COLUMNS, insert_rows, open_row, read_rows, select_list
 
 K = TypeVar("K")
 KEYS_PER_QUERY: Final = 400  # two values per pair: below the limit of every version of SQLite
 ROWS_PER_QUERY: Final = 4096
-COLUMNS: Final = {"annotation": AnnotationRow._fields, "annotated_task": AnnotatedTaskRow._fields}
 KEYS: Final = {"annotation": "annotation", "annotated_task": "task"}
 
 
@@ -47,16 +45,15 @@ class Annotations:
 
     def of_pairs(self, campaign: int, pairs: Iterable[tuple[str, int]]) -> list[AnnotationRow]:
         """Return all annotations of these pairs of a task and the number of a worker."""
-        columns = ", ".join(f"a.{name}" for name in (*COLUMNS["annotation"], "checksum"))
         rows: list[Row] = []
         for some in _chunks(list(pairs)):
             values = [value for task, worker in some for value in (_bytes(task), worker)]
             sql = f"""WITH pair (task, worker) AS (VALUES {", ".join(["(?, ?)"] * len(some))})
-                SELECT {columns} FROM pair JOIN annotation a
+                SELECT {select_list("annotation", "a")} FROM pair JOIN annotation a
                 ON a.campaign = ? AND a.task = pair.task AND a.worker = pair.worker"""
             with self._links.reading() as link:
                 rows += link.rows(sql, *values, campaign)
-        return [_annotation(row) for row in rows]
+        return [_annotation(open_row("annotation", row)) for row in rows]
 
     def seen_before(self, campaign: int, time: int) -> Iterator[list[AnnotationRow]]:
         """Yield the annotations that were last written before a time, some at once."""
@@ -75,21 +72,11 @@ class Annotations:
             _delete(link, "annotated_task", campaign, tasks)
         self._links.overwrite()
 
-    def damage(self, campaign: int) -> Iterator[str]:
-        """Yield what is wrong with each damaged row of a campaign."""
-        for table in COLUMNS:
-            for rows in self._pages(table, campaign, 1 << 62):
-                for row in rows:
-                    try:
-                        _checked(table, row)
-                    except DamagedStore as error:
-                        yield str(error)
-
     def _among(self, table: str, column: str, campaign: int, keys: Iterable[str], more: str = "") -> Iterator[Row]:
-        select = f"SELECT {', '.join(COLUMNS[table])}, checksum FROM {table} WHERE campaign = ?"
         for some in _chunks([_bytes(key) for key in keys]):
             with self._links.reading() as link:
-                rows = link.rows(f"{select} AND {column} IN ({', '.join('?' * len(some))}) {more}", campaign, *some)
+                which = f"WHERE campaign = ? AND {column} IN ({', '.join('?' * len(some))}) {more}"
+                rows = read_rows(link, table, which, campaign, *some)
             yield from rows
 
     def _pages(self, table: str, campaign: int, before: int) -> Iterator[list[Row]]:
@@ -99,11 +86,8 @@ class Annotations:
         after: tuple[object, object] = (-(1 << 62), b"")
         while True:
             with self._links.reading() as link:
-                rows = link.rows(
-                    f"""SELECT {", ".join(columns)}, checksum FROM {table} WHERE campaign = ? AND seen < ?
-                        AND (seen, {key}) > (?, ?) ORDER BY seen, {key} LIMIT ?""",
-                    *(campaign, before, *after, ROWS_PER_QUERY),
-                )
+                which = f"WHERE campaign = ? AND seen < ? AND (seen, {key}) > (?, ?) ORDER BY seen, {key} LIMIT ?"
+                rows = read_rows(link, table, which, campaign, before, *after, ROWS_PER_QUERY)
             if rows:
                 yield rows
             if len(rows) < ROWS_PER_QUERY:
@@ -122,8 +106,7 @@ def put_annotations(link: Link, annotations: Sequence[AnnotationRow], tasks: Seq
         for campaign in {row[0] for row in rows}:
             _delete(link, table, campaign, [str(row[key]) for row in rows if row[0] == campaign])
         if rows:
-            stored = [_stored(row) for row in rows]
-            link.insert(table, (*COLUMNS[table], "checksum"), [(*row, row_checksum(table, *row)) for row in stored])
+            insert_rows(link, table, [_stored(row) for row in rows])
 
 
 def _delete(link: Link, table: str, campaign: int, keys: Sequence[str]) -> None:
@@ -137,23 +120,13 @@ def _stored(row: AnnotationRow | AnnotatedTaskRow) -> list[object]:
     return [_bytes(value) if isinstance(value, str) else int(value) if isinstance(value, bool) else value for value in row]
 
 
-def _checked(table: str, row: Row) -> Row:
-    """Return the values of a row without its checksum; raise if it does not match."""
-    values = tuple(raw(value) if isinstance(value, memoryview) else value for value in row[:-1])
-    if row_checksum(table, *values) != raw(row[-1]):
-        key = raw(row[COLUMNS[table].index(KEYS[table])]).decode("utf-8", "replace")
-        what = "annotation" if table == "annotation" else "annotated task"
-        raise DamagedStore(f"the {what} {key!r} of campaign {row[0]} is damaged: the checksum differs; restore a backup")
-    return values
-
-
 def _annotation(row: Row) -> AnnotationRow:
-    campaign, annotation, task, worker, label, truth, deleted, updated, seen = _checked("annotation", row)
+    campaign, annotation, task, worker, label, truth, deleted, updated, seen = row
     return AnnotationRow(campaign, _text(annotation), _text(task), worker, label, bool(truth), bool(deleted), updated, seen)
 
 
 def _task(row: Row) -> AnnotatedTaskRow:
-    campaign, task, gold, claimed, deleted, seen = _checked("annotated_task", row)
+    campaign, task, gold, claimed, deleted, seen = row
     return AnnotatedTaskRow(campaign, _text(task), gold, claimed, bool(deleted), seen)
 
 

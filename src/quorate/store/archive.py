@@ -78,6 +78,10 @@ class MemoryArchive:
         """Return whether a task has a record."""
         return task in self._records
 
+    def records(self) -> dict[tuple[str, int], bytes]:
+        """Return all records by task and position."""
+        return {(task, position): record for task, records in self._records.items() for position, record in records}
+
 
 class StoreArchive:
     """The archive of a campaign in a store.
@@ -165,20 +169,20 @@ class CopiedArchive:
     """
 
     def __init__(self, below: Archive, own: Archive | None = None) -> None:
-        self._below, self._own = below, MemoryArchive() if own is None else own
+        self._below, self.own = below, MemoryArchive() if own is None else own
 
     def put(self, position: int, records: Iterable[Record]) -> None:
         """Keep records, for as long as this lives."""
-        self._own.put(position, records)
+        self.own.put(position, records)
 
     def get(self, task: str, until: int) -> bytes | None:
         """Return the newest record of a task at or before a position."""
-        found = self._own.get(task, until)
+        found = self.own.get(task, until)
         return found if found is not None else self._below.get(task, until)
 
     def seen(self, task: str) -> bool:
         """Return whether a task may have a record."""
-        return self._own.seen(task) or self._below.seen(task)
+        return self.own.seen(task) or self._below.seen(task)
 
 
 def _newest(records: list[tuple[int, bytes]], until: int) -> bytes | None:

@@ -15,14 +15,14 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 from quorate.store.errors import DamagedStore, Expired, StoreError
-from quorate.store.events import decode
+from quorate.store.events import Event
 from quorate.store.link import Link, Links, raw
-from quorate.store.pages import Head, StoredPage, checksum, empty
+from quorate.store.pages import Chain, Head, StoredPage, checksum, empty
+from quorate.store.rows import insert_rows, read_rows
 
 PART: Final = 1 << 20  # bytes of a base in one row
 PIECE: Final = 1 << 20  # bytes that are deleted at once, about
 ROWS: Final = 1024  # pages that are deleted at once, at most
-COLUMNS: Final = ("campaign", "position", "begins", "expired", "chain", "mark", "labels", "parts", "checksum")
 PAGE_AT: Final = """SELECT first, count, body, checksum FROM log WHERE campaign = ? AND first <= ?
     ORDER BY first DESC LIMIT 1"""
 
@@ -38,7 +38,7 @@ class Base(NamedTuple):
     mark: bytes  # the checksum of the log up to the state's position
     labels: list[str]  # the ids of the labels at the state's position
     parts: int
-    checksum: bytes
+    content: bytes  # the checksum of the parts
 
     @property
     def head(self) -> Head:
@@ -75,8 +75,8 @@ def head_of(link: Link, campaign: int) -> Head:
     - `link`: a connection.
     - `campaign`: its number.
     """
-    rows = link.rows("SELECT begins, chain FROM base WHERE campaign = ?", campaign)
-    return Head(rows[0][0] - 1, raw(rows[0][1])) if rows else empty(campaign)
+    rows = read_rows(link, "base", "WHERE campaign = ?", campaign)
+    return Head(rows[0][2] - 1, rows[0][4]) if rows else empty(campaign)
 
 
 class Bases:
@@ -94,15 +94,12 @@ class Bases:
         - `campaign`: its number.
         """
         with self._log.reading() as link:
-            rows = link.rows(f"SELECT {', '.join(COLUMNS)} FROM base WHERE campaign = ?", campaign)
+            rows = read_rows(link, "base", "WHERE campaign = ?", campaign)
         if not rows:
             return None
-        number, position, begins, expired, chain, mark, labels, parts, check = rows[0]
-        try:
-            names = msgspec.json.decode(raw(labels), type=list[str])
-        except msgspec.DecodeError as error:
-            raise DamagedStore(f"the base of campaign {campaign} is damaged: {error}; restore a backup") from error
-        return Base(number, position, begins, expired, raw(chain), raw(mark), names, parts, raw(check))
+        number, position, begins, expired, chain, mark, labels, parts, content = rows[0]
+        names = msgspec.json.decode(labels, type=list[str])
+        return Base(number, position, begins, expired, chain, mark, names, parts, content)
 
     def data(self, base: Base) -> bytes:
         """Return the state of a base, after every checksum of it was computed again.
@@ -115,7 +112,7 @@ class Bases:
                 *(base.campaign, base.position, base.parts),
             )
         bodies = [raw(row[0]) for row in rows]
-        if len(bodies) == base.parts and _check(base, map(checksum, bodies)) == base.checksum:
+        if len(bodies) == base.parts and checksum(*map(checksum, bodies)) == base.content:
             mark = self._log.mark(base.campaign, base.position)
             if mark == base.mark:
                 return b"".join(bodies)
@@ -124,30 +121,40 @@ class Bases:
         where = f"the base of campaign {base.campaign} at position {base.position}"
         raise DamagedStore(f"{where} is damaged, or is of another log: restore a backup")
 
-    def cut(self, campaign: int, before: int) -> Cut | None:
+    def cut(self, campaign: int, before: int, resets: Iterable[tuple[int, int]] = ()) -> Cut | None:
         """Return how much of a log is older than a time, in whole pages; None where nothing is.
 
         - `campaign`: its number.
         - `before`: the time, in microseconds since 1970.
+        - `resets`: position and time of every `ClockSet` of the log. An event before one happened before it, whatever its own
+          time says. So the times that count never fall, although those of the events do.
         """
+        resets = list(resets)
+
+        def latest(position: int, time: int) -> int:
+            """Return when an event happened at the latest."""
+            return min([time, *(reset for at, reset in resets if at >= position)])
+
         with self._log.reading() as link:
             low = head_of(link, campaign).last + 1
             newest = _page(link, campaign, 1 << 62)
             high = 0 if newest is None else newest.last + 1
             until = 0
-            while low < high:  # times never fall
+            while low < high:
                 page = _page(link, campaign, (low + high) // 2)
                 if page is None:
                     break
-                if decode(page.body)[-1].time < before:
+                if latest(page.last, _open(link, campaign, page)[-1].time) < before:
                     until = page.last
                     low = until + 1
                 else:
                     high = page.first
             following = None if newest is None or until == newest.last else _page(link, campaign, until + 1)
-        if not until:
-            return None
-        return Cut(until, before if following is None else min(before, decode(following.body)[0].time))
+            if not until:
+                return None
+            if following is None:
+                return Cut(until, before)
+            return Cut(until, min(before, latest(until + 1, _open(link, campaign, following)[0].time)))
 
     def add_part(self, campaign: int, position: int, part: int, body: bytes) -> bytes:
         """Keep one part of a state, and return its checksum; nobody sees it until `put`.
@@ -191,10 +198,10 @@ class Bases:
             count = link.rows(there, campaign, position, len(parts))[0][0]
             if count != len(parts):
                 raise StoreError(f"a base of campaign {campaign} at position {position} has {count} of {len(parts)} parts")
-            new = Base(campaign, position, begins, expired, before.checksum, mark, list(labels), len(parts), b"")
             link.run("DELETE FROM base WHERE campaign = ?", campaign)
-            values = (*new[:6], msgspec.json.encode(new.labels), len(parts), _check(new, parts))
-            link.run(f"INSERT INTO base ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})", *values)
+            names = msgspec.json.encode(list(labels))
+            row = campaign, position, begins, expired, before.checksum, mark, names, len(parts), checksum(*parts)
+            insert_rows(link, "base", [row])
 
     def delete_some(self, campaign: int) -> bool:
         """Delete some of what lies before the base of a campaign; return whether there may be more.
@@ -230,10 +237,13 @@ class Bases:
         return bool(parts)
 
 
-def _check(base: Base, parts: Iterable[bytes]) -> bytes:
-    """Return the checksum of a base, from those of its parts."""
-    head = msgspec.json.encode((*base[:4], base.chain.hex(), base.mark.hex(), base.labels, base.parts))
-    return checksum(head, *parts)
+def _open(link: Link, campaign: int, page: StoredPage) -> list[Event]:
+    """Return the events of a page; raise where it is damaged: what is deleted by their times must not depend on a flipped bit."""
+    head = head_of(link, campaign)
+    if page.first > head.last + 1:
+        before = _page(link, campaign, page.first - 1)
+        head = head if before is None else Head(before.last, before.checksum)
+    return Chain(campaign, head).opened(page)
 
 
 def _page(link: Link, campaign: int, position: int) -> StoredPage | None:

@@ -63,15 +63,19 @@ class Generation:
         self.contents = contents
         self.written = False  # the store says so once it is on disk: from then on it is found there
 
-    def pages(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the least hash of each page, and the page: its sorted hashes of ids, then those of contents."""
+    def pages(self) -> Iterator[tuple[bytes, bytes, bytes]]:
+        """Yield where each page begins, where the next one does, and the page: its sorted hashes of ids, then those of contents.
+
+        The first page begins and the last one ends with no hash: so every hash has a page, and a missing page is noticed.
+        """
         ids = np.frombuffer(b"".join(self.contents), ">u8").reshape(-1, 2)
         contents = np.frombuffer(b"".join(self.contents.values()), ">u8").reshape(-1, 2)
         order = np.lexsort((ids[:, 1], ids[:, 0]))
         keys, values = ids[order].tobytes(), contents[order].tobytes()
         for start in range(0, len(keys), PAGE * HASH_BYTES):
             end = start + PAGE * HASH_BYTES
-            yield keys[start : start + HASH_BYTES], keys[start:end] + values[start:end]
+            first = keys[start : start + HASH_BYTES] if start else b""
+            yield first, keys[end : end + HASH_BYTES], keys[start:end] + values[start:end]
 
 
 class _State(msgspec.Struct, array_like=True):

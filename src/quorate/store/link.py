@@ -26,8 +26,8 @@ class Link(Protocol):
     def run(self, sql: str, *values: object) -> int:
         """Return how many rows a statement has changed."""
 
-    def add(self, table: str, columns: Sequence[str], row: Sequence[object]) -> int:
-        """Insert a row into a table whose numbers the database gives out; return the number."""
+    def numbers(self, table: str, count: int) -> list[int]:
+        """Return so many numbers for new rows of a table whose numbers the database gives out; none is given twice."""
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """Insert rows in few statements: each statement makes the other threads wait for its end, or it for them."""

@@ -16,8 +16,7 @@ import msgspec
 from quorate.store.batch import DecisionRow
 from quorate.store.errors import DamagedStore
 from quorate.store.events import Event, decode, encode
-
-CHECKSUM_BYTES: Final = 16
+from quorate.store.rows import CHECKSUM_BYTES
 
 
 class StoredPage(NamedTuple):
@@ -52,11 +51,6 @@ def checksum(*parts: bytes) -> bytes:
     for part in parts:
         whole.update(part)
     return whole.digest()
-
-
-def row_checksum(table: str, *values: object) -> bytes:
-    """Return the hash of a row that no page contains: of its table's name and all its values, its key included."""
-    return checksum(msgspec.msgpack.encode((table, *values)))
 
 
 def sealed(head: Head, events: list[Event]) -> StoredPage:
@@ -117,15 +111,11 @@ def decision_page(rows: list[DecisionRow]) -> bytes:
     return _encoder.encode([(position, task, msgspec.Raw(body)) for position, task, body in rows])
 
 
-def decision_rows(body: bytes, stored: bytes, where: str) -> list[DecisionRow]:
-    """Return the decisions of a page; raise where it is damaged.
+def decision_rows(body: bytes) -> list[DecisionRow]:
+    """Return the decisions of a page.
 
     - `body`: the page.
-    - `stored`: its checksum. Decisions follow from the log, so that theirs is of the page alone.
-    - `where`: the page, in words.
     """
-    if checksum(body) != stored:
-        raise DamagedStore(f"the decisions of {where} are damaged: the checksum differs; replay the log, or restore a backup")
     return [DecisionRow(position, task, bytes(raw)) for position, task, raw in _decisions.decode(body)]
 
 

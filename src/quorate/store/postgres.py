@@ -23,7 +23,7 @@ from quorate.store.link import Row
 from quorate.store.migrations import VERSION, statements
 from quorate.store.pages import checksum
 from quorate.store.protocol import Snapshots
-from quorate.store.snapshots import KEPT, damaged, header_of, usable
+from quorate.store.snapshots import KEPT, SnapshotReader, Unusable, check_header, header_of
 from quorate.store.sql import SqlStore
 from quorate.store.tables import KINDS, TABLES
 
@@ -60,10 +60,10 @@ class PostgresLink:
         """Return how many rows a statement has changed."""
         return self.connection.execute(_translated(sql), values).rowcount
 
-    def add(self, table: str, columns: Sequence[str], row: Sequence[object]) -> int:
-        """Insert a row; return the number that it was given."""
-        marks = ", ".join("?" * len(columns))
-        return int(self.rows(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks}) RETURNING number", *row)[0][0])
+    def numbers(self, table: str, count: int) -> list[int]:
+        """Return so many numbers for new rows of a table."""
+        sql = "SELECT nextval(pg_get_serial_sequence(?, 'number')) FROM generate_series(1, ?)"
+        return [row[0] for row in self.rows(sql, table, count)]
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """Insert rows with one statement."""
@@ -360,7 +360,7 @@ class _Reader(PostgresLink):
             return super().rows(sql, *values)
 
 
-class PostgresSnapshots:
+class PostgresSnapshots(SnapshotReader):
     """Snapshots of a campaign, as rows.
 
     - `store`: whose log they are bound to.
@@ -391,26 +391,25 @@ class PostgresSnapshots:
                 for table in ("snapshot", "snapshot_part"):
                     link.run(f"DELETE FROM {table} WHERE campaign = ? AND position <= ?", self._campaign, least)
 
-    def latest(self, *, until: int | None = None) -> tuple[int, bytes] | None:
-        """Return the newest snapshot that is whole: its position and the state."""
+    def positions(self) -> list[int]:
+        """Return the positions of all snapshots, the newest first."""
         with self._store.reading() as link:
-            found = link.rows(
-                "SELECT position, header, checksum FROM snapshot WHERE campaign = ? AND position <= ? ORDER BY position DESC",
-                *(self._campaign, (1 << 62) if until is None else until),
-            )
-        for named, header, check in found:
-            with self._store.reading() as link:
-                parts = link.rows(
-                    "SELECT body FROM snapshot_part WHERE campaign = ? AND position = ? ORDER BY part", self._campaign, named
-                )
-            bodies = [bytes(row[0]) for row in parts]
-            if checksum(header, *map(checksum, bodies)) != check:
-                damaged(f"the one at position {named} is damaged", self._campaign)
-                continue
-            position = usable(self._store, self._campaign, header)
-            if position is not None:
-                return position, b"".join(bodies)
-        return None
+            rows = link.rows("SELECT position FROM snapshot WHERE campaign = ? ORDER BY position DESC", self._campaign)
+        return [row[0] for row in rows]
+
+    def read(self, position: int) -> bytes | None:
+        """Return the state at a position, None if it is of no use any more; raise `Unusable` if it cannot be used."""
+        key = self._campaign, position
+        with self._store.reading() as link:
+            head = link.rows("SELECT header, checksum FROM snapshot WHERE campaign = ? AND position = ?", *key)
+            rows = link.rows("SELECT part, body FROM snapshot_part WHERE campaign = ? AND position = ? ORDER BY part", *key)
+            if not head or not link.rows("SELECT 1 FROM snapshot WHERE campaign = ? AND position = ?", *key):
+                return None  # a newer one has taken its place meanwhile
+        header, check = head[0]
+        numbers, bodies = [row[0] for row in rows], [row[1] for row in rows]
+        if numbers != list(range(len(rows))) or checksum(header, *map(checksum, bodies)) != check:
+            raise Unusable("the checksum differs")
+        return b"".join(bodies) if check_header(self._store, self._campaign, position, header) else None
 
     def forget(self, before: int) -> None:
         """Remove the snapshots of earlier positions."""

@@ -9,7 +9,9 @@ from typing import NamedTuple, Protocol
 from quorate.store.annotations import Annotations
 from quorate.store.bases import Bases
 from quorate.store.batch import ArchiveRow, Batch, DecisionRow
+from quorate.store.errors import DamagedStore
 from quorate.store.events import Event
+from quorate.store.link import Row
 from quorate.store.pages import StoredPage
 from quorate.store.tokens import Tokens
 from quorate.store.webhooks import Webhooks
@@ -41,6 +43,9 @@ class Snapshots(Protocol):
 
         - `until`: no newer than this position.
         """
+
+    def check(self) -> tuple[int, list[str]]:
+        """Read all snapshots; return how many are usable, and what is wrong with those that are damaged."""
 
     def forget(self, before: int) -> None:
         """Remove the snapshots of earlier positions.
@@ -216,6 +221,16 @@ class Store(Protocol):
         - `key`: the hash of an id.
         - `start`, `end`: the first generation, and the one behind the last.
         """
+
+    def scan(self, table: str, campaign: int | None = None) -> Iterator[Row | DamagedStore]:
+        """Yield every row of a table whose rows have checksums, in the order of its key, or what is wrong with it.
+
+        - `table`: one of `quorate.store.rows.KEYS`.
+        - `campaign`: only rows of this campaign; None: all.
+        """
+
+    def strays(self) -> list[str]:
+        """Return in words which tables have rows of campaigns that do not exist."""
 
     def snapshots(self, campaign: int) -> Snapshots:
         """Return the snapshots of a campaign.

@@ -8,18 +8,18 @@ from pathlib import Path
 from quorate.store.errors import StoreError
 from quorate.store.opening import open_store
 from quorate.store.sqlite import SqliteStore
-from quorate.store.verify import verify
+from quorate.store.verify import verify, verify_shared
 
 
 def restore(backup: str | os.PathLike[str], url: str | os.PathLike[str]) -> None:
-    """Make a store from a backup, after a check of every page of it.
+    """Make a store from a backup, after a check of every row of it.
 
     - `backup`: the file that `backup` wrote.
     - `url`: the path of the new store, where nothing may be, or the address of a database without one.
     """
     source = SqliteStore(backup, readonly=True)
     try:
-        wrong = [problem for found in verify(source) for problem in found.problems]
+        wrong = [*verify_shared(source)[1], *(problem for found in verify(source) for problem in found.problems)]
         if wrong:
             raise StoreError(f"the backup {os.fspath(backup)} is damaged: {wrong[0]}")
         target = os.fspath(url)

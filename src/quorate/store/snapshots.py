@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from hashlib import blake2b
 from pathlib import Path
@@ -17,7 +18,7 @@ import msgspec
 
 from quorate.errors import warn
 from quorate.store.errors import DamagedSnapshot, StoreError, StoreUnavailable
-from quorate.store.pages import CHECKSUM_BYTES
+from quorate.store.rows import CHECKSUM_BYTES
 
 if TYPE_CHECKING:
     from quorate.store.protocol import Store
@@ -46,24 +47,33 @@ def header_of(store: Store, campaign: int, position: int) -> bytes:
     return msgspec.json.encode(Header(campaign, position, mark.hex())) + b"\n"
 
 
-def usable(store: Store, campaign: int, header: bytes) -> int | None:
-    """Return the position of a snapshot if it is of this log; else None, and a warning says why.
+class Unusable(Exception):  # noqa: N818 (what is so, not a kind of error)
+    """Why a snapshot is passed over: it is damaged, or it is of another log."""
+
+    def __init__(self, why: str, *, is_damaged: bool = True) -> None:
+        super().__init__(why)
+        self.is_damaged = is_damaged
+
+
+def check_header(store: Store, campaign: int, position: int, header: bytes) -> bool:
+    """Return whether a snapshot is of use: not if a base has taken its place. Raise `Unusable` if it is not of this log.
 
     - `store`, `campaign`: whose log it must be of.
+    - `position`: that its name gives.
     - `header`: of the snapshot.
     """
     try:
         found = msgspec.json.decode(header, type=Header)
     except msgspec.DecodeError as error:
-        damaged(f"its header cannot be read: {error}", campaign)
-        return None
-    if found.position < store.begins(campaign) - 1:
-        return None  # from before votes have expired: a base takes its place
-    mark = store.mark(campaign, found.position)
-    if found.campaign != campaign or mark is None or mark.hex() != found.mark:
-        damaged(f"it is of another log (at position {found.position})", campaign)
-        return None
-    return found.position
+        raise Unusable(f"its header cannot be read: {error}") from error
+    if found.position != position or found.campaign != campaign:
+        raise Unusable(f"it is kept as that of campaign {campaign} at position {position}, and is another")
+    if position < store.begins(campaign) - 1:
+        return False
+    mark = store.mark(campaign, position)
+    if mark is None or mark.hex() != found.mark:
+        raise Unusable(f"it is of another log (at position {position})", is_damaged=False)
+    return True
 
 
 def damaged(why: str, campaign: int) -> None:
@@ -75,7 +85,45 @@ def damaged(why: str, campaign: int) -> None:
     warn(f"a snapshot of campaign {campaign} is not used: {why}", DamagedSnapshot)
 
 
-class FileSnapshots:
+class SnapshotReader(ABC):
+    """What snapshots of a campaign have in common, wherever they are."""
+
+    _campaign: int
+
+    @abstractmethod
+    def positions(self) -> list[int]:
+        """Return the positions of all snapshots, the newest first."""
+
+    @abstractmethod
+    def read(self, position: int) -> bytes | None:
+        """Return the state at a position, None if it is of no use any more; raise `Unusable` if it cannot be used."""
+
+    def latest(self, *, until: int | None = None) -> tuple[int, bytes] | None:
+        """Return the newest snapshot that is whole: its position and the state."""
+        for position in self.positions():
+            if until is None or position <= until:
+                try:
+                    data = self.read(position)
+                except Unusable as error:
+                    damaged(f"the one at position {position}: {error}", self._campaign)
+                else:
+                    if data is not None:
+                        return position, data
+        return None
+
+    def check(self) -> tuple[int, list[str]]:
+        """Read all snapshots; return how many are usable, and what is wrong with those that are damaged."""
+        usable, problems = 0, []
+        for position in self.positions():
+            try:
+                usable += self.read(position) is not None
+            except Unusable as error:
+                if error.is_damaged:
+                    problems.append(f"the snapshot of campaign {self._campaign} at position {position} is damaged: {error}")
+        return usable, problems
+
+
+class FileSnapshots(SnapshotReader):
     """Snapshots of a campaign, as files in a folder.
 
     - `store`: whose log they are bound to.
@@ -123,14 +171,9 @@ class FileSnapshots:
             aside.unlink(missing_ok=True)
             raise StoreUnavailable(f"a snapshot cannot be written to {self._folder}: {error.strerror}") from error
 
-    def latest(self, *, until: int | None = None) -> tuple[int, bytes] | None:
-        """Return the newest snapshot that is whole: its position and the state."""
-        for named, path in self._files():
-            if until is None or named <= until:
-                found = self._read(path)
-                if found is not None:
-                    return found
-        return None
+    def positions(self) -> list[int]:
+        """Return the positions of all snapshots, the newest first."""
+        return [position for position, _ in self._files()]
 
     def forget(self, before: int) -> None:
         """Remove the snapshots of earlier positions."""
@@ -138,19 +181,21 @@ class FileSnapshots:
             if position < before:
                 path.unlink(missing_ok=True)
 
-    def _read(self, path: Path) -> tuple[int, bytes] | None:
+    def read(self, position: int) -> bytes | None:
+        """Return the state at a position, None if it is of no use any more; raise `Unusable` if it cannot be used."""
+        path = self._folder / f"{self._campaign}-{position}.snapshot"
         try:
             data = path.read_bytes()
-        except OSError as error:
-            damaged(f"{path}: {error.strerror}", self._campaign)
+        except FileNotFoundError:  # a newer one has taken its place meanwhile
             return None
+        except OSError as error:
+            raise Unusable(f"{path}: {error.strerror}") from error
         start = data.find(b"\n", len(MAGIC)) + 1
         whole = memoryview(data)[:-CHECKSUM_BYTES]
         if not data.startswith(MAGIC) or not start or blake2b(whole, digest_size=CHECKSUM_BYTES).digest() != data[len(whole) :]:
-            damaged(f"{path} is damaged", self._campaign)
-            return None
-        position = usable(self._store, self._campaign, data[len(MAGIC) : start])
-        return None if position is None else (position, bytes(whole[start:]))
+            raise Unusable(f"{path} is damaged")
+        is_of_use = check_header(self._store, self._campaign, position, data[len(MAGIC) : start])
+        return bytes(whole[start:]) if is_of_use else None
 
 
 def sync_folder(folder: Path) -> None:

@@ -11,14 +11,13 @@ from quorate.errors import UNSEEN, shown
 from quorate.store.annotations import Annotations, put_annotations
 from quorate.store.bases import Bases, head_of
 from quorate.store.batch import ArchiveRow, Batch, DecisionRow, Page
-from quorate.store.errors import Expired, OutOfStep, StoreError
+from quorate.store.errors import DamagedStore, Expired, OutOfStep, StoreError
 from quorate.store.events import Event
-from quorate.store.link import Link, raw
+from quorate.store.link import Link, Row, raw
 from quorate.store.pages import (
     Chain,
     Head,
     StoredPage,
-    checksum,
     decision_page,
     decision_rows,
     empty,
@@ -26,6 +25,17 @@ from quorate.store.pages import (
     sealed,
 )
 from quorate.store.protocol import CampaignRow
+from quorate.store.rows import (
+    add_rows,
+    insert_rows,
+    open_row,
+    read_rows,
+    row_checksum,
+    scan_rows,
+    select_list,
+    update_rows,
+)
+from quorate.store.tables import TABLES
 from quorate.store.tokens import Tokens
 from quorate.store.webhooks import Webhooks, put
 
@@ -73,7 +83,7 @@ class SqlStore(ABC):
     def campaigns(self) -> list[CampaignRow]:
         """Return all campaigns, by number."""
         with self.reading() as link:
-            return [CampaignRow(*row) for row in link.rows("SELECT number, name FROM campaign ORDER BY number")]
+            return [CampaignRow(*row) for row in read_rows(link, "campaign", "ORDER BY number")]
 
     def create_campaign(self, name: str) -> int:
         """Return the number of a new campaign, which this process owns."""
@@ -82,7 +92,7 @@ class SqlStore(ABC):
         with self.writing() as link:
             if link.rows("SELECT 1 FROM campaign WHERE name = ?", name):
                 raise StoreError(f"there is a campaign {shown(name)} already")
-            number = link.add("campaign", ("name",), (name,))
+            [number] = add_rows(link, "campaign", [(name,)])
         self.own(number)
         return number
 
@@ -120,28 +130,23 @@ class SqlStore(ABC):
         )
 
     def _decide(self, link: Link, campaign: int, rows: list[DecisionRow]) -> None:
-        body = ordered_page(campaign, rows)
-        link.run(
-            """INSERT INTO decision (campaign, first, part, last, body, checksum) SELECT ?, ?, count(*), ?, ?, ? FROM decision
-                WHERE campaign = ? AND first = ?""",
-            *(campaign, rows[0].position, rows[-1].position, body, checksum(body)),
-            *(campaign, rows[0].position),
-        )
+        first = rows[0].position
+        parts = link.rows("SELECT count(*) FROM decision WHERE campaign = ? AND first = ?", campaign, first)[0][0]
+        values = decision_values(campaign, parts, rows)
+        link.run("INSERT INTO decision (campaign, first, part, last, body, checksum) VALUES (?, ?, ?, ?, ?, ?)", *values)
 
     def _write_rare(self, link: Link, batch: Batch) -> None:
         if batch.workers:
-            named = [(campaign, number, _bytes(name)) for campaign, number, name in batch.workers]
-            link.insert("worker", ("campaign", "number", "name"), named)
-        for campaign, number in batch.erased:
-            link.run("UPDATE worker SET name = NULL WHERE campaign = ? AND number = ?", campaign, number)
+            insert_rows(link, "worker", [(campaign, number, _bytes(name)) for campaign, number, name in batch.workers])
+        for erased in batch.erased:
+            update_rows(link, "worker", lambda worker: worker.update(name=None), "WHERE campaign = ? AND number = ?", *erased)
         if batch.archived:
             rows = [ArchiveRow(*row) for row in batch.archived]
             records = [(row.campaign, _bytes(row.task), row.position, row.record, row.touched) for row in rows]
-            link.insert("archive", ("campaign", "task", "position", "record", "touched"), records)
+            insert_rows(link, "archive", records)
         for ids in batch.ids:
-            pages = [(ids.campaign, ids.number, first, body) for first, body in ids.pages()]
-            link.insert("id_page", ("campaign", "generation", "first", "body"), pages)
-            link.insert("id_generation", ("campaign", "generation", "until"), [(ids.campaign, ids.number, ids.until)])
+            insert_rows(link, "id_page", [(ids.campaign, ids.number, *page) for page in ids.pages()])
+            insert_rows(link, "id_generation", [(ids.campaign, ids.number, ids.until)])
         if batch.outbox:
             put(link, batch.outbox)
         put_annotations(link, batch.annotations, batch.annotated_tasks)
@@ -257,15 +262,13 @@ class SqlStore(ABC):
         """Yield the number and the name of every worker, by number."""
         while True:
             with self.reading() as link:
-                rows = link.rows(
-                    "SELECT number, name FROM worker WHERE campaign = ? AND number > ? ORDER BY number LIMIT ?",
-                    *(campaign, after, ROWS),
-                )
-            for number, name in rows:
+                which = "WHERE campaign = ? AND number > ? ORDER BY number LIMIT ?"
+                rows = read_rows(link, "worker", which, campaign, after, ROWS)
+            for _, number, name in rows:
                 yield number, None if name is None else _text(name)
             if len(rows) < ROWS:
                 return
-            after = rows[-1][0]
+            after = rows[-1][1]
 
     def decisions(
         self, campaign: int, *, after: int = 0, limit: int | None = None, task: str | None = None
@@ -291,30 +294,23 @@ class SqlStore(ABC):
         most = 16
         while True:
             with self.reading() as link:
-                rows = link.rows(
-                    f"""SELECT first, part, last, body, checksum FROM decision WHERE campaign = ? AND (first, part) >= (?, ?)
-                        {found} ORDER BY first, part LIMIT ?""",
-                    *(campaign, *start, *values, most),
-                )
-            for first, _, last, body, check in rows:
-                where = f"positions {first} to {last} of campaign {campaign}"
-                for row in decision_rows(raw(body), raw(check), where):
+                which = f"WHERE campaign = ? AND (first, part) >= (?, ?) {found} ORDER BY first, part LIMIT ?"
+                rows = read_rows(link, "decision", which, campaign, *start, *values, most)
+            for page in rows:
+                for row in decision_rows(page[4]):
                     if row.position > after and (task is None or row.task == task):
                         yield row
             if len(rows) < most:
                 return
-            start = (rows[-1][0], rows[-1][1] + 1)
-            most = max(1, min(ROWS, CHUNK * len(rows) // (sum(len(row[3]) for row in rows) or 1)))
+            start = (rows[-1][1], rows[-1][2] + 1)
+            most = max(1, min(ROWS, CHUNK * len(rows) // (sum(len(row[4]) for row in rows) or 1)))
 
     def archived(self, campaign: int, task: str, *, until: int) -> bytes | None:
         """Return the newest record of a task at or before a position."""
+        which = "WHERE campaign = ? AND task = ? AND position <= ? ORDER BY position DESC LIMIT 1"
         with self.reading() as link:
-            rows = link.rows(
-                """SELECT record FROM archive WHERE campaign = ? AND task = ? AND position <= ?
-                    ORDER BY position DESC LIMIT 1""",
-                *(campaign, _bytes(task), until),
-            )
-        return bytes(rows[0][0]) if rows else None
+            rows = read_rows(link, "archive", which, campaign, _bytes(task), until)
+        return rows[0][3] if rows else None
 
     def archived_tasks(self, campaign: int) -> Iterator[str]:
         """Yield the tasks that have records."""
@@ -332,54 +328,92 @@ class SqlStore(ABC):
 
     def records_before(self, campaign: int, touched: int, *, limit: int) -> list[ArchiveRow]:
         """Return some of the records with votes whose tasks were last touched before a time."""
+        which = "WHERE campaign = ? AND touched < ? ORDER BY touched LIMIT ?"
         with self.reading() as link:
-            rows = link.rows(
-                "SELECT position, task, record, touched FROM archive WHERE campaign = ? AND touched < ? ORDER BY touched LIMIT ?",
-                *(campaign, touched, limit),
-            )
-        return [ArchiveRow(campaign, position, _text(task), bytes(record), at) for position, task, record, at in rows]
+            return [archive_row(row) for row in read_rows(link, "archive", which, campaign, touched, limit)]
 
     def replace_records(self, rows: Iterable[ArchiveRow]) -> None:
         """Put records in the place of those with the same task and position."""
         with self.writing() as link:
-            for campaign, position, task, record, touched in rows:
+            for row in rows:
+                key = row.campaign, _bytes(row.task), row.position
                 link.run(
-                    "UPDATE archive SET record = ?, touched = ? WHERE campaign = ? AND task = ? AND position = ?",
-                    *(record, touched, campaign, _bytes(task), position),
+                    "UPDATE archive SET record = ?, touched = ?, checksum = ? WHERE campaign = ? AND task = ? AND position = ?",
+                    *(row.record, row.touched, row_checksum("archive", (*key, row.record, row.touched)), *key),
                 )
         self.overwrite()
 
     def id_generations(self, campaign: int) -> list[tuple[int, int]]:
         """Return the number of every stored generation of ids, and the position until which it goes."""
         with self.reading() as link:
-            rows = link.rows("SELECT generation, until FROM id_generation WHERE campaign = ? ORDER BY generation", campaign)
-        return [(generation, until) for generation, until in rows]
+            rows = read_rows(link, "id_generation", "WHERE campaign = ? ORDER BY generation", campaign)
+        return [(generation, until) for _, generation, until in rows]
 
     def id_pages(self, campaign: int, generation: int) -> Iterator[bytes]:
         """Yield the pages of a generation, in order."""
         with self.reading() as link:
-            rows = link.rows(
-                "SELECT body FROM id_page WHERE campaign = ? AND generation = ? ORDER BY first", campaign, generation
-            )
-        return (bytes(row[0]) for row in rows)
+            rows = read_rows(link, "id_page", "WHERE campaign = ? AND generation = ? ORDER BY first", campaign, generation)
+        return (row[4] for row in rows)
 
     def id_candidates(self, campaign: int, key: bytes, start: int, end: int) -> list[bytes]:
         """Return the pages of some generations that have a hash, if these generations do."""
         with self.reading() as link:
             rows = link.rows(
-                """SELECT (SELECT body FROM id_page p WHERE p.campaign = g.campaign AND p.generation = g.generation
-                        AND p.first <= ? ORDER BY p.first DESC LIMIT 1)
-                    FROM id_generation g WHERE g.campaign = ? AND g.generation >= ? AND g.generation < ?""",
+                f"""SELECT {select_list("id_page", "p")}, g.generation FROM id_generation g LEFT JOIN id_page p
+                    ON p.campaign = g.campaign AND p.generation = g.generation AND p.first =
+                        (SELECT q.first FROM id_page q WHERE q.campaign = g.campaign AND q.generation = g.generation
+                        AND q.first <= ? ORDER BY q.first DESC LIMIT 1)
+                    WHERE g.campaign = ? AND g.generation >= ? AND g.generation < ?""",
                 *(key, campaign, start, end),
             )
-        return [bytes(row[0]) for row in rows if row[0] is not None]
+        bodies = []
+        for *row, generation in rows:
+            _, _, _, until, body = open_row("id_page", tuple(row)) if row[0] is not None else (0, 0, b"", key, b"")
+            if until and until <= key:
+                raise DamagedStore(
+                    f"table id_page of campaign {campaign}: a page of generation {generation} is missing; restore a backup"
+                )
+            bodies.append(body)
+        return bodies
+
+    def scan(self, table: str, campaign: int | None = None) -> Iterator[Row | DamagedStore]:
+        """Yield every row of a table with row checksums, or what is wrong with it."""
+        return scan_rows(self, table, campaign)
+
+    def strays(self) -> list[str]:
+        """Return in words which tables have rows of campaigns that do not exist."""
+        problems = []
+        for table, columns in TABLES.items():
+            if columns.get("campaign") == "int":
+                with self.reading() as link:
+                    rows = link.rows(
+                        f"SELECT campaign, count(*) FROM {table} WHERE campaign NOT IN (SELECT number FROM campaign) "
+                        "GROUP BY campaign ORDER BY campaign"
+                    )
+                problems += [f"table {table} has {count} rows of campaign {at}, which does not exist" for at, count in rows]
+        return problems
 
 
-def ordered_page(campaign: int, rows: list[DecisionRow]) -> bytes:
-    """Return decisions as the body of a page, after their order was checked."""
+def archive_row(row: Row) -> ArchiveRow:
+    """Return a record as it is stored.
+
+    - `row`: of the table `archive`.
+    """
+    campaign, task, position, record, touched = row
+    return ArchiveRow(campaign, position, _text(task), record, touched)
+
+
+def decision_values(campaign: int, part: int, rows: list[DecisionRow]) -> tuple[object, ...]:
+    """Return the values of a row of the table `decision`, after the order of the decisions was checked.
+
+    - `campaign`: its number.
+    - `part`: how many rows there are that begin at the same position.
+    - `rows`: the decisions.
+    """
     if any(one.position > two.position for one, two in zip(rows, rows[1:], strict=False)):
         raise StoreError(f"decisions of campaign {campaign} are not in the order of their positions")
-    return decision_page(rows)
+    values = campaign, rows[0].position, part, rows[-1].position, decision_page(rows)
+    return *values, row_checksum("decision", values)
 
 
 def _expired(campaign: int, deleted: Head) -> Expired:

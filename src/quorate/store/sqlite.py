@@ -21,10 +21,10 @@ from quorate.store.checkpoints import Checkpoints
 from quorate.store.errors import DamagedStore, NotOwner, StoreError, StoreUnavailable
 from quorate.store.link import Row
 from quorate.store.migrations import VERSION, statements
-from quorate.store.pages import Head, checksum, sealed
+from quorate.store.pages import Head, sealed
 from quorate.store.protocol import Snapshots
 from quorate.store.snapshots import FileSnapshots
-from quorate.store.sql import SqlStore, ordered_page
+from quorate.store.sql import SqlStore, decision_values
 from quorate.store.tables import TABLES
 
 try:
@@ -50,9 +50,7 @@ ONE_PAGE: Final = (
         INSERT INTO log (campaign, first, count, body, checksum)
             VALUES (NEW.campaign, NEW.first, NEW.count, NEW.body, NEW.checksum);
         INSERT INTO decision (campaign, first, part, last, body, checksum)
-            SELECT NEW.campaign, NEW.decided,
-                (SELECT count(*) FROM decision WHERE campaign = NEW.campaign AND first = NEW.decided),
-                NEW.last, NEW.decisions, NEW.decisions_checksum
+            SELECT NEW.campaign, NEW.decided, 0, NEW.last, NEW.decisions, NEW.decisions_checksum
             WHERE NEW.decisions IS NOT NULL;
         END""",
 )
@@ -89,12 +87,11 @@ class SqliteLink:
         self.bytes += 8192 + sum(len(value) for value in values if isinstance(value, bytes))
         return self.connection.execute(sql, values).rowcount
 
-    def add(self, table: str, columns: Sequence[str], row: Sequence[object]) -> int:
-        """Insert a row; return the number that it was given."""
-        marks = ", ".join("?" * len(columns))
-        number = self.connection.execute(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})", row).lastrowid
-        assert number is not None
-        return number
+    def numbers(self, table: str, count: int) -> list[int]:
+        """Return so many numbers for new rows of a table, in a transaction that inserts them."""
+        rows = self.rows("SELECT seq FROM sqlite_sequence WHERE name = ?", table)
+        last = rows[0][0] if rows else 0
+        return list(range(last + 1, last + 1 + count))
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """Insert rows, many with one statement: the interpreter's lock is let go of and fought for at each."""
@@ -276,9 +273,14 @@ class SqliteStore(SqlStore):
         head = self._heads.get(campaign)
         if page is None or head is None or self._writer is None or page.first != head.last + 1 or not batch.is_page():
             return False
-        new, rows = sealed(head, page.events), batch.decisions.get(campaign)
-        body = ordered_page(campaign, rows) if rows else None
-        told = (None, None, None, None) if not rows or body is None else (rows[0][0], rows[-1][0], body, checksum(body))
+        rows = batch.decisions.get(campaign)
+        if rows and rows[0].position < page.first:
+            return False  # others may be stored that begin at the same position
+        new = sealed(head, page.events)
+        told: tuple[object, ...] = (None,) * 4
+        if rows:
+            _, first, _, *others = decision_values(campaign, 0, rows)
+            told = first, *others
         try:
             with self._translated("written"):
                 self._writer.connection.execute(PAGE, (campaign, *new, *told))
@@ -288,7 +290,7 @@ class SqliteStore(SqlStore):
                 return False  # the page does not follow the last one: the other way says so
             raise
         self._heads[campaign] = Head(new.last, new.checksum)
-        self._since += 16384 + len(new.body) + len(body or b"")
+        self._since += 16384 + len(new.body) + sum(len(value) for value in told if isinstance(value, bytes))
         return True
 
     def overwrite(self) -> None:

@@ -17,13 +17,15 @@ KINDS: Final[Mapping[str, Mapping[Kind, str]]] = {
 }
 # Times are in microseconds since 1970. Names of workers and tasks are UTF-8, as bytes: they are data of any kind.
 TABLES: Final[Mapping[str, Mapping[str, Kind]]] = {
-    "campaign": {"number": "serial", "name": "text"},
+    "campaign": {"number": "serial", "name": "text", "checksum": "bytes"},
     "log": {"campaign": "int", "first": "int", "count": "int", "body": "bytes", "checksum": "bytes"},
     "decision": {
         "campaign": "int", "first": "int", "part": "int", "last": "int", "body": "bytes", "checksum": "bytes",
     },
-    "worker": {"campaign": "int", "number": "int", "name": "bytes"},
-    "archive": {"campaign": "int", "task": "bytes", "position": "int", "record": "bytes", "touched": "int"},
+    "worker": {"campaign": "int", "number": "int", "name": "bytes", "checksum": "bytes"},
+    "archive": {
+        "campaign": "int", "task": "bytes", "position": "int", "record": "bytes", "touched": "int", "checksum": "bytes",
+    },
     "annotation": {
         "campaign": "int", "annotation": "bytes", "task": "bytes", "worker": "int", "label": "int", "truth": "int",
         "deleted": "int", "updated": "int", "seen": "int", "checksum": "bytes",
@@ -34,21 +36,23 @@ TABLES: Final[Mapping[str, Mapping[str, Kind]]] = {
     },
     "base": {
         "campaign": "int", "position": "int", "begins": "int", "expired": "int", "chain": "bytes", "mark": "bytes",
-        "labels": "bytes", "parts": "int", "checksum": "bytes",
+        "labels": "bytes", "parts": "int", "content": "bytes", "checksum": "bytes",
     },
     "base_part": {"campaign": "int", "position": "int", "part": "int", "body": "bytes"},
-    "id_generation": {"campaign": "int", "generation": "int", "until": "int"},
-    "id_page": {"campaign": "int", "generation": "int", "first": "bytes", "body": "bytes"},
+    "id_generation": {"campaign": "int", "generation": "int", "until": "int", "checksum": "bytes"},
+    "id_page": {
+        "campaign": "int", "generation": "int", "first": "bytes", "until": "bytes", "body": "bytes", "checksum": "bytes",
+    },
     "token": {
         "number": "serial", "hash": "bytes", "name": "text", "scopes": "text", "campaign": "text",
-        "created": "int", "revoked": "int",
+        "created": "int", "revoked": "int", "checksum": "bytes",
     },
     "webhook": {
         "number": "serial", "campaign": "int", "url": "text", "secret": "text", "settings": "text",
-        "created": "int", "removed": "int",
+        "created": "int", "removed": "int", "checksum": "bytes",
     },
     "outbox": {
         "number": "serial", "webhook": "int", "campaign": "int", "position": "int", "key": "text", "body": "bytes",
-        "due": "int", "attempts": "int", "error": "text", "dead": "int",
+        "due": "int", "attempts": "int", "error": "text", "dead": "int", "checksum": "bytes",
     },
 }  # fmt: skip

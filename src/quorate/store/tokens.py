@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from quorate.store.errors import StoreError
 from quorate.store.link import Links
-
-COLUMNS: Final = ("hash", "name", "scopes", "campaign", "created", "revoked")
+from quorate.store.rows import add_rows, read_rows, update_rows
 
 
 class TokenRow(NamedTuple):
@@ -36,7 +35,7 @@ class Tokens:
     def all(self) -> list[TokenRow]:
         """Return all tokens, revoked ones too, by number."""
         with self._links.reading() as link:
-            rows = link.rows(f"SELECT number, {', '.join(COLUMNS)} FROM token ORDER BY number")
+            rows = read_rows(link, "token", "ORDER BY number")
         return [TokenRow(number, bytes(key), name, tuple(json.loads(scopes)), *rest) for number, key, name, scopes, *rest in rows]
 
     def add(self, hash: bytes, name: str, scopes: Sequence[str], campaign: str | None, created: int) -> int:  # noqa: A002
@@ -51,7 +50,7 @@ class Tokens:
         with self._links.writing() as link:
             if link.rows("SELECT 1 FROM token WHERE hash = ?", hash):
                 raise StoreError("this token exists already: make another")
-            return link.add("token", COLUMNS, (hash, name, json.dumps(list(scopes)), campaign, created, None))
+            return add_rows(link, "token", [(hash, name, json.dumps(list(scopes)), campaign, created, None)])[0]
 
     def revoke(self, number: int, time: int) -> bool:
         """Revoke a token; return whether it was there and not revoked yet.
@@ -59,5 +58,6 @@ class Tokens:
         - `number`: of the token.
         - `time`: in microseconds since 1970.
         """
+        which = "WHERE number = ? AND revoked IS NULL"
         with self._links.writing() as link:
-            return bool(link.run("UPDATE token SET revoked = ? WHERE number = ? AND revoked IS NULL", time, number))
+            return bool(update_rows(link, "token", lambda token: token.update(revoked=time), which, number))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from quorate.store.batch import OutboxRow
 from quorate.store.link import Link, Links
-
-TARGET: Final = ("campaign", "url", "secret", "settings", "created", "removed")
-MESSAGE: Final = ("webhook", "campaign", "position", "key", "body", "due", "attempts", "error", "dead")
+from quorate.store.rows import add_rows, read_rows, update_rows
 
 
 class WebhookRow(NamedTuple):
@@ -64,11 +63,8 @@ class Webhooks:
         - `campaign`: of this campaign only.
         """
         with self._links.reading() as link:
-            rows = link.rows(
-                f"SELECT number, {', '.join(TARGET)} FROM webhook WHERE removed IS NULL AND campaign = coalesce(?, campaign) "
-                "ORDER BY number",
-                campaign,
-            )
+            which = "WHERE removed IS NULL AND campaign = coalesce(?, campaign) ORDER BY number"
+            rows = read_rows(link, "webhook", which, campaign)
         return [WebhookRow._make((*row[:4], json.loads(row[4]), *row[5:])) for row in rows]
 
     def add(self, campaign: int, url: str, secret: str, settings: Mapping[str, Any], created: int) -> int:
@@ -81,7 +77,7 @@ class Webhooks:
         - `created`: the time, in microseconds since 1970.
         """
         with self._links.writing() as link:
-            return link.add("webhook", TARGET, (campaign, url, secret, json.dumps(dict(settings)), created, None))
+            return add_rows(link, "webhook", [(campaign, url, secret, json.dumps(dict(settings)), created, None)])[0]
 
     def remove(self, number: int, time: int) -> bool:
         """Remove a target and all its messages, and forget its secret; return whether it was there.
@@ -90,7 +86,8 @@ class Webhooks:
         - `time`: in microseconds since 1970.
         """
         with self._links.writing() as link:
-            there = link.run("UPDATE webhook SET removed = ?, secret = '' WHERE number = ? AND removed IS NULL", time, number)
+            which = "WHERE number = ? AND removed IS NULL"
+            there = update_rows(link, "webhook", lambda hook: hook.update(removed=time, secret=""), which, number)
             link.run("DELETE FROM outbox WHERE webhook = ?", number)
             return bool(there)
 
@@ -128,8 +125,7 @@ class Webhooks:
 
     def _messages(self, where: str, *values: object) -> list[Delivery]:
         with self._links.reading() as link:
-            rows = link.rows(f"SELECT number, {', '.join(MESSAGE)} FROM outbox WHERE {where}", *values)
-        return [Delivery._make((*row[:5], bytes(row[5]), *row[6:])) for row in rows]
+            return [Delivery._make(row) for row in read_rows(link, "outbox", f"WHERE {where}", *values)]
 
     def settle(self, delivered: Iterable[int] = (), failed: Iterable[Failure] = ()) -> None:
         """Keep what became of attempts, in one transaction.
@@ -141,14 +137,17 @@ class Webhooks:
             for number in delivered:
                 link.run("DELETE FROM outbox WHERE number = ?", number)
             for failure in failed:
-                dead = failure.time if failure.due is None else None
-                link.run(
-                    "UPDATE outbox SET attempts = attempts + 1, error = ?, due = coalesce(?, due), dead = ? WHERE number = ?",
-                    failure.error,
-                    failure.due,
-                    dead,
-                    failure.number,
-                )
+                update_rows(link, "outbox", partial(_fail, failure), "WHERE number = ?", failure.number)
+
+    def hasten(self, campaign: int, time: int) -> None:
+        """Let no message wait for longer than until a time: it was dated by a clock that was ahead.
+
+        - `campaign`: its number.
+        - `time`: in microseconds since 1970.
+        """
+        with self._links.writing() as link:
+            which = "WHERE dead IS NULL AND campaign = ? AND due > ?"
+            update_rows(link, "outbox", lambda message: message.update(due=time), which, campaign, time)
 
     def redeliver(self, campaign: int, number: int, time: int) -> bool:
         """Try a message again that was given up; return whether it was there.
@@ -157,11 +156,18 @@ class Webhooks:
         - `number`: of the message.
         - `time`: of the next attempt, in microseconds since 1970.
         """
-        change = "UPDATE outbox SET dead = NULL, attempts = 0, due = ? WHERE number = ? AND campaign = ? AND dead IS NOT NULL"
+        again, which = {"dead": None, "attempts": 0, "due": time}, "WHERE number = ? AND campaign = ? AND dead IS NOT NULL"
         with self._links.writing() as link:
-            return bool(link.run(change, time, number, campaign))
+            return bool(update_rows(link, "outbox", lambda message: message.update(again), which, number, campaign))
 
 
 def put(link: Link, messages: list[OutboxRow]) -> None:
     """Put messages into the outbox, in the transaction of what they tell."""
-    link.insert("outbox", MESSAGE, [(*message, 0, None, None) for message in messages])
+    add_rows(link, "outbox", [(*message, 0, None, None) for message in messages])
+
+
+def _fail(failure: Failure, message: dict[str, Any]) -> None:
+    """Note a failed attempt in the row of its message."""
+    message["attempts"] += 1
+    message["error"], message["dead"] = failure.error, failure.time if failure.due is None else None
+    message["due"] = message["due"] if failure.due is None else failure.due

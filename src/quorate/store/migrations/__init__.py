@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from quorate.store.migrations import m001_tables, m002_bases
+from quorate.store.migrations import m001_tables
 from quorate.store.tables import KINDS
 
 # In order; the version of a store is how many of them it has. A migration that was released never changes.
-MIGRATIONS: Final = (m001_tables, m002_bases)
+MIGRATIONS: Final = (m001_tables,)
 VERSION: Final = len(MIGRATIONS)
 
 
