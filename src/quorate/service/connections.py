@@ -1,0 +1,243 @@
+"""One connection: uvicorn's protocol for HTTP/1.1 with limits on what a client sends, does not send, and does not read.
+
+uvicorn bounds neither headers nor the time that they take, lets pipelined requests pile up, and waits forever for a client
+that does not read. Deadlines are checked by a sweep over all connections every second, which costs requests nothing.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import sys
+from collections import deque
+from typing import Any, Final, cast
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from quorate.service import limits
+from quorate.service.app import HEADERS, Service
+from quorate.service.errors import HeadersTooLarge, Malformed, Problem
+from quorate.service.headers import Headers, read_headers
+
+END_OF_HEADERS: Final = b"\r\n\r\n"
+
+
+def count_queued_bytes(handle: int) -> int:
+    """Return how many bytes the kernel has not delivered to the peer; 0 if it is not Linux, which alone tells."""
+    if sys.platform != "linux":
+        return 0
+    import fcntl
+    import termios
+
+    size = bytearray(4)
+    fcntl.ioctl(handle, termios.TIOCOUTQ, size)
+    return int.from_bytes(size, sys.byteorder)
+
+
+class Phase(enum.Enum):
+    """What a connection is receiving."""
+
+    IDLE = enum.auto()  # nothing since the last request
+    HEADERS = enum.auto()
+    BODY = enum.auto()
+
+
+class Connection(HttpToolsProtocol):
+    """A connection within limits."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.service = cast(Service, self.app)
+        self.fields: Headers  # of the request that is being received
+        self.phase = Phase.IDLE
+        self._deadline = math.inf  # of what is being received, unless a response is under way
+        self._framing_bytes = 0  # received since the last content
+        self._held = b""  # received, and not parsed yet, as too much is unanswered
+        self._unanswered: deque[RequestResponseCycle] = deque()  # requests that are being answered, or wait for that
+        self._problem: Problem | None = None  # which ends the connection
+        self._is_refused = self._is_counted = False
+        self._unsent_bytes, self._unsent_since = 0, 0.0
+
+    # --- the connection
+
+    def connection_made(self, transport: Any) -> None:
+        """Count the connection, or refuse it."""
+        super().connection_made(transport)
+        self._deadline = self.loop.time() + limits.HEADER_SECONDS
+        problem = self.service.context.connections.admit(self._peer)
+        if problem is not None:
+            self._refuse(problem)
+            transport.close()  # at once, as every one that lingers would take the place of another
+        self._is_counted = problem is None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Release the place of the connection."""
+        if self._is_counted:
+            self._is_counted = False
+            self.service.context.connections.release(self._peer)
+        self._held = b""
+        for cycle in self._unanswered:  # uvicorn tells only the last one
+            cycle.disconnected = True
+            cycle.message_event.set()
+        super().connection_lost(exc)
+
+    @property
+    def _peer(self) -> str:
+        return self.client[0] if self.client else ""
+
+    def check_deadlines(self, now: float) -> None:
+        """Close the connection if its client keeps it waiting; called every second.
+
+        - `now`: by the clock of the loop.
+        """
+        if now > self._deadline and (self._is_refused or not self._is_answering):
+            self.transport.close()
+        unsent = self.transport.get_write_buffer_size()
+        if unsent:
+            unsent += count_queued_bytes(self.transport.get_extra_info("socket").fileno())
+        if not unsent or not self._unsent_bytes or self._unsent_bytes - unsent >= limits.MIN_SENT_BYTES:
+            self._unsent_bytes, self._unsent_since = unsent, now
+            return
+        self._unsent_bytes = max(unsent, self._unsent_bytes)  # more may have been written meanwhile
+        if now - self._unsent_since > (limits.SEND_WHILE_RECEIVING_SECONDS if self.phase is Phase.BODY else limits.SEND_SECONDS):
+            self.transport.abort()
+
+    @property
+    def _is_answering(self) -> bool:
+        """Whether a response is under way."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    # --- what is received
+
+    def data_received(self, data: bytes) -> None:
+        """Parse the data, unless too many earlier requests are unanswered."""
+        if self._problem is not None or self._is_refused:
+            self._framing_bytes += len(data)
+            if self._framing_bytes > limits.MAX_LINGER_BYTES:
+                self.transport.close()
+            return
+        if self._held or (self._is_full and self.phase is not Phase.BODY):
+            self._held += data
+            self.flow.pause_reading()
+        else:
+            self._parse(data)
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self.pipeline) >= limits.MAX_PIPELINED or self.flow.write_paused
+
+    def _parse(self, data: bytes) -> None:
+        """Parse the data in slices that hold the headers of one request each."""
+        start, end = 0, data.find(END_OF_HEADERS)
+        while end >= 0 and (following := data.find(END_OF_HEADERS, end + 4)) >= 0:
+            self._parse_slice(data[start : end + 4])
+            start, end = end + 4, following
+            if self._problem is not None:
+                return
+            if self._is_full and self.phase is not Phase.BODY:
+                self._held = data[start:]
+                self.flow.pause_reading()
+                return
+        self._parse_slice(data[start:] if start else data)
+
+    def _parse_slice(self, data: bytes) -> None:
+        if self.phase is Phase.IDLE:
+            self.phase = Phase.HEADERS
+            self._deadline = min(self._deadline, self.loop.time() + limits.HEADER_SECONDS)
+        self._framing_bytes += len(data)
+        super().data_received(data)
+        if self._framing_bytes > limits.MAX_HEADER_BYTES and self._problem is None and self.phase is not Phase.IDLE:
+            self._problem = HeadersTooLarge(f"the headers exceed {limits.MAX_HEADER_BYTES} bytes")
+            self.send_400_response("")
+
+    def _parse_held(self) -> None:
+        """Go on with what was held back."""
+        if self.parser is None or self._problem is not None:
+            return
+        while self._held and not self._is_full:
+            data, self._held = self._held, b""
+            self._parse(data)
+        if not self._held:
+            self.flow.resume_reading()
+
+    def on_headers_complete(self) -> None:
+        """Freeze the headers: whatever comes after them is a trailer, and is dropped."""
+        headers, self.headers = self.headers, []
+        try:
+            self.fields = read_headers(headers, version=self.parser.get_http_version(), size=len(self.url))
+        except Problem as problem:
+            self._problem = problem
+            raise
+        self.phase, self._framing_bytes, self._deadline = Phase.BODY, 0, math.inf
+        self.scope["headers"] = headers
+        self.scope["state"][HEADERS] = self.fields
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin to answer the request whose headers have come."""
+        super().on_headers_complete()
+        self._unanswered.append(self.cycle)
+
+    def on_body(self, body: bytes) -> None:
+        """Pass on a part of the body."""
+        self._framing_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Note that the request has come in full."""
+        self.end_of_request()
+        super().on_message_complete()
+
+    def end_of_request(self) -> None:
+        """Wait for the next request."""
+        self.phase, self._framing_bytes = Phase.IDLE, 0
+        if not self._is_answering:
+            self._deadline = self.loop.time() + limits.KEEP_ALIVE_SECONDS
+
+    # --- what is sent
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request."""
+        is_last = not self.pipeline
+        if self._unanswered:
+            self._unanswered.popleft()
+        super().on_response_complete()
+        if self._problem is not None:
+            if is_last and not self._is_refused and not self.transport.is_closing():
+                self._refuse(self._problem)
+            return
+        if self.phase is Phase.IDLE:
+            self._deadline = self.loop.time() + limits.KEEP_ALIVE_SECONDS
+        else:
+            self._deadline = self.loop.time() + (limits.HEADER_SECONDS if self.phase is Phase.HEADERS else limits.BODY_SECONDS)
+        if self._held:
+            self._parse_held()
+
+    def resume_writing(self) -> None:
+        """Go on with what was held back while the client did not read."""
+        super().resume_writing()
+        self._parse_held()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what cannot be parsed, after the requests before it are answered."""
+        if self._problem is None:
+            self._problem = Malformed("this is not HTTP/1.1")
+        if self.pipeline or (self.phase is not Phase.BODY and self._is_answering):
+            if self.phase is Phase.BODY:
+                self.pipeline.popleft()
+                self._unanswered.pop()  # the rest of this request will not come
+            self.flow.pause_reading()
+        elif self._is_answering and self.cycle.response_started:
+            self.transport.close()
+        else:
+            self._refuse(self._problem)
+
+    def _refuse(self, problem: Problem) -> None:
+        """Answer with a problem, and close the connection when the client has read it."""
+        self._is_refused, self._held = True, b""
+        self._deadline = self.loop.time() + limits.LINGER_SECONDS
+        headers, content = self.service.refuse_unread(problem)
+        lines = [b"%b: %b\r\n" % field for field in (*self.server_state.default_headers, *headers, (b"connection", b"close"))]
+        self.transport.write(b"".join([STATUS_LINE[problem.status], *lines, b"\r\n", content]))
+        self.transport.write_eof()
+        self.flow.resume_reading()  # and drop what comes: to close on unread data would take the answer away
