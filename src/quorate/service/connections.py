@@ -10,8 +10,10 @@ import enum
 import math
 import sys
 from collections import deque
+from contextlib import suppress
 from typing import Any, Final, cast
 
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from quorate.service import limits
@@ -30,7 +32,8 @@ def count_queued_bytes(handle: int) -> int:
     import termios
 
     size = bytearray(4)
-    fcntl.ioctl(handle, termios.TIOCOUTQ, size)
+    with suppress(OSError, ValueError):  # of a socket that is closed
+        fcntl.ioctl(handle, termios.TIOCOUTQ, size)
     return int.from_bytes(size, sys.byteorder)
 
 
@@ -42,8 +45,21 @@ class Phase(enum.Enum):
     BODY = enum.auto()
 
 
+class Flow(FlowControl):
+    """uvicorn's switch of reading, which whoever waits for a body turns on: not as long as something is held back."""
+
+    is_held = False
+
+    def resume_reading(self) -> None:
+        """Read on, if nothing is held back."""
+        if not self.is_held:
+            super().resume_reading()
+
+
 class Connection(HttpToolsProtocol):
     """A connection within limits."""
+
+    flow: Flow
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -63,6 +79,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         """Count the connection, or refuse it."""
         super().connection_made(transport)
+        self.flow = Flow(transport)
         self._deadline = self.loop.time() + limits.HEADER_SECONDS
         problem = self.service.context.connections.admit(self._peer)
         if problem is not None:
@@ -75,7 +92,7 @@ class Connection(HttpToolsProtocol):
         if self._is_counted:
             self._is_counted = False
             self.service.context.connections.release(self._peer)
-        self._held = b""
+        self._release()
         for cycle in self._unanswered:  # uvicorn tells only the last one
             cycle.disconnected = True
             cycle.message_event.set()
@@ -117,8 +134,7 @@ class Connection(HttpToolsProtocol):
                 self.transport.close()
             return
         if self._held or (self._is_full and self.phase is not Phase.BODY):
-            self._held += data
-            self.flow.pause_reading()
+            self._hold(self._held + data)
         else:
             self._parse(data)
 
@@ -135,8 +151,7 @@ class Connection(HttpToolsProtocol):
             if self._problem is not None:
                 return
             if self._is_full and self.phase is not Phase.BODY:
-                self._held = data[start:]
-                self.flow.pause_reading()
+                self._hold(data[start:])
                 return
         self._parse_slice(data[start:] if start else data)
 
@@ -150,14 +165,21 @@ class Connection(HttpToolsProtocol):
             self._problem = HeadersTooLarge(f"the headers exceed {limits.MAX_HEADER_BYTES} bytes")
             self.send_400_response("")
 
+    def _hold(self, data: bytes) -> None:
+        """Keep data for later, and read no more until it is parsed."""
+        self._held, self.flow.is_held = data, True
+        self.flow.pause_reading()
+
+    def _release(self) -> bytes:
+        """Return the data that was kept."""
+        data, self._held, self.flow.is_held = self._held, b"", False
+        return data
+
     def _parse_held(self) -> None:
         """Go on with what was held back."""
-        if self.parser is None or self._problem is not None:
-            return
-        while self._held and not self._is_full:
-            data, self._held = self._held, b""
-            self._parse(data)
-        if not self._held:
+        while self._held and not self._is_full and self._problem is None:
+            self._parse(self._release())
+        if not self.transport.is_closing():
             self.flow.resume_reading()
 
     def on_headers_complete(self) -> None:
@@ -234,7 +256,8 @@ class Connection(HttpToolsProtocol):
 
     def _refuse(self, problem: Problem) -> None:
         """Answer with a problem, and close the connection when the client has read it."""
-        self._is_refused, self._held = True, b""
+        self._is_refused = True
+        self._release()
         self._deadline = self.loop.time() + limits.LINGER_SECONDS
         headers, content = self.service.refuse_unread(problem)
         lines = [b"%b: %b\r\n" % field for field in (*self.server_state.default_headers, *headers, (b"connection", b"close"))]

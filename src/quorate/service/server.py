@@ -248,7 +248,10 @@ class _Server(uvicorn.Server):
         if counter % 10 == 0:  # every second
             now = asyncio.get_running_loop().time()
             for connection in list(self.server_state.connections):
-                cast(Protocol, connection).check_deadlines(now)
+                try:
+                    cast(Protocol, connection).check_deadlines(now)
+                except Exception:
+                    logs.LOGGER.exception("a connection cannot be checked")
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
