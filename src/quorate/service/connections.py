@@ -6,7 +6,6 @@ that does not read. Deadlines are checked by a sweep over all connections every 
 
 from __future__ import annotations
 
-import enum
 import math
 import sys
 from collections import deque
@@ -22,6 +21,9 @@ from quorate.service.errors import HeadersTooLarge, Malformed, Problem
 from quorate.service.headers import Headers, read_headers
 
 END_OF_HEADERS: Final = b"\r\n\r\n"
+IDLE: Final = 0  # what a connection receives: nothing since the last request …
+IN_HEADERS: Final = 1  # … the headers of a request …
+IN_BODY: Final = 2  # … or its body (integers, as a member of an enumeration takes long to find)
 
 
 def count_queued_bytes(handle: int) -> int:
@@ -35,14 +37,6 @@ def count_queued_bytes(handle: int) -> int:
     with suppress(OSError, ValueError):  # of a socket that is closed
         fcntl.ioctl(handle, termios.TIOCOUTQ, size)
     return int.from_bytes(size, sys.byteorder)
-
-
-class Phase(enum.Enum):
-    """What a connection is receiving."""
-
-    IDLE = enum.auto()  # nothing since the last request
-    HEADERS = enum.auto()
-    BODY = enum.auto()
 
 
 class Flow(FlowControl):
@@ -64,8 +58,9 @@ class Connection(HttpToolsProtocol):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.service = cast(Service, self.app)
-        self.fields: Headers  # of the request that is being received
-        self.phase = Phase.IDLE
+        self.fields: Headers  # of the request that is being received …
+        self._source: tuple[str, int, list[tuple[bytes, bytes]]] | None = None  # … and what they were read from
+        self.phase = IDLE
         self._deadline = math.inf  # of what is being received, unless a response is under way
         self._framing_bytes = 0  # received since the last content
         self._held = b""  # received, and not parsed yet, as too much is unanswered
@@ -116,7 +111,7 @@ class Connection(HttpToolsProtocol):
             self._unsent_bytes, self._unsent_since = unsent, now
             return
         self._unsent_bytes = max(unsent, self._unsent_bytes)  # more may have been written meanwhile
-        if now - self._unsent_since > (limits.SEND_WHILE_RECEIVING_SECONDS if self.phase is Phase.BODY else limits.SEND_SECONDS):
+        if now - self._unsent_since > (limits.SEND_WHILE_RECEIVING_SECONDS if self.phase == IN_BODY else limits.SEND_SECONDS):
             self.transport.abort()
 
     @property
@@ -133,7 +128,7 @@ class Connection(HttpToolsProtocol):
             if self._framing_bytes > limits.MAX_LINGER_BYTES:
                 self.transport.close()
             return
-        if self._held or (self._is_full and self.phase is not Phase.BODY):
+        if self._held or (self.phase != IN_BODY and self._is_full):
             self._hold(self._held + data)
         else:
             self._parse(data)
@@ -150,18 +145,18 @@ class Connection(HttpToolsProtocol):
             start, end = end + 4, following
             if self._problem is not None:
                 return
-            if self._is_full and self.phase is not Phase.BODY:
+            if self.phase != IN_BODY and self._is_full:
                 self._hold(data[start:])
                 return
         self._parse_slice(data[start:] if start else data)
 
     def _parse_slice(self, data: bytes) -> None:
-        if self.phase is Phase.IDLE:
-            self.phase = Phase.HEADERS
+        if self.phase == IDLE:
+            self.phase = IN_HEADERS
             self._deadline = min(self._deadline, self.loop.time() + limits.HEADER_SECONDS)
         self._framing_bytes += len(data)
         super().data_received(data)
-        if self._framing_bytes > limits.MAX_HEADER_BYTES and self._problem is None and self.phase is not Phase.IDLE:
+        if self._framing_bytes > limits.MAX_HEADER_BYTES and self._problem is None and self.phase != IDLE:
             self._problem = HeadersTooLarge(f"the headers exceed {limits.MAX_HEADER_BYTES} bytes")
             self.send_400_response("")
 
@@ -185,12 +180,15 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Freeze the headers: whatever comes after them is a trailer, and is dropped."""
         headers, self.headers = self.headers, []
-        try:
-            self.fields = read_headers(headers, version=self.parser.get_http_version(), size=len(self.url))
-        except Problem as problem:
-            self._problem = problem
-            raise
-        self.phase, self._framing_bytes, self._deadline = Phase.BODY, 0, math.inf
+        source = self.parser.get_http_version(), len(self.url), headers
+        if source != self._source:  # as they often are those of the request before
+            try:
+                self.fields = read_headers(headers, version=source[0], size=source[1])
+            except Problem as problem:
+                self._problem = problem
+                raise
+            self._source = source
+        self.phase, self._framing_bytes, self._deadline = IN_BODY, 0, math.inf
         self.scope["headers"] = headers
         self.scope["state"][HEADERS] = self.fields
         self.begin()
@@ -212,7 +210,7 @@ class Connection(HttpToolsProtocol):
 
     def end_of_request(self) -> None:
         """Wait for the next request."""
-        self.phase, self._framing_bytes = Phase.IDLE, 0
+        self.phase, self._framing_bytes = IDLE, 0
         if not self._is_answering:
             self._deadline = self.loop.time() + limits.KEEP_ALIVE_SECONDS
 
@@ -220,18 +218,21 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Go on with the next request."""
-        is_last = not self.pipeline
         if self._unanswered:
             self._unanswered.popleft()
-        super().on_response_complete()
-        if self._problem is not None:
-            if is_last and not self._is_refused and not self.transport.is_closing():
-                self._refuse(self._problem)
-            return
-        if self.phase is Phase.IDLE:
-            self._deadline = self.loop.time() + limits.KEEP_ALIVE_SECONDS
-        else:
-            self._deadline = self.loop.time() + (limits.HEADER_SECONDS if self.phase is Phase.HEADERS else limits.BODY_SECONDS)
+        if self.pipeline:
+            super().on_response_complete()
+        else:  # as uvicorn does, without a timer per response
+            self.server_state.total_requests += 1
+            self.flow.resume_reading()
+            if self._problem is not None:
+                if not self._is_refused and not self.transport.is_closing():
+                    self._refuse(self._problem)
+                return
+            if self.phase == IDLE:
+                self._deadline = self.loop.time() + limits.KEEP_ALIVE_SECONDS
+            else:
+                self._deadline = self.loop.time() + (limits.HEADER_SECONDS if self.phase == IN_HEADERS else limits.BODY_SECONDS)
         if self._held:
             self._parse_held()
 
@@ -244,8 +245,8 @@ class Connection(HttpToolsProtocol):
         """Refuse what cannot be parsed, after the requests before it are answered."""
         if self._problem is None:
             self._problem = Malformed("this is not HTTP/1.1")
-        if self.pipeline or (self.phase is not Phase.BODY and self._is_answering):
-            if self.phase is Phase.BODY:
+        if self.pipeline or (self.phase != IN_BODY and self._is_answering):
+            if self.phase == IN_BODY:
                 self.pipeline.popleft()
                 self._unanswered.pop()  # the rest of this request will not come
             self.flow.pause_reading()
