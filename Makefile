@@ -43,6 +43,7 @@ $(READY): $(BASE)
 	@$(BIN)/pip install --quiet -c constraints.txt 'quorate[dev]' $(quietly) # quorate is there: only what the extra names is added
 	@$(BIN)/python -c 'import mypy, nbclient, pyspark, pytest, sklearn, zensical'
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || { $(call apt,chromium); } || echo "no chromium: the tests of the report in a browser will be skipped"
+	@command -v nginx >/dev/null || test -x /usr/sbin/nginx || { $(call apt,nginx-light); } || echo "no nginx: the tests of the service behind a proxy will be skipped"
 	@touch $(READY)
 
 OLD := build/old-pandas# a pandas of two years ago, which a test of quorate.crowdkit puts in front of the other packages
@@ -50,7 +51,12 @@ $(OLD)/pandas: $(READY)
 	@$(BIN)/pip install --quiet --no-deps --upgrade --target $(OLD) pandas==2.2.3 pytz python-dateutil tzdata six $(quietly)
 	@test -d $@ && touch $@ || echo "no pandas 2.2.3: the test of the drop-in with an old pandas will be skipped"
 
-test: lint $(OLD)/pandas  ## lint, types, layers, tests, doctests
+OLD_UVICORN := build/old-uvicorn# the oldest that pyproject.toml allows, which a test puts in front of the other packages
+$(OLD_UVICORN)/uvicorn: $(READY)
+	@$(BIN)/pip install --quiet --no-deps --upgrade --target $(OLD_UVICORN) uvicorn==0.40.0 $(quietly)
+	@test -d $@ && touch $@ || echo "no uvicorn 0.40.0: the test of the service with the oldest uvicorn will be skipped"
+
+test: lint $(OLD)/pandas $(OLD_UVICORN)/uvicorn  ## lint, types, layers, tests, doctests
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 coverage: $(READY)  ## the tests again, with the lines that none of them runs; slower, as every line is watched

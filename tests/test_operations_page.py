@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from quorate.cli.main import app_of
-from quorate.service import health
+from quorate.service import health, limits
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "operations.md").read_text()
@@ -27,3 +27,36 @@ def test_every_option_of_the_page_is_there():
     shown = "\n".join(line for line in PAGE.splitlines() if "quorate simulate" not in line)
     used = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", shown))
     assert used - known == {"--quiet"} - known
+
+
+def test_the_limits_of_the_page_are_those_of_the_service():
+    table = PAGE.partition("## Limits\n")[2].partition("\n## ")[0].replace(",", "")
+    named = {
+        "MAX_HEADER_BYTES": "32000 bytes",
+        "MAX_HEADER_LINES": "100 lines",
+        "HEADER_SECONDS": "10 s however",
+        "KEEP_ALIVE_SECONDS": "75 s",
+        "MAX_BODY": "8 MB",
+        "BODY_SECONDS": "30 s |",
+        "MIN_SENT_BYTES": "16 kB",
+        "SEND_SECONDS": "every 30 s",
+        "SEND_WHILE_RECEIVING_SECONDS": "every 300 s",
+        "MAX_PIPELINED": "| 16 |",
+        "MAX_UNDER_WAY": "| 2000 |",
+        "MAX_CONNECTIONS": "| 10000 |",
+        "MAX_CONNECTIONS_PER_PEER": "| 4000 |",
+        "MAX_STREAMS_PER_TOKEN_AND_CAMPAIGN": "| 100; 1000; 2000 |",
+        "MAX_STREAMS_PER_TOKEN": "; 1000;",
+        "MAX_STREAMS": "; 2000 |",
+        "MAX_LINE": "64000 bytes",
+        "STREAM_IDLE_SECONDS": "| 300 s |",
+        "MAX_UNREAD_BYTES": "| 16 MB; 256 MB |",
+        "MAX_UNREAD_BYTES_IN_ALL": "; 256 MB",
+        "UNREAD_SECONDS": "after 5 s",
+    }
+    private = {"LINGER_SECONDS", "MAX_LINGER_BYTES"}  # how a refused connection ends
+    assert {name for name in vars(limits) if re.fullmatch(r"(MAX|MIN)_\w+|\w+_SECONDS", name)} == set(named) | private
+    for name, text in named.items():
+        assert text in table, name
+        value, unit = re.search(r"(\d+)( [kM]B)?", text).groups()
+        assert getattr(limits, name) == int(value) * {None: 1, " kB": 1000, " MB": 1_000_000}[unit], name

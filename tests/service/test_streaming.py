@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import threading
+import time
 
 import pytest
 
-from quorate.service import streaming
+from quorate.service import limits, streaming
 from quorate.service.errors import Conflict, Unavailable
 from quorate.service.limits import MAX_LINE, Bucket
 from quorate.service.streaming import VoteStream
@@ -117,6 +119,113 @@ def test_a_server_that_stops_says_from_where_on_to_send_again(tmp_path):
     last = json.loads(response.readline())
     assert (last["error"], last["line"]) == ("unavailable", 3)
     assert response.read() == b""
+    connection.close()
+
+
+@pytest.fixture
+def loud(server):
+    """A campaign whose ids are long, so that answers are large."""
+    server("PUT", "/v1/campaigns/loud", {"labels": ["spam", "ok"]})
+    return "/v1/campaigns/loud/votes:stream"
+
+
+LINES = 200_000
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_client_that_sends_everything_before_it_reads(server, loud, monkeypatch, is_kept):
+    """http.client does so, and requests: both sides waited for each other for ever."""
+    if is_kept:
+        monkeypatch.setattr(limits, "MAX_UNREAD_BYTES", 10**9)
+    monkeypatch.setattr(limits, "UNREAD_SECONDS", 0.5)
+    votes = [line(f"{is_kept} {n}") for n in range(LINES)]
+    first, answered = 0, []
+    while first < LINES:
+        answer = server("POST", loud, b"\n".join(votes[first:]))
+        assert answer.status == 200
+        found = [json.loads(each) for each in answer.body.splitlines()]
+        if "error" in found[-1]:
+            last = found.pop()
+            assert not is_kept
+            assert (last["error"], last["line"]) == ("unavailable", len(found) + 1)
+            assert "read them, and resend from this line on" in last["detail"]
+        answered += found
+        first += len(found)
+        monkeypatch.setattr(limits, "MAX_UNREAD_BYTES", 10**9)
+    assert [each["task"] for each in answered] == [f"{is_kept} {n}" for n in range(LINES)]
+    assert {each["votes"] for each in answered} == {1}  # none was taken twice
+    assert server("GET", "/healthz").status == 200
+
+
+def test_a_client_that_reads_slowly_gets_every_answer(server, loud, monkeypatch):
+    monkeypatch.setattr(limits, "MAX_UNREAD_BYTES", 100_000)
+    connection = server.connection()
+    connection.putrequest("POST", loud)
+    connection.putheader("Transfer-Encoding", "chunked")
+    connection.endheaders()
+    body = b"".join(line(f"slowly {n}") + b"\n" for n in range(60_000))
+
+    def send():
+        for start in range(0, len(body), 100_000):
+            piece = body[start : start + 100_000]
+            connection.send(b"%x\r\n%b\r\n" % (len(piece), piece))
+        connection.send(b"0\r\n\r\n")
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    response = connection.response_class(connection.sock, method="POST")
+    response.begin()
+    found = b""
+    while piece := response.read(400_000):
+        found += piece
+        time.sleep(0.02)
+    sender.join()
+    assert [json.loads(each)["task"] for each in found.splitlines()] == [f"slowly {n}" for n in range(60_000)]
+    connection.close()
+
+
+def test_unread_answers_of_all_streams_are_limited_together(server, loud, monkeypatch):
+    monkeypatch.setattr(limits, "MAX_UNREAD_BYTES_IN_ALL", -1)
+    monkeypatch.setattr(limits, "UNREAD_SECONDS", 0.1)
+    found = streamed(server, line("one too many"))
+    assert [(each["error"], each["line"]) for each in found] == [("unavailable", 1)]
+
+
+@pytest.mark.parametrize("sent", [b"", b"x"])  # half a line is no line
+def test_a_stream_without_lines_ends(server, monkeypatch, sent):
+    monkeypatch.setattr(limits, "STREAM_IDLE_SECONDS", 0.4)
+    connection = server.connection()
+    connection.putrequest("POST", f"{BASE}/votes:stream")
+    connection.putheader("Transfer-Encoding", "chunked")
+    connection.endheaders()
+    first = line("before idling") + b"\n"
+    connection.send(b"%x\r\n%b\r\n" % (len(first), first))
+    response = connection.getresponse()
+    assert json.loads(response.readline())["task"] == "before idling"
+    for _ in range(3):
+        if sent:
+            connection.send(b"%x\r\n%b\r\n" % (len(sent), sent))
+        time.sleep(0.1)
+    last = json.loads(response.readline())
+    assert (last["error"], last["line"]) == ("unavailable", 2)
+    assert "no line for 0.4 seconds" in last["detail"]
+    assert response.read() == b""
+    connection.close()
+
+
+def test_empty_lines_keep_a_stream_open(server, monkeypatch):
+    monkeypatch.setattr(limits, "STREAM_IDLE_SECONDS", 0.5)
+    connection = server.connection()
+    connection.putrequest("POST", f"{BASE}/votes:stream")
+    connection.putheader("Transfer-Encoding", "chunked")
+    connection.endheaders()
+    for _ in range(10):
+        connection.send(b"1\r\n\n\r\n")
+        time.sleep(0.1)
+    last = line("after silence") + b"\n"
+    connection.send(b"%x\r\n%b\r\n0\r\n\r\n" % (len(last), last))
+    response = connection.getresponse()
+    assert json.loads(response.read())["task"] == "after silence"
     connection.close()
 
 

@@ -40,6 +40,13 @@ def command(
     rate: Annotated[
         float | None, typer.Option(help="Requests and votes per second that a token may make (default: any).")
     ] = None,
+    connections: Annotated[int, typer.Option(help="Connections that may be open at once.")] = 10_000,
+    connections_per_peer: Annotated[
+        int, typer.Option(help="Connections that may be open from one address, which may be a proxy's; 0: any number.")
+    ] = 4000,
+    require_tokens: Annotated[
+        bool, typer.Option("--require-tokens", help="Require a token on this machine, too: always set it behind a proxy.")
+    ] = False,
     allow_private_webhooks: Annotated[
         bool, typer.Option("--allow-private-webhooks", help="Let webhooks go to addresses that are not public.")
     ] = False,
@@ -69,6 +76,9 @@ def command(
         "labels": () if labels is None else tuple(label_list(labels)),
         "model": cast(StreamedModel, model),
         "rate": rate,
+        "connections": connections,
+        "connections_per_peer": connections_per_peer,
+        "require_tokens": require_tokens,
         "allow_private": allow_private_webhooks,
         "grace": grace,
         "log_level": log_level,

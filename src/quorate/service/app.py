@@ -1,4 +1,4 @@
-"""The application: Starlette for everything, and beside it a short way for votes, which are nearly all requests."""
+"""The application: one way for every request, and a short way for votes, which are nearly all requests."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 import msgspec
-from starlette.applications import Starlette
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Match
 from starlette.types import Message, Receive, Scope, Send
 
 from quorate.errors import InputError, OptionError
@@ -21,6 +18,7 @@ from quorate.service import limits, openapi
 from quorate.service.call import Call, Context, Reply
 from quorate.service.errors import ErrorAnswer, Forbidden, Invalid, NotAllowed, Problem, Unauthorized, Unavailable
 from quorate.service.handlers.votes import decode_votes
+from quorate.service.headers import Headers
 from quorate.service.logs import LOGGER, accepted, request_ids
 from quorate.service.reading import decoded, query
 from quorate.service.routes import ROUTES
@@ -30,6 +28,7 @@ from quorate.store.errors import StoreUnavailable
 
 encode: Final = msgspec.json.Encoder().encode
 Answer: TypeAlias = Callable[[int, bytes, bytes], None]  # takes the status, the lines of the header, the body
+HEADERS: Final = "headers"  # the key of the frozen headers in the state of ASGI's scope
 VOTES: Final = "POST /v1/campaigns/{campaign}/votes"
 NOWHERE: Final = "-"  # the route, in metrics, of what has none
 ANSWERED: Final = [
@@ -39,6 +38,8 @@ ANSWERED: Final = [
 ]
 FIELDS: Final = b"".join([b"%b: %b\r\n" % field for field in ANSWERED]) + b"content-length: %d\r\nx-request-id: %b\r\n"
 _SHORT: Final = re.compile(rb"/v1/campaigns/[A-Za-z0-9._~-]+/votes")  # a name that is the same in a path
+_SITES: Final = frozenset({None, b"none", b"same-origin", b"same-site"})  # which pages may ask, as browsers tell
+_REMEDY: Final = "make a token (quorate token add NAME --scope admin) and send it"
 # Hosts by which a browser on this machine reaches this machine, and no other.
 _LOCAL: Final = re.compile(rb"(?:https?://)?(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?", re.IGNORECASE)
 
@@ -57,43 +58,28 @@ class Service:
             route.name: msgspec.json.Decoder(route.body).decode for route in ROUTES if route.body is not None
         }
         self._new_id = request_ids()
-        self._starlette = Starlette(routes=[_Table(self)])
         self._votes: list[tuple[Answer, bytes, bytes, float]] = []  # on the short way: they wait for …
         self._done: asyncio.Future[None] | None = None  # … this commit
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        await self._starlette(scope, receive, send)
-
     # --- the short way
 
-    def take(self, url: bytes, headers: list[tuple[bytes, bytes]], body: bytes, answer: Answer) -> bool:
+    def take(self, url: bytes, headers: Headers, body: bytes, answer: Answer) -> bool:
         """Take votes at once, and answer when they are on disk; return False where nothing was taken.
 
         Then the request has to go the way of all others, which finds what is wrong with it, and says so.
 
         - `url`: as it was sent.
-        - `headers`: their names in lower case.
+        - `headers`: those of the request.
         - `body`: all of it.
         - `answer`: is given status, header and body.
         """
         began = time.perf_counter()
         if not _SHORT.fullmatch(url):
             return False
-        authorization = host = origin = given = None
-        for key, value in headers:
-            if key == b"authorization":
-                authorization = value
-            elif key == b"host":
-                host = value
-            elif key == b"origin":
-                origin = value
-            elif key == b"x-request-id":
-                given = value
         context, name = self.context, url[14:-6].decode()
         gate = context.under_way
         try:
-            grant = self.admitted(authorization, host, origin)
+            grant = self.admitted(headers)
             grant.check("vote", name)
             if grant.bucket.rate is not None or gate.now >= gate.most:
                 return False
@@ -102,7 +88,7 @@ class Service:
             content = encode(campaign.take(found if isinstance(found, list) else [found]))
         except Exception:
             return False
-        request_id = given if given is not None and accepted(given) else self._new_id()
+        request_id = self._request_id(headers)
         vote = answer, request_id, content, began
         gate.now += 1
         if campaign.position == campaign.committed:  # all of them were repeated
@@ -131,13 +117,11 @@ class Service:
 
     # --- the way of everything else
 
-    async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Find the route of a request, check everything about it, and send what its handler answers."""
         began = time.perf_counter()
-        request = Request(scope, receive)
-        headers = dict(scope["headers"])
-        given = headers.get(b"x-request-id")
-        request_id = given if given is not None and accepted(given) else self._new_id()
+        headers: Headers = scope["state"][HEADERS]
+        request_id = self._request_id(headers)
         name, begun = NOWHERE, False
 
         async def sending(message: Message) -> None:
@@ -149,17 +133,21 @@ class Service:
             route, ids = self._router.find(scope["method"], scope["raw_path"])
             name = route.name
             grant = self._allowed(route, ids, headers)
-            call = Call(self.context, request, grant, ids, None, None, request_id.decode())
+            call = Call(self.context, headers, grant, ids, None, None, request_id.decode())
             if route.query is not None:
                 call.query = query(scope["query_string"], route.query)
             elif scope["query_string"]:
                 raise Invalid("nothing may stand behind the question mark here")
             if route.body is not None and not route.streams:
                 call.body = await self._body(route, headers, receive)
-            with self.context.listeners if route.streams or name.endswith("/events") else self.context.under_way:
-                response = _response(await route.handler(call))
-                response.raw_headers.append((b"x-request-id", request_id))
-                await response(scope, receive, sending)
+            if route.stays_open:
+                with self.context.streams.open(grant.digest, ids[0]):
+                    response = _response(await route.handler(call), request_id)
+                    await response(scope, receive, sending)
+            else:
+                with self.context.under_way:
+                    response = _response(await route.handler(call), request_id)
+                await response(scope, receive, sending)  # the gate is open again: a client that does not read holds up nobody
         except limits.Disconnected:
             return
         except Exception as error:
@@ -171,36 +159,38 @@ class Service:
         if scope["method"] not in ("GET", "HEAD"):
             _log(name, response.status_code, request_id, ids, grant)
 
-    def _allowed(self, route: Route, ids: list[str], headers: dict[bytes, bytes]) -> Grant:
+    def _allowed(self, route: Route, ids: list[str], headers: Headers) -> Grant:
         if route.scope is None:
             return Grant(None, frozenset())
-        grant = self.admitted(headers.get(b"authorization"), headers.get(b"host"), headers.get(b"origin"))
+        grant = self.admitted(headers)
         grant.check(route.scope, ids[0] if ids else None)
         if route.everywhere:
             grant.everywhere()
         grant.bucket.take(1)
         return grant
 
-    async def _body(self, route: Route, headers: dict[bytes, bytes], receive: Receive) -> Any:
-        body = await limits.body(receive, headers.get(b"content-length"))
+    async def _body(self, route: Route, headers: Headers, receive: Receive) -> Any:
+        body = await limits.body(receive, headers.content_length)
         if route.optional and not body.strip():
             body = b"{}"
         return decoded(self._decoders[route.name], body, nul=route.foreign)
 
     # --- both
 
-    def admitted(self, authorization: bytes | None, host: bytes | None, origin: bytes | None) -> Grant:
-        """Return what a request may do, by its headers.
-
-        Where no token is needed, whatever runs in a browser on this machine could reach the service. So the name it is
-        reached by, and the page that asks, have to be of this machine.
-        """
-        grant = self.context.tokens.find(authorization)
-        if grant.name is None and (
-            (host is not None and not _LOCAL.fullmatch(host)) or (origin is not None and not _LOCAL.fullmatch(origin))
-        ):
-            raise Forbidden("without tokens only programs and pages of this machine are answered")
+    def admitted(self, headers: Headers) -> Grant:
+        """Return what a request may do, by its headers."""
+        grant = self.context.tokens.find(headers.authorization)
+        if grant.name is None:
+            require_local(headers)
         return grant
+
+    def _request_id(self, headers: Headers) -> bytes:
+        given = headers.x_request_id
+        return given if given is not None and accepted(given) else self._new_id()
+
+    def refuse_unread(self, problem: Problem) -> tuple[list[tuple[bytes, bytes]], bytes]:
+        """Return header and body of the answer to a request that is not read to its end."""
+        return self._refusal(problem, self._new_id(), NOWHERE, time.perf_counter())
 
     async def _refuse(self, problem: Problem, request_id: bytes, name: str, began: float, send: Send) -> None:
         """Send a problem as the answer."""
@@ -226,19 +216,21 @@ class Service:
         return headers, content
 
 
-class _Table(BaseRoute):
-    """All routes, as one of Starlette's: it would decode the path before it is taken apart."""
+def require_local(headers: Headers) -> None:
+    """Raise `Forbidden` unless a request without a token comes from a program or a page of this machine.
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Take every request."""
-        return (Match.FULL, {}) if scope["type"] == "http" else (Match.NONE, {})
-
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer it."""
-        await self._service.respond(scope, receive, send)
+    Without tokens everything is allowed, so pages of other sites in a browser on this machine must not reach the service, nor
+    clients of other machines through a proxy. A proxy gives itself away by a header, or by HTTP/1.0, which nginx speaks to
+    its upstreams by default up to version 1.29.6. One that leaves no trace cannot be told from a program of this machine.
+    """
+    if (
+        (headers.host is not None and not _LOCAL.fullmatch(headers.host))
+        or (headers.origin is not None and not _LOCAL.fullmatch(headers.origin))
+        or headers.sec_fetch_site not in _SITES
+    ):
+        raise Forbidden(f"without tokens only programs and pages of this machine are answered: {_REMEDY}")
+    if headers.is_forwarded or headers.version == "1.0":
+        raise Forbidden(f"without tokens no request through a proxy, and none over HTTP/1.0, is answered: {_REMEDY}")
 
 
 def as_problem(error: BaseException, request_id: bytes) -> Problem:
@@ -258,12 +250,14 @@ def as_problem(error: BaseException, request_id: bytes) -> Problem:
     return Problem("something went wrong; the log of the server says what, under the id of this request")
 
 
-def _response(answer: Any) -> Response:
+def _response(answer: Any, request_id: bytes) -> Response:
     if isinstance(answer, Response):
-        return answer
-    status, content = (answer.status, answer.content) if isinstance(answer, Reply) else (200, answer)
-    response = Response(encode(content), status, media_type="application/json")
-    response.raw_headers += ANSWERED[1:]
+        response = answer
+    else:
+        status, content = (answer.status, answer.content) if isinstance(answer, Reply) else (200, answer)
+        response = Response(encode(content), status, media_type="application/json")
+        response.raw_headers += ANSWERED[1:]
+    response.raw_headers.append((b"x-request-id", request_id))
     return response
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
-from starlette.requests import Request
 
 from quorate.service.campaign import Campaign
 from quorate.service.campaigns import Campaigns
-from quorate.service.limits import MAX_LISTENERS, MAX_UNDER_WAY, Gate
+from quorate.service.headers import Headers
+from quorate.service.limits import MAX_UNDER_WAY, Connections, Gate, Streams
 from quorate.service.metrics import Metrics
 from quorate.service.outbox import Outbox
 from quorate.service.tokens import Grant, Tokens
@@ -29,7 +29,7 @@ class Context:
     - `metrics`: what is counted.
     - `outbox`: what is to be posted to webhooks.
     - `stopping`: set when the server is about to stop, so that long answers end.
-    - `under_way`, `listeners`: how many requests and streams of events there may be at once.
+    - `under_way`, `streams`, `connections`: how many there may be at once.
     """
 
     campaigns: Campaigns
@@ -39,7 +39,8 @@ class Context:
     outbox: Outbox = field(init=False)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     under_way: Gate = field(default_factory=lambda: Gate(MAX_UNDER_WAY, "requests"))
-    listeners: Gate = field(default_factory=lambda: Gate(MAX_LISTENERS, "streams of events"))
+    streams: Streams = field(default_factory=Streams)
+    connections: Connections = field(default_factory=Connections)
     descriptions: dict[bool, bytes] = field(default_factory=dict)  # OpenAPI's, by whether a token is needed
     wake: asyncio.Event = field(default_factory=asyncio.Event)  # deliveries of webhooks are due
 
@@ -54,7 +55,7 @@ class Call:
     """One request.
 
     - `context`: what all requests share.
-    - `request`: Starlette's, for whoever needs headers or the body as it comes.
+    - `headers`: those of the request.
     - `grant`: what the token allows.
     - `ids`: those in the path, in order; the campaign's name is the first.
     - `query`, `body`: what was sent, as the route's types.
@@ -62,7 +63,7 @@ class Call:
     """
 
     context: Context
-    request: Request
+    headers: Headers
     grant: Grant
     ids: list[str]
     query: Any

@@ -99,6 +99,12 @@ class TooMany(Problem):
     status, code = 429, "too-many"
 
 
+class HeadersTooLarge(Problem):
+    """The request line and headers exceed the limits."""
+
+    status, code = 431, "headers-too-large"
+
+
 class Unavailable(Problem):
     """It cannot be done now: the queue of the writer is full, the disk is, or the server stops. Nothing was taken."""
 
@@ -116,6 +122,7 @@ PROBLEMS: tuple[type[Problem], ...] = (
     TooLarge,
     Invalid,
     TooMany,
+    HeadersTooLarge,
     Unavailable,
     Problem,
 )

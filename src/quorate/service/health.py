@@ -50,7 +50,8 @@ def figures(context: Context) -> str:
     page.histogram("commit_seconds", "Time of a commit, until it is on disk.", [({}, seen.commits)])
     page.histogram("commit_events", "Events of a commit.", [({}, seen.batches)])
     page.metric("requests_under_way", "gauge", "Requests being answered.", [({}, context.under_way.now)])
-    page.metric("listeners", "gauge", "Streams of events that are open.", [({}, context.listeners.now)])
+    page.metric("connections", "gauge", "Connections that are open.", [({}, context.connections.now)])
+    page.metric("listeners", "gauge", "Streams of votes and events that are open.", [({}, context.streams.now)])
     outcomes = sorted(seen.deliveries.items())
     page.metric("webhooks", "gauge", "Webhooks that decisions are posted to.", [({}, len(context.outbox))])
     page.metric(

@@ -1,10 +1,12 @@
-"""How much is taken: bytes of a body, requests under way, requests per second and token."""
+"""Limits on what a client sends or withholds: sizes, times, and how much of it at once. docs/operations.md lists them."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
 from quorate.service.errors import Malformed, TooLarge, TooMany, TooSlow, Unavailable
@@ -12,8 +14,28 @@ from quorate.service.errors import Malformed, TooLarge, TooMany, TooSlow, Unavai
 MAX_BODY: Final = 8_000_000  # bytes
 MAX_LINE: Final = 64_000  # bytes of one line of a stream
 MAX_UNDER_WAY: Final = 2000  # requests whose answers are being made
-MAX_LISTENERS: Final = 500  # streams of events
 BODY_SECONDS: Final = 30.0  # within which a body has to come
+
+MAX_HEADER_BYTES: Final = 32_000  # request line and headers; also trailers, and chunk framing without content
+MAX_HEADER_LINES: Final = 100
+HEADER_SECONDS: Final = 10.0  # from connecting, or from the first byte of a further request, to the end of its headers
+KEEP_ALIVE_SECONDS: Final = 75  # between requests; more than the 60 after which nginx closes, so that no request meets a close
+SEND_SECONDS: Final = 30.0  # within which a client has to take MIN_SENT_BYTES of what is waiting for it, or all of it
+SEND_WHILE_RECEIVING_SECONDS: Final = 300.0  # the same while the client is still sending its request
+MIN_SENT_BYTES: Final = 16_000
+LINGER_SECONDS: Final = 2.0  # for a refused client to read the reason before the connection is closed
+MAX_LINGER_BYTES: Final = 1_000_000  # that are read and dropped meanwhile
+MAX_PIPELINED: Final = 16  # requests of a connection that wait for the answer to an earlier one
+MAX_CONNECTIONS: Final = 10_000
+MAX_CONNECTIONS_PER_PEER: Final = 4000  # per address
+
+MAX_STREAMS: Final = 2000  # votes:stream and /events that are open at once
+MAX_STREAMS_PER_TOKEN: Final = 1000
+MAX_STREAMS_PER_TOKEN_AND_CAMPAIGN: Final = 100
+STREAM_IDLE_SECONDS: Final = 300.0  # without a whole line, after which votes:stream ends
+MAX_UNREAD_BYTES: Final = 16_000_000  # answers of a votes:stream that the client has not read
+UNREAD_SECONDS: Final = 5.0  # without reading any of them, after which the stream ends
+MAX_UNREAD_BYTES_IN_ALL: Final = 256_000_000  # the same, over all streams
 
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
@@ -84,6 +106,82 @@ class Gate:
 
     def __exit__(self, *_: object) -> None:
         self.now -= 1
+
+
+class Connections:
+    """Counts connections, in total and per peer address.
+
+    - `most`: how many there may be.
+    - `per_peer`: how many of them from one address; 0: no limit.
+
+    >>> connections = Connections(most=3, per_peer=2)
+    >>> [connections.admit(peer) is None for peer in ("a", "a", "a", "b", "b")]
+    [True, True, False, True, False]
+    """
+
+    def __init__(self, most: int = MAX_CONNECTIONS, per_peer: int = MAX_CONNECTIONS_PER_PEER) -> None:
+        self.most, self.per_peer, self.now = most, per_peer, 0
+        self._by_peer: Counter[str] = Counter()
+
+    def admit(self, peer: str) -> Unavailable | None:
+        """Count a connection, or return why there is no room for it."""
+        if self.now >= self.most:
+            return Unavailable(f"{self.most} connections are open: try again later", retry_after=1)
+        if self.per_peer and self._by_peer[peer] >= self.per_peer:
+            return Unavailable(f"{self.per_peer} connections are open from your address: reuse them", retry_after=1)
+        self.now += 1
+        self._by_peer[peer] += 1
+        return None
+
+    def release(self, peer: str) -> None:
+        """Forget a connection that was counted."""
+        self.now -= 1
+        self._by_peer[peer] -= 1
+        if not self._by_peer[peer]:
+            del self._by_peer[peer]
+
+
+class Streams:
+    """Counts open streams: in total, per token, and per token and campaign; and the bytes that their clients have not read.
+
+    >>> streams = Streams()
+    >>> with streams.open(b"digest", "default"):
+    ...     streams.now
+    1
+    """
+
+    def __init__(self) -> None:
+        self._open: Counter[tuple[bytes | str, ...]] = Counter()
+        self.unread_bytes = 0
+
+    @property
+    def now(self) -> int:
+        """How many are open."""
+        return self._open[()]
+
+    @contextmanager
+    def open(self, token: bytes, campaign: str) -> Iterator[None]:
+        """Count a stream while it is open, or raise because there are too many.
+
+        - `token`: its digest; empty if no token is needed.
+        - `campaign`: its name.
+        """
+        if self._open[()] >= MAX_STREAMS:
+            raise Unavailable(f"{MAX_STREAMS} streams are open: try again later", retry_after=1)
+        if self._open[token,] >= MAX_STREAMS_PER_TOKEN:
+            raise TooMany(f"{MAX_STREAMS_PER_TOKEN} streams of this token are open: close some first", retry_after=1)
+        if self._open[token, campaign] >= MAX_STREAMS_PER_TOKEN_AND_CAMPAIGN:
+            most = MAX_STREAMS_PER_TOKEN_AND_CAMPAIGN
+            raise TooMany(f"{most} streams of this token are open in this campaign: close some first", retry_after=1)
+        keys: tuple[tuple[bytes | str, ...], ...] = ((), (token,), (token, campaign))
+        self._open.update(keys)
+        try:
+            yield
+        finally:
+            self._open.subtract(keys)
+            for key in keys:
+                if not self._open[key]:
+                    del self._open[key]
 
 
 async def body(receive: Receive, length: bytes | None, *, begun: bytes = b"", most: int = MAX_BODY) -> bytes:

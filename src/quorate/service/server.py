@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 import uvicorn
@@ -24,7 +24,7 @@ from quorate.service.app import Service
 from quorate.service.call import Context
 from quorate.service.campaign import Campaign
 from quorate.service.campaigns import Campaigns
-from quorate.service.limits import Gate
+from quorate.service.limits import KEEP_ALIVE_SECONDS, Connections, Gate
 from quorate.service.outgoing import Courier
 from quorate.service.settings import Settings
 from quorate.service.short import Protocol
@@ -32,6 +32,8 @@ from quorate.service.tokens import Tokens
 from quorate.service.types import CampaignSpec
 
 REFRESH: Final = 0.5  # seconds between looks at the tokens in the store: a revoked one is refused within a second
+MAX_FILES: Final = 65_536  # open files that the process asks for
+RESERVED_FILES: Final = 200  # that are kept for the store, webhooks and libraries
 FIRST: Final = "default"  # the campaign that is made on first use
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -128,15 +130,20 @@ async def _serve(
     started: Callable[[str], None],
     stop: asyncio.Event | None,
 ) -> None:
-    tokens = Tokens(rate=settings.rate, required=not settings.local)
+    is_token_needed = settings.require_tokens or not settings.local
+    tokens = Tokens(rate=settings.rate, required=is_token_needed)
     tokens.load(await asyncio.to_thread(campaigns.store.tokens.all))
-    if not settings.local and not len(tokens):
-        raise OptionError(
-            f"host is {settings.host!r}, which others can reach, and there are no tokens: make one first "
-            "(quorate token add NAME --scope admin)"
-        )
+    if is_token_needed and not len(tokens):
+        why = "tokens are required" if settings.local else f"host is {settings.host!r}, which others can reach"
+        raise OptionError(f"{why}, and there are no tokens: make one first (quorate token add NAME --scope admin)")
     await _first(settings, campaigns)
-    context = Context(campaigns, tokens, allow_private=settings.allow_private, under_way=Gate(settings.requests, "requests"))
+    context = Context(
+        campaigns,
+        tokens,
+        allow_private=settings.allow_private,
+        under_way=Gate(settings.requests, "requests"),
+        connections=Connections(min(settings.connections, _free_files()), settings.connections_per_peer),
+    )
     context.outbox.load(await asyncio.to_thread(campaigns.store.webhooks.targets))
     campaigns.on_taken = partial(_taken, context)
     server = _Server(settings, Service(context), context, started, stop)
@@ -147,6 +154,21 @@ async def _serve(
         for task in around:
             task.cancel()
         await asyncio.gather(*around, return_exceptions=True)
+
+
+def _free_files() -> int:
+    """Return how many connections the limit on open files leaves room for, after raising it as far as is allowed."""
+    try:
+        import resource
+    except ImportError:  # as on Windows
+        return MAX_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+    return MAX_FILES if soft == resource.RLIM_INFINITY else max(1, soft - RESERVED_FILES)
 
 
 async def _first(settings: Settings, campaigns: Campaigns) -> None:
@@ -203,7 +225,7 @@ class _Server(uvicorn.Server):
                 server_header=False,
                 proxy_headers=False,
                 backlog=2048,
-                timeout_keep_alive=75,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=max(1, int(settings.grace)),
             )
         )
@@ -223,6 +245,13 @@ class _Server(uvicorn.Server):
         """Return whether it is time to stop."""
         if self._stop is not None and self._stop.is_set():
             self.should_exit = True
+        if counter % 10 == 0:  # every second
+            now = asyncio.get_running_loop().time()
+            for connection in list(self.server_state.connections):
+                try:
+                    cast(Protocol, connection).check_deadlines(now)
+                except Exception:
+                    logs.LOGGER.exception("a connection cannot be checked")
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, get_args
 
 from quorate.data.options import Choice, Number, Rules, StreamedModel, check
-from quorate.service.limits import MAX_UNDER_WAY
+from quorate.service.limits import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_PEER, MAX_UNDER_WAY
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 RULES: Final[Rules] = {
     "port": Number(0, 65535, whole=True),
     "requests": Number(1, 1_000_000, whole=True),
+    "connections": Number(1, 1_000_000, whole=True),
+    "connections_per_peer": Number(0, 1_000_000, whole=True),
     "attempts": Number(1, 100, whole=True),
     "grace": Number(0, 3600),
     "log_level": Choice(LEVELS),
@@ -33,6 +35,9 @@ class Settings:
     - `model`, `policy`: of that campaign, where it is made: `fds`, `ds`, `hybrid` or `auto`, and a policy's document.
     - `rate`: requests and votes per second and token; None: no limit.
     - `requests`: that may be under way at once.
+    - `connections`: that may be open at once.
+    - `connections_per_peer`: that may be open from one address, which may be a proxy's; 0: no limit.
+    - `require_tokens`: whether a token is needed on loopback, too, as behind a proxy.
     - `allow_private`: whether webhooks may be posted to addresses that are not public.
     - `attempts`: after which a delivery of a webhook is given up.
     - `grace`: seconds that requests have to end in when the server stops.
@@ -50,6 +55,9 @@ class Settings:
     policy: Mapping[str, Any] = field(default_factory=dict)
     rate: float | None = None
     requests: int = MAX_UNDER_WAY
+    connections: int = MAX_CONNECTIONS
+    connections_per_peer: int = MAX_CONNECTIONS_PER_PEER
+    require_tokens: bool = False
     allow_private: bool = False
     attempts: int = 8
     grace: float = 20.0

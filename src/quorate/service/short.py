@@ -1,8 +1,9 @@
 """The short way of votes, which are nearly all requests: no task, no messages, no object that others need.
 
 uvicorn's protocol hands a request to the application as a task that receives and sends messages. For a vote that costs more
-than the vote. Here a vote is taken when the last byte of its request is parsed, and all answers of a commit are sent when it
-is on disk. Whatever is unusual about a request goes the way of all others.
+than the vote: the short way takes 1.5 times as many votes per second as a plain ASGI application (docs/decisions/046). Here a
+vote is taken when the last byte of its request is parsed, and all answers of a commit are sent when it is on disk. Whatever
+is unusual about a request goes the way of all others.
 """
 
 from __future__ import annotations
@@ -10,21 +11,20 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from quorate.service.app import Service
+from quorate.service.connections import Connection
 
 END: Final = b"/votes"
 LONGEST: Final = 1 << 16  # bytes of a body
 PATIENCE: Final = 1.0  # seconds for a body to come in
 
 
-class Protocol(HttpToolsProtocol):
-    """uvicorn's protocol for HTTP/1.1, with the short way."""
+class Protocol(Connection):
+    """A connection with the short way."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._service = self.app if isinstance(self.app, Service) else None
         self._is_short = False  # the request that is being parsed may go the short way
         self._body = b""
         self._timer: asyncio.TimerHandle | None = None
@@ -40,27 +40,27 @@ class Protocol(HttpToolsProtocol):
         self._end()
         super().connection_lost(exc)
 
-    def on_headers_complete(self) -> None:
+    def begin(self) -> None:
         """Hold a request with votes back until its body is there; begin to answer any other."""
         if (
             self.url.endswith(END)
-            and self._service is not None
             and (self.cycle is None or self.cycle.response_complete)  # else answers would come out of order
             and not self.expect_100_continue
             and not self.flow.write_paused
             and self.parser.should_keep_alive()
             and self.parser.get_method() == b"POST"
-            and self.parser.get_http_version() == "1.1"
+            and self.fields.version == "1.1"
         ):
             self._is_short, self._body = True, b""
         else:
-            super().on_headers_complete()
+            super().begin()
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""
         if not self._is_short:
             super().on_body(body)
             return
+        self._framing_bytes = 0
         self._body += body
         if len(self._body) > LONGEST:
             self._go_on()
@@ -68,9 +68,9 @@ class Protocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """Take the votes of a request that is whole."""
         if self._is_short:
-            assert self._service is not None
             before, self.cycle = self.cycle, (vote := Vote(self))
-            if self._service.take(self.url, self.headers, self._body, vote.answer):
+            self.end_of_request()
+            if self.service.take(self.url, self.fields, self._body, vote.answer):
                 self._end()
                 return
             self.cycle = before
@@ -86,8 +86,8 @@ class Protocol(HttpToolsProtocol):
     def _go_on(self) -> None:
         """Let a request that was held back go the way of all others."""
         self._end()
-        if not self.transport.is_closing():  # as it is after what was no HTTP
-            super().on_headers_complete()
+        if self._problem is None:
+            super().begin()
             super().on_body(self._body)
 
 

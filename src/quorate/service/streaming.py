@@ -2,11 +2,16 @@
 
 Lines are taken in groups as they arrive. Each group is applied in order, and several of them wait for the disk at once, so
 that reading, voting and writing overlap. Whoever sends faster than that is read more slowly: nothing piles up.
+
+Many clients send everything before they read. Their answers are kept for them, up to a limit. A client that then still reads
+nothing would wait for the server as the server waits for it: so the stream ends with an error that names the line to resume
+from, and the rest of the request is read and dropped.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -16,14 +21,16 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from quorate.errors import listed, shown
+from quorate.service import limits
 from quorate.service.campaign import Campaign
 from quorate.service.errors import Invalid, Problem, TooLarge, Unavailable
-from quorate.service.limits import MAX_LINE, Bucket
+from quorate.service.limits import MAX_LINE, Bucket, Streams
 from quorate.service.reading import decoded
 from quorate.service.types import StreamError, VoteAnswer, VoteIn
 
 GROUPS: Final = 8  # that wait for the disk at once
 MOST: Final = 1000  # votes of a group
+SENT_BYTES: Final = 64_000  # of the answer, about, that are sent at once
 CONTENT: Final = "application/x-ndjson"
 
 _decoder: Final = msgspec.json.Decoder(VoteIn)
@@ -47,17 +54,20 @@ class VoteStream(Response):
     - `campaign`: takes them.
     - `bucket`: the rate of the token; a stream waits where a request would be refused.
     - `stopping`: set when the server is about to stop.
+    - `streams`: counts the bytes that clients of all streams have not read.
     """
 
     media_type = CONTENT
 
-    def __init__(self, campaign: Campaign, bucket: Bucket, stopping: asyncio.Event) -> None:
+    def __init__(self, campaign: Campaign, bucket: Bucket, stopping: asyncio.Event, streams: Streams | None = None) -> None:
         super().__init__()
         self._campaign, self._bucket, self._stopping = campaign, bucket, stopping
+        self._backlog = Backlog(Streams() if streams is None else streams)
         self._line = 0  # the last one that was taken apart
         self._parts: asyncio.Queue[Part | None] = asyncio.Queue(GROUPS)
         self._labels: set[str] = set()
         self._answering: asyncio.Future[None]
+        self._is_whole = False  # the request has come to its end
 
     def init_headers(self, headers: Any = None) -> None:
         """Set headers: no length is known."""
@@ -66,38 +76,63 @@ class VoteStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read, vote and answer until the lines end."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        self._answering = answering = asyncio.ensure_future(self._answer(send))
+        self._answering = answering = asyncio.ensure_future(self._answer())
+        sending = asyncio.ensure_future(self._backlog.send_to(send))
+        dropping: asyncio.Future[None] | None = None
         try:
             with suppress(_Ended):
                 await self._read(receive, answering)
                 await self._put(None)
+            if not self._is_whole:
+                dropping = asyncio.ensure_future(_drop(receive))
             await answering
+            self._backlog.end()
+            await sending
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
-            answering.cancel()
+            for task in (answering, sending, dropping):
+                if task is not None:
+                    task.cancel()
+            self._backlog.clear()
             while not self._parts.empty():
                 _forget(self._parts.get_nowait())
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _read(self, receive: Receive, answering: asyncio.Future[None]) -> None:
         """Take lines as they come, until they end."""
         rest = b""
         stop = asyncio.ensure_future(self._stopping.wait())
+        clock = asyncio.get_running_loop().time
+        last_line_at = clock()
         try:
             while not answering.done():
                 coming: asyncio.Future[Any] = asyncio.ensure_future(receive())
-                await asyncio.wait({coming, stop, answering}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(
+                    {coming, stop, answering},
+                    timeout=max(0.0, last_line_at + limits.STREAM_IDLE_SECONDS - clock()),
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
                 if not coming.done():
                     coming.cancel()
-                    await self._refuse(Unavailable("the server stops: send this line and those after it again"))
+                    if stop.done():
+                        await self._refuse(Unavailable("the server stops: send this line and those after it again"))
+                    elif not answering.done():
+                        idle = f"no line for {limits.STREAM_IDLE_SECONDS:g} seconds: the stream ends here"
+                        await self._refuse(Unavailable(f"{idle}; open another one to go on"))
                     return
                 message = coming.result()
                 if message["type"] == "http.disconnect":
+                    self._is_whole = True
                     return
                 rest += message.get("body", b"")
                 more = message.get("more_body", False)
+                self._is_whole = not more
+                if not await self._backlog.has_room(stop):
+                    await self._refuse(Unavailable("too many answers are unread: read them, and resend from this line on"))
+                    return
                 whole, end, rest = rest.rpartition(b"\n") if more else (rest, b"", b"")
                 if whole or end:
                     await self._take(whole)
+                    last_line_at = clock()
                 if len(rest) > MAX_LINE:
                     await self._refuse(TooLarge(f"a line is longer than {MAX_LINE} bytes: the stream ends here"))
                     return
@@ -181,8 +216,8 @@ class VoteStream(Response):
         await asyncio.sleep(0)
         return Group(line, votes, task)
 
-    async def _answer(self, send: Send) -> None:
-        """Send what became of the lines, in their order; end early where nothing can be taken any more."""
+    async def _answer(self) -> None:
+        """Tell what became of the lines, in their order; end early where nothing can be taken any more."""
         while (part := await self._parts.get()) is not None:
             if isinstance(part, StreamError):
                 error = part
@@ -193,11 +228,75 @@ class VoteStream(Response):
                     error = StreamError(problem.code, part.line, str(problem))
                 else:
                     told = {decision.task: _encode(decision) for decision in answer.decisions}
-                    await _send(send, b"\n".join([told[vote.task] for vote in part.votes]) + b"\n")
+                    self._backlog.add(b"\n".join([told[vote.task] for vote in part.votes]) + b"\n")
                     continue
-            await _send(send, _encode(error) + b"\n")
+            self._backlog.add(_encode(error) + b"\n")
             if error.error in (Unavailable.code, TooLarge.code):
                 break
+
+
+class Backlog:
+    """Answers on their way to a client, which may not read them yet.
+
+    - `streams`: counts the bytes of all streams.
+    """
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+        self._chunks: deque[bytes] = deque()
+        self._size = 0  # bytes, those that are being sent among them
+        self._is_ended = False
+        self._changed, self._sent = asyncio.Event(), asyncio.Event()
+
+    async def has_room(self, stop: asyncio.Future[Any]) -> bool:
+        """Wait for room as long as the client reads; return False if it reads nothing for a while.
+
+        - `stop`: ends the wait.
+        """
+        while self._size > limits.MAX_UNREAD_BYTES or self._streams.unread_bytes > limits.MAX_UNREAD_BYTES_IN_ALL:
+            self._sent.clear()
+            sent = asyncio.ensure_future(self._sent.wait())
+            await asyncio.wait({sent, stop}, timeout=limits.UNREAD_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            if not sent.done():
+                sent.cancel()
+                return False
+        return True
+
+    def add(self, chunk: bytes) -> None:
+        """Append to what is to be sent."""
+        self._chunks.append(chunk)
+        self._count(len(chunk))
+        self._changed.set()
+
+    def end(self) -> None:
+        """Note that nothing more will be added."""
+        self._is_ended = True
+        self._changed.set()
+
+    def clear(self) -> None:
+        """Forget what was not sent."""
+        self._chunks.clear()
+        self._count(-self._size)
+
+    def _count(self, size: int) -> None:
+        self._size += size
+        self._streams.unread_bytes += size
+
+    async def send_to(self, send: Send) -> None:
+        """Send chunks as they come, until the end."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            while self._chunks:
+                chunks, size = [], 0
+                while self._chunks and size < SENT_BYTES:
+                    chunks.append(self._chunks.popleft())
+                    size += len(chunks[-1])
+                await _send(send, b"".join(chunks))
+                self._count(-size)
+                self._sent.set()
+            if self._is_ended:
+                return
 
 
 class _Ended(Exception):  # noqa: N818 (it only leads out of the reading)
@@ -208,6 +307,14 @@ def _forget(part: Part | None) -> None:
     """Let a vote under way end by itself, without anybody who is told."""
     if isinstance(part, Group):
         part.task.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+
+async def _drop(receive: Receive) -> None:
+    """Read the rest of a request and drop it, so that a client that sends everything first comes to read the answer."""
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect" or not message.get("more_body", False):
+            return
 
 
 async def _send(send: Send, body: bytes) -> None:

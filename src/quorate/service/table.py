@@ -56,6 +56,11 @@ class Route:
         return f"{self.method} {self.path}"
 
     @property
+    def stays_open(self) -> bool:
+        """Whether the answer goes on for as long as the client wants."""
+        return self.streams or self.content == "text/event-stream"
+
+    @property
     def parameters(self) -> list[str]:
         """Names of the ids in its path."""
         return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]

@@ -46,7 +46,7 @@ async def stream_events(call: Call) -> Response:
 
     The header Last-Event-ID, or else `after`, resumes. A client that reads too slowly is cut off with the event `lagged`.
     """
-    last = call.request.headers.get("last-event-id")
+    last = (call.headers.last_event_id or b"").decode("latin-1")
     campaign, context = call.campaign, call.context
     after = sse.Place.of_event(last) if last else sse.Place.of_query(call.query.after) if call.query.after is not None else None
     return sse.EventStream(campaign, context.campaigns.store, after, context.stopping)
