@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from quorate.service.errors import Problem, Unavailable
-from quorate.service.leases import Lease, Leases, unproven
+from quorate.service.leases import Lease, Leases, now, unproven
 from quorate.service.tokens import Grant, Scope, Tokens
 from quorate.store.tokens import TokenRow
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from quorate.service.campaign import Campaign
 
 MAX_TOKEN_AGE_S: Final = 10.0  # how long tokens hold that cannot be read again, as when the database is down
+MAX_FOLLOWER_AGE_S: Final = 10.0  # how far a follower may be behind the log, as while it repeats a long refit
 
 
 class Authority:
@@ -76,7 +77,7 @@ class Authority:
 
     def lease(self, campaign: Campaign) -> Lease | None:
         """Return the lease that an answer about a campaign will rest on; None for a follower, which answers as one."""
-        if campaign.lease is None and campaign.follows is None:
+        if campaign.lease is None and (campaign.follows is None or now() - campaign.current > MAX_FOLLOWER_AGE_S):
             raise unproven()
         return campaign.lease
 

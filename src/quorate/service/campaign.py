@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from quorate.live.tasks import Task
 from quorate.service import backtesting, lists, views
 from quorate.service.duties import Duties
 from quorate.service.errors import Conflict, Invalid, NotFound, Unavailable
-from quorate.service.leases import UNKNOWN_OWNER, Lease
+from quorate.service.leases import UNKNOWN_OWNER, Lease, now
 from quorate.service.listening import Tail
 from quorate.service.loading import Loaded, new
 from quorate.service.queue import Queue
@@ -60,6 +61,7 @@ class Campaign:
         self.duties, self.queue = Duties(self), Queue(self)
         self.follows: str | None = None  # which other process writes it; None: this one does
         self.lease: Lease | None = None  # what answers rest on while this process owns it
+        self.current = -math.inf  # when the state was last known to be all of the log, while another process owns it
         self.adopt(loaded)
 
     @classmethod
@@ -72,6 +74,7 @@ class Campaign:
         self.loaded = loaded
         self.state, self.names, self.ids = loaded.state, loaded.names, loaded.ids
         self.on_disk(self.state.position)
+        self.current = now()
         self.duties.begin(loaded.snapshot_at)
 
     def hold(self) -> None:
@@ -90,6 +93,7 @@ class Campaign:
         if self.lease is not None:
             self.lease.is_lost = True
             self.lease = None
+        self.current = -math.inf  # the new owner may have written: followers answer after they have looked
         if self.committed == self.position:
             self.follow(UNKNOWN_OWNER)
 

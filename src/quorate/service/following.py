@@ -83,12 +83,15 @@ class Following:
         """Read what the logs of others have gained, campaigns that others made among it."""
         campaigns = self._campaigns
         async with self._one_at_a_time:
+            asked = now()
             for number, name, last in await asyncio.to_thread(campaigns.store.ends):
                 campaign = campaigns.by_name.get(name)
                 if campaign is None and last:  # before its first event, whoever makes it may not own it yet
                     await self._join(number, name)
                 elif campaign is not None and campaign.follows is not None:
                     await self._advance(campaign, last)
+                    if campaign.position >= last:
+                        campaign.current = max(campaign.current, asked)
 
     async def _join(self, number: int, name: str) -> None:
         """Follow a campaign that another process has made."""
@@ -104,11 +107,11 @@ class Following:
         A process whose connection broke has lost its locks, and learns it here, if not from a write that fails.
         """
         campaigns = self._campaigns
+        if campaigns.store.is_shared and any(campaign.lease is not None for campaign in campaigns.by_name.values()):
+            await campaigns.leases.renew()
         others = await asyncio.to_thread(campaigns.store.others)
         if campaigns.is_broken:
             return  # all of them are loaded again
-        if campaigns.store.is_shared and any(campaign.lease is not None for campaign in campaigns.by_name.values()):
-            await campaigns.leases.renew()  # a lost lock is noticed without requests, too
         free: list[Campaign] = []
         for campaign in list(campaigns.by_name.values()):
             owner = others.get(campaign.number)
@@ -116,9 +119,8 @@ class Following:
                 free.append(campaign)
             elif campaign.follows is not None and owner is not None:
                 campaign.follow(owner)
-            elif (owner is not None or campaign.lease is None) and campaign.committed == campaign.position:
+            elif campaign.lease is None and campaign.committed == campaign.position:
                 # (What waits to be written will fail, and then all is loaded again.)
-                log.warning("campaign %r is written by %s now: it is followed", campaign.name, owner or UNKNOWN_OWNER)
                 campaign.follow(owner or UNKNOWN_OWNER)
         if free:
             await self._take_over(free)

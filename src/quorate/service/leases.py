@@ -135,4 +135,4 @@ class Leases:
 
 def unproven() -> Unavailable:
     """Return the problem of an answer that this process may not give."""
-    return Unavailable("this server cannot prove that it still owns the campaign: try again", retry_after=1)
+    return Unavailable("this server cannot prove that its state of the campaign is the current one: try again", retry_after=1)
