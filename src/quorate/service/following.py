@@ -83,14 +83,14 @@ class Following:
         """Read what the logs of others have gained, campaigns that others made among it."""
         campaigns = self._campaigns
         async with self._one_at_a_time:
-            asked = now()
+            asked, followed = now(), {name for name, campaign in campaigns.by_name.items() if campaign.follows is not None}
             for number, name, last in await asyncio.to_thread(campaigns.store.ends):
                 campaign = campaigns.by_name.get(name)
                 if campaign is None and last:  # before its first event, whoever makes it may not own it yet
                     await self._join(number, name)
                 elif campaign is not None and campaign.follows is not None:
                     await self._advance(campaign, last)
-                    if campaign.position >= last:
+                    if campaign.position >= last and name in followed:  # else it was this process's own when the end was read
                         campaign.current = max(campaign.current, asked)
 
     async def _join(self, number: int, name: str) -> None:
