@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 
 import pytest
 
@@ -126,7 +127,7 @@ class Campaign:
     """Takes votes as a test says; it is slow, as a disk may be."""
 
     labels = (Label("spam", "spam"),)
-    lease, follows = None, "another process"  # nothing to prove
+    lease, follows, current = None, "another process", math.inf  # nothing to prove
 
     def __init__(self, refuse=lambda _: None, seconds=0.0):
         self.refuse, self.seconds = refuse, seconds
