@@ -7,9 +7,11 @@ import threading
 import pytest
 
 from quorate.live.decision import Decision, moment
-from quorate.service import sse
-from quorate.service.errors import Lagged, Malformed
-from quorate.service.sse import ALL, Place
+from quorate.service import listening, sse
+from quorate.service.authority import Authority
+from quorate.service.errors import Malformed
+from quorate.service.listening import ALL, Place, Tail
+from quorate.service.tokens import EVERYTHING, Tokens
 from quorate.store.batch import DecisionRow
 from service.serving import BASE, serving
 
@@ -140,62 +142,86 @@ def test_places():
         Place.of_event("")
 
 
-class Campaign:
-    """Decisions as a test tells them."""
-
-    number = 1
-
-    def __init__(self, told):
-        self._told = told
-
-    async def listen(self):
-        for each in self._told:
-            if isinstance(each, Exception):
-                raise each
-            yield each
-        await asyncio.sleep(60)
-
-
-class Stored:
-    def __init__(self, rows):
-        self._rows = rows
-
-    def decisions(self, campaign, *, after, limit):
-        return iter([row for row in self._rows if row.position > after])
-
-
 def decided(position, task):
     return Decision(task, "a", 0.9, "decided", 3, 1, moment(0), position, "confidence")
 
 
-def collected(campaign, rows, after, n, monkeypatch, keep_alive=15.0):
-    monkeypatch.setattr(sse, "KEEP_ALIVE", keep_alive)
+class Stored:
+    """Decisions as a test adds them."""
 
-    async def main():
-        found = []
-        stream = sse.events(campaign, Stored(rows), after, set(), lambda: False)
-        async for chunk in stream:
-            found.append(chunk)
-            if len(found) == n:
-                break
-        await stream.aclose()
-        return b"".join(found).decode()
+    def __init__(self, rows=()):
+        self.rows = list(rows)
 
-    return asyncio.run(main())
+    def decisions(self, campaign, *, after, limit):
+        return iter([row for row in self.rows if row.position > after])
 
 
-def test_a_reader_that_is_too_slow_is_told(monkeypatch):
-    text = collected(Campaign([decided(5, "t"), Lagged("slow")]), [], None, 9, monkeypatch)
-    assert "id: 5\n" in text
-    assert text.endswith('event: lagged\ndata: {"detail":"too slow: connect again, with the last id, and nothing is lost"}\n\n')
+def row(position, task):
+    return DecisionRow(position, task, json.dumps({"task": task}).encode())
+
+
+def allowed():
+    """A permit that holds."""
+    return Authority(Tokens(), None).permit(EVERYTHING, "read", "default")
+
+
+async def taken(stream, n):
+    return b"".join([await asyncio.wait_for(anext(stream), 10) for _ in range(n)]).decode()
+
+
+def ids(text):
+    return [line.removeprefix("id: ") for line in text.splitlines() if line.startswith("id")]
 
 
 def test_silence_is_broken_by_comments(monkeypatch):
-    assert collected(Campaign([]), [], None, 3, monkeypatch, keep_alive=0.01).endswith(": still here\n\n: still here\n\n")
+    monkeypatch.setattr(sse, "KEEP_ALIVE", 0.01)
+
+    async def main():
+        stream = sse.events(Tail(Stored(), 1, lambda: 0), None, allowed(), set(), lambda: False)
+        text = await taken(stream, 3)
+        await stream.aclose()
+        return text
+
+    assert asyncio.run(main()).endswith(": still here\n\n: still here\n\n")
 
 
-def test_what_was_read_from_the_store_is_not_told_again(monkeypatch):
-    rows = [DecisionRow(4, "a", b'{"task":"a"}'), DecisionRow(4, "b", b'{"task":"b"}')]
-    live = Campaign([decided(4, "a"), decided(4, "b"), decided(6, "c")])
-    text = collected(live, rows, Place(0, ALL), 3, monkeypatch)
-    assert [line for line in text.splitlines() if line.startswith("id")] == ["id: 4", "id: 4.2", "id: 6"]
+@pytest.mark.parametrize("window", [2, 2000])
+def test_every_listener_gets_what_is_after_its_place(monkeypatch, window):
+    """A wake-up carries nothing: listeners before, in and behind the window read the same sequence."""
+    monkeypatch.setattr(listening, "MAX_WINDOW_DECISIONS", window)
+    monkeypatch.setattr(listening, "MAX_PAGE_DECISIONS", 3)
+    store = Stored([row(4, "a"), row(4, "b"), row(6, "c"), row(7, "d"), row(7, "e")])
+
+    async def main():
+        tail = Tail(store, 1, lambda: 7)
+        every = [sse.events(tail, after, allowed(), set(), lambda: False) for after in (Place(0, ALL), Place(4, 1), None)]
+        for stream in every:
+            await anext(stream)
+        found = [ids(await taken(every[0], 2)), ids(await taken(every[1], 2)), []]
+        for n in range(9, 19):
+            store.rows += [row(n, f"{n}"), row(n, f"{n} too")]
+            tail.wake()
+            await asyncio.sleep(0.03)
+        for got, stream in zip(found, every, strict=True):
+            while got[-1:] != ["18.2"]:
+                got.extend(ids(await taken(stream, 1)))
+            await stream.aclose()
+        return found
+
+    later = [str(Place(n, k)) for n in range(9, 19) for k in (1, 2)]
+    assert asyncio.run(main()) == [["4", "4.2", "6", "7", "7.2", *later], ["4.2", "6", "7", "7.2", *later], later]
+
+
+def test_memory_for_listeners_is_bounded(monkeypatch):
+    monkeypatch.setattr(listening, "MAX_WINDOW_BYTES", 100)
+    store = Stored([row(n, "x" * 20) for n in range(1, 30)])
+
+    async def main():
+        tail = Tail(store, 1, lambda: 0)
+        with tail.listen():
+            await tail.more()
+            return sum(len(each.body) for each in tail._window), tail.after(Place(3, 1))
+
+    size, behind = asyncio.run(main())
+    assert 0 < size <= 100
+    assert behind is None, "its place is behind the window: the store is read"

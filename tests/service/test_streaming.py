@@ -2,15 +2,18 @@
 
 import asyncio
 import json
+import math
 import threading
 import time
 
 import pytest
 
 from quorate.service import limits, streaming
+from quorate.service.authority import Authority
 from quorate.service.errors import Conflict, Unavailable
 from quorate.service.limits import MAX_LINE, Bucket
 from quorate.service.streaming import VoteStream
+from quorate.service.tokens import EVERYTHING, Tokens
 from quorate.service.types import Label, VoteAnswer
 from service.serving import BASE, serving
 from service.test_sse import decided
@@ -233,6 +236,7 @@ class Campaign:
     """Takes votes as a test says; it is slow, as a disk may be."""
 
     labels = (Label("spam", "spam"),)
+    lease, follows, current = None, "another process", math.inf  # nothing to prove
 
     def __init__(self, refuse=lambda _: None, seconds=0.0):
         self.refuse, self.seconds = refuse, seconds
@@ -266,7 +270,9 @@ def through(campaign, chunks, bucket=None, gone=False):
         sent.append(message.get("body", b""))
 
     async def main():
-        await asyncio.wait_for(VoteStream(campaign, bucket or Bucket(None), asyncio.Event())({}, receive, send), 20)
+        permit = Authority(Tokens(), None).permit(EVERYTHING, "vote", "default")
+        stream = VoteStream(campaign, bucket or Bucket(None), asyncio.Event(), permit)
+        await asyncio.wait_for(stream({}, receive, send), 20)
 
     asyncio.run(main())
     return [json.loads(each) for each in b"".join(sent).splitlines()], len(chunks) - len(left)

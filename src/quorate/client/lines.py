@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 
 from quorate.client.calls import Vote, vote_of
-from quorate.client.errors import BY_CODE, ConnectionFailed, ServiceError, Unavailable, Unexpected
+from quorate.client.errors import BY_CODE, ConnectionFailed, Forbidden, ServiceError, Unauthorized, Unavailable, Unexpected
 from quorate.client.request import encode
 from quorate.live.decision import Decision
 from quorate.service.types import StreamError, VoteIn
@@ -19,6 +19,7 @@ CONTENT: Final = "application/x-ndjson"
 WINDOW: Final = 1000  # votes that are sent before their decisions are waited for
 MAX_BYTES: Final = 32_000  # of a group: two of them fit into what lies between two machines, so that neither waits for the other
 MAX_LINE: Final = 1_000_000  # bytes of an answer without an end
+LAST: Final = (Unavailable.kind, Unauthorized.kind, Forbidden.kind)  # after which the service takes no more
 
 _decision: Final = msgspec.json.Decoder(Decision).decode
 _error: Final = msgspec.json.Decoder(StreamError).decode
@@ -134,8 +135,9 @@ class Lines:
             answer: Decision | StreamError = _error(line) if line.startswith(b'{"error"') else _decision(line)
         except (ValueError, RecursionError) as error:
             raise Unexpected(f"a line of the answer is not understood: {error}") from None
-        if isinstance(answer, StreamError) and answer.error == Unavailable.kind:
-            self._fault = Unavailable(answer.detail, status=503)
+        if isinstance(answer, StreamError) and answer.error in LAST:
+            status, kind = BY_CODE[answer.error]
+            self._fault = kind(answer.detail, status=status)
             return
         self._answered += 1
         matches = answer.line == self._answered if isinstance(answer, StreamError) else self._queue_task() == answer.task

@@ -85,14 +85,19 @@ class Service:
                 return False
             campaign = context.campaigns.get(name)
             found = decoded(decode_votes, body)
+            lease = context.authority.lease(campaign)
             content = encode(campaign.take(found if isinstance(found, list) else [found]))
         except Exception:
             return False
         request_id = self._request_id(headers)
         vote = answer, request_id, content, began
         gate.now += 1
-        if campaign.position == campaign.committed:  # all of them were repeated
-            self._on_disk([vote], None)
+        if campaign.position == campaign.committed:  # all of them were repeated, if this server still owns the campaign
+            if lease is not None and context.authority.leases.is_fresh(lease):
+                self._on_disk([vote], None)
+            else:
+                proof = asyncio.ensure_future(context.authority.confirm(lease))
+                proof.add_done_callback(partial(self._on_disk, [vote]))
             return True
         done = context.campaigns.commit()
         if done is not self._done:
@@ -133,7 +138,8 @@ class Service:
             route, ids = self._router.find(scope["method"], scope["raw_path"])
             name = route.name
             grant = self._allowed(route, ids, headers)
-            call = Call(self.context, headers, grant, ids, None, None, request_id.decode())
+            permit = self.context.authority.permit(grant, route.scope, ids[0] if ids else None, everywhere=route.everywhere)
+            call = Call(self.context, headers, grant, ids, None, None, request_id.decode(), permit)
             if route.query is not None:
                 call.query = query(scope["query_string"], route.query)
             elif scope["query_string"]:
@@ -142,11 +148,11 @@ class Service:
                 call.body = await self._body(route, headers, receive)
             if route.stays_open:
                 with self.context.streams.open(grant.digest, ids[0]):
-                    response = _response(await route.handler(call), request_id)
+                    response = _response(await self._handled(route, call), request_id)
                     await response(scope, receive, sending)
             else:
                 with self.context.under_way:
-                    response = _response(await route.handler(call), request_id)
+                    response = _response(await self._handled(route, call), request_id)
                 await response(scope, receive, sending)  # the gate is open again: a client that does not read holds up nobody
         except limits.Disconnected:
             return
@@ -158,6 +164,22 @@ class Service:
         self.context.metrics.answered(name, response.status_code, time.perf_counter() - began)
         if scope["method"] not in ("GET", "HEAD"):
             _log(name, response.status_code, request_id, ids, grant)
+
+    async def _handled(self, route: Route, call: Call) -> Any:
+        """Return what the handler answers, if this server may answer now what it has found then."""
+        call.permit.check()  # its body may have taken long
+        authority = self.context.authority
+        campaign = self.context.campaigns.by_name.get(call.ids[0]) if call.ids else None
+        lease = None if campaign is None else authority.lease(campaign)
+        try:
+            answer = await route.handler(call)
+        except Problem:
+            await authority.confirm(lease)  # what is not there, or contradicts what is, was found in the same state
+            raise
+        await authority.confirm(lease)
+        if route.method == "GET" or route.reads or getattr(call.body, "dry_run", False):
+            call.permit.check()  # changes are committed, and acknowledged
+        return answer
 
     def _allowed(self, route: Route, ids: list[str], headers: Headers) -> Grant:
         if route.scope is None:
@@ -179,7 +201,7 @@ class Service:
 
     def admitted(self, headers: Headers) -> Grant:
         """Return what a request may do, by its headers."""
-        grant = self.context.tokens.find(headers.authorization)
+        grant = self.context.authority.find(headers.authorization)
         if grant.name is None:
             require_local(headers)
         return grant

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from quorate.service.authority import Authority, Permit
 from quorate.service.campaign import Campaign
 from quorate.service.campaigns import Campaigns
 from quorate.service.headers import Headers
@@ -24,7 +25,7 @@ class Context:
     """What all requests of a server share.
 
     - `campaigns`: all of them.
-    - `tokens`: who may do what.
+    - `tokens`: who may do what; `authority`: whether they still may.
     - `allow_private`: whether webhooks may be posted to addresses that are not public.
     - `metrics`: what is counted.
     - `outbox`: what is to be posted to webhooks.
@@ -36,6 +37,7 @@ class Context:
     tokens: Tokens
     allow_private: bool = False
     metrics: Metrics = field(default_factory=Metrics)
+    authority: Authority = field(init=False)
     outbox: Outbox = field(init=False)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     under_way: Gate = field(default_factory=lambda: Gate(MAX_UNDER_WAY, "requests"))
@@ -45,6 +47,7 @@ class Context:
     wake: asyncio.Event = field(default_factory=asyncio.Event)  # deliveries of webhooks are due
 
     def __post_init__(self) -> None:
+        self.authority = Authority(self.tokens, self.campaigns.leases)
         self.outbox = Outbox(self.campaigns, self.metrics.decided)
         self.campaigns.on_decisions = self.outbox
         self.campaigns.on_commit = self.metrics.committed
@@ -60,6 +63,7 @@ class Call:
     - `ids`: those in the path, in order; the campaign's name is the first.
     - `query`, `body`: what was sent, as the route's types.
     - `request_id`: by which logs know it.
+    - `permit`: whether it is still allowed, for answers that take long.
     """
 
     context: Context
@@ -69,6 +73,7 @@ class Call:
     query: Any
     body: Any
     request_id: str
+    permit: Permit
 
     @property
     def campaign(self) -> Campaign:

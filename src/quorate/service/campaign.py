@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Sequence
+import math
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,8 @@ from quorate.service import backtesting, lists, views
 from quorate.service.clock import MAX_STEP_S
 from quorate.service.duties import Duties
 from quorate.service.errors import Conflict, Invalid, NotFound, Unavailable
-from quorate.service.listening import Listeners
+from quorate.service.leases import UNKNOWN_OWNER, Lease, now
+from quorate.service.listening import Tail
 from quorate.service.loading import Loaded, new
 from quorate.service.queue import Queue
 from quorate.service.types import (
@@ -57,13 +59,14 @@ class Campaign:
 
     def __init__(self, campaigns: Campaigns, number: int, name: str, loaded: Loaded) -> None:
         self.campaigns, self.number, self.name = campaigns, number, name
-        self.listeners = Listeners()
-        self._told: list[Decision] = []  # made, and not yet on disk
+        self.tail = Tail(campaigns.store, number, lambda: self.committed)
         self.accepted = self.repeated = self.retracted = self.decided = 0  # since the server began
         self.duties, self.queue = Duties(self), Queue(self)
         self.annotating = asyncio.Lock()  # webhooks of Label Studio are taken one after the other
         self.follows: str | None = None  # which other process writes it; None: this one does
         self._was_ahead = False  # its log, of the clock
+        self.lease: Lease | None = None  # what answers rest on while this process owns it
+        self.current = -math.inf  # when the state was last known to be all of the log, while another process owns it
         self.adopt(loaded)
 
     @classmethod
@@ -75,9 +78,29 @@ class Campaign:
         """Go on from what was loaded from the log."""
         self.loaded = loaded
         self.state, self.names, self.ids = loaded.state, loaded.names, loaded.ids
-        self.committed = self.state.position
-        self._told.clear()
+        self.on_disk(self.state.position)
+        self.current = now()
         self.duties.begin(loaded.snapshot_at)
+
+    def hold(self) -> None:
+        """Own this campaign from now on: its lock was taken, and its whole log read since."""
+        self.follows, self.lease = None, self.campaigns.leases.begin()
+
+    def follow(self, owner: str) -> None:
+        """Leave this campaign to another process from now on."""
+        self.follows, self.lease = owner, None
+
+    def lose(self) -> None:
+        """Answer as an owner no more: the lock is lost.
+
+        If events wait to be written, that fails, and then all campaigns are loaded again.
+        """
+        if self.lease is not None:
+            self.lease.is_lost = True
+            self.lease = None
+        self.current = -math.inf  # the new owner may have written: followers answer after they have looked
+        if self.committed == self.position:
+            self.follow(UNKNOWN_OWNER)
 
     # --- events
 
@@ -142,26 +165,21 @@ class Campaign:
         self.campaigns.count(len(folded))
         if self.state.changes:
             changes, self.state.changes = self.state.changes, []
-            self._tell(changes)
+            self._record(changes)
 
-    def _tell(self, changes: list[Decision]) -> None:
+    def _record(self, changes: list[Decision]) -> None:
+        """Have decisions written."""
         batch = self.campaigns.pending()
         for decision in changes:
             batch.decide(self.number, DecisionRow(decision.position, decision.task, _JSON(decision)))
         self.decided += len(changes)
-        self._told.extend(changes)
         if self.campaigns.on_decisions is not None:
             self.campaigns.on_decisions(self, changes)
 
     def on_disk(self, position: int) -> None:
-        """Note that everything up to this position is on disk, and tell those who listen."""
+        """Note that everything up to this position is on disk; listeners look for it there."""
         self.committed = position
-        if self._told:
-            late = [decision for decision in self._told if decision.position > position]
-            told = self._told[: len(self._told) - len(late)]
-            self._told = late
-            if told:
-                self.listeners.tell(told)
+        self.tail.wake()
 
     async def on_disk_now(self) -> None:
         """Wait until everything that readers can see is on disk."""
@@ -529,12 +547,8 @@ class Campaign:
             "archived": self.state.archived_tasks,
             "workers": len(self.names),
             "votes": self.state.votes,
-            "listeners": len(self.listeners),
+            "listeners": self.tail.listeners,
             "following": int(self.follows is not None),
             "breaker": self.state.breakers.tripped,
             "ahead": max(0.0, (self.state.time - self.campaigns.clock.read()) / 1e6),
         }
-
-    def listen(self) -> AsyncIterator[Decision]:
-        """Yield the decisions that come to be on disk from now on."""
-        return self.listeners.listen()

@@ -24,6 +24,7 @@ from quorate.service.campaign import Campaign
 from quorate.service.clock import Clock
 from quorate.service.errors import Invalid, NotFound, Unavailable
 from quorate.service.following import Following, owner_of
+from quorate.service.leases import Leases, now
 from quorate.service.loading import Loaded, load
 from quorate.service.types import CampaignSpec
 from quorate.store import events
@@ -61,10 +62,10 @@ class Campaigns:
         self._endless: list[asyncio.Task[None]] = []
         self.on_decisions: Callable[[Campaign, list[Decision]], None] | None = None  # called with decisions as they are made
         self.on_taken: Callable[[Campaign], Awaitable[None]] | None = None  # called before a campaign of others is written
-        self.following = Following(self)
+        self.following, self.leases = Following(self), Leases(self)
         self._recovered, self._pause = -1e9, 0.5
         self.on_commit: Callable[[int, float], None] | None = None  # called with the events of a commit, and its seconds
-        self._began = 0.0
+        self._began = self._requested = 0.0
         self._writer = Writer(store, self._written)
 
     @classmethod
@@ -98,6 +99,7 @@ class Campaigns:
                     await self._guarded(campaign.duties.save_snapshot())  # the log has everything, whatever becomes of it
         self._broken = "the server stops"
         await self._loop.run_in_executor(None, self._writer.close)
+        self.leases.close()
         self.threads.shutdown(wait=True)
         await self._loop.run_in_executor(None, self.store.close)
 
@@ -228,7 +230,7 @@ class Campaigns:
         self._batch, self._done = Batch(), self._loop.create_future()
         self._is_writing = True
         self._in_flight = done
-        self._began = time.perf_counter()
+        self._began, self._requested = time.perf_counter(), now()
         self._writer.submit(batch)
 
     def _written(self, batch: Batch, error: Exception | None) -> None:
@@ -243,8 +245,10 @@ class Campaigns:
             self.on_commit(len(batch), time.perf_counter() - self._began)
         self._waiting -= len(batch)
         for number, page in batch.pages.items():
-            if number in self.by_number:
-                self.by_number[number].on_disk(page.first + len(page.events) - 1)
+            if (campaign := self.by_number.get(number)) is not None:
+                if campaign.lease is not None:
+                    campaign.lease.prove(self._requested)  # the commit would have failed without the lock
+                campaign.on_disk(page.first + len(page.events) - 1)
         self._in_flight.set_result(None)
         if self._batch:
             self._flush()
@@ -292,19 +296,33 @@ class Campaigns:
     # --- loading, and what the clock brings
 
     async def _load(self, rows: Sequence[tuple[int, str]]) -> None:
+        owned: list[Campaign] = []
+        if self.store.is_shared:
+            for campaign in self.by_name.values():
+                campaign.lease = None  # before any lock is taken again: a new lease begins when its log was read
         for number, name in rows:
             owner = await self.in_writer(partial(owner_of, number))
+            locked = now()
             loaded = await self.loaded(number)
             there = self.by_name.get(name)
             if loaded is None:  # its first event was never written
                 if there is not None:
                     del self.by_name[name], self.by_number[there.number]
                 await self.in_writer(partial(_release, number))  # another process may be about to make it
-            elif there is None:
-                self.take(Campaign(self, number, name, loaded), owner)
+                continue
+            if there is None:
+                there = Campaign(self, number, name, loaded)
+                self.by_name[name] = self.by_number[number] = there
             else:
                 there.adopt(loaded)
-                there.follows = owner
+            if owner is None:
+                owned.append(there)
+            else:
+                there.follow(owner)
+        if owned:
+            await self.leases.await_predecessor(locked)
+        for campaign in owned:
+            campaign.hold()
 
     async def loaded(self, campaign: int) -> Loaded | None:
         """Return a campaign as its log has it now; None where it has no events."""
@@ -322,7 +340,10 @@ class Campaigns:
 
     def take(self, campaign: Campaign, owner: str | None = None) -> None:
         """Let a campaign be one of this server's; `owner` is the other process that writes it, where one does."""
-        campaign.follows = owner
+        if owner is None:
+            campaign.hold()
+        else:
+            campaign.follow(owner)
         self.by_name[campaign.name] = campaign
         self.by_number[campaign.number] = campaign
 

@@ -126,7 +126,3 @@ PROBLEMS: tuple[type[Problem], ...] = (
     Unavailable,
     Problem,
 )
-
-
-class Lagged(QuorateError):  # noqa: N818 (it is what happened to a listener)
-    """A listener was too slow, and events were dropped: it has to read them from the store."""

@@ -17,6 +17,7 @@ from quorate.errors import QuorateError
 from quorate.live import snapshot
 from quorate.service.campaign import Campaign
 from quorate.service.duties import fitted
+from quorate.service.leases import UNKNOWN_OWNER, now
 from quorate.store import events
 from quorate.store.errors import Expired, NotOwner
 from quorate.store.ids import IdIndex
@@ -43,7 +44,7 @@ def owner_of(campaign: int, store: Store) -> str | None:
     try:
         store.own(campaign)
     except NotOwner:
-        return store.owner(campaign) or "another process"
+        return store.owner(campaign) or UNKNOWN_OWNER
     return None
 
 
@@ -82,12 +83,15 @@ class Following:
         """Read what the logs of others have gained, campaigns that others made among it."""
         campaigns = self._campaigns
         async with self._one_at_a_time:
+            asked, followed = now(), {name for name, campaign in campaigns.by_name.items() if campaign.follows is not None}
             for number, name, last in await asyncio.to_thread(campaigns.store.ends):
                 campaign = campaigns.by_name.get(name)
                 if campaign is None and last:  # before its first event, whoever makes it may not own it yet
                     await self._join(number, name)
                 elif campaign is not None and campaign.follows is not None:
                     await self._advance(campaign, last)
+                    if campaign.position >= last and name in followed:  # else it was this process's own when the end was read
+                        campaign.current = max(campaign.current, asked)
 
     async def _join(self, number: int, name: str) -> None:
         """Follow a campaign that another process has made."""
@@ -95,7 +99,7 @@ class Following:
         loaded = await campaigns.loaded(number)
         owner = await asyncio.to_thread(campaigns.store.owner, number)
         if loaded is not None and name not in campaigns.by_name:
-            campaigns.take(Campaign(campaigns, number, name, loaded), owner or "another process")
+            campaigns.take(Campaign(campaigns, number, name, loaded), owner or UNKNOWN_OWNER)
 
     async def _look_at_locks(self) -> None:
         """Take over campaigns that nobody writes, and follow those that another process has taken over.
@@ -103,36 +107,56 @@ class Following:
         A process whose connection broke has lost its locks, and learns it here, if not from a write that fails.
         """
         campaigns = self._campaigns
+        if campaigns.store.is_shared and any(campaign.lease is not None for campaign in campaigns.by_name.values()):
+            await campaigns.leases.renew()
         others = await asyncio.to_thread(campaigns.store.others)
+        if campaigns.is_broken:
+            return  # all of them are loaded again
+        free: list[Campaign] = []
         for campaign in list(campaigns.by_name.values()):
             owner = others.get(campaign.number)
             if campaign.follows is not None and owner is None:
-                await self._take_over(campaign)
-            elif campaign.follows is not None:
-                campaign.follows = owner
-            elif owner is not None and campaign.committed == campaign.position:
+                free.append(campaign)
+            elif campaign.follows is not None and owner is not None:
+                campaign.follow(owner)
+            elif campaign.lease is None and campaign.committed == campaign.position:
                 # (What waits to be written will fail, and then all is loaded again.)
-                log.warning("campaign %r is written by %s now: it is followed", campaign.name, owner)
-                campaign.follows = owner
+                campaign.follow(owner or UNKNOWN_OWNER)
+        if free:
+            await self._take_over(free)
 
-    async def _take_over(self, campaign: Campaign) -> None:
-        """Become the writer of a campaign that nobody writes, unless another process is quicker."""
-        campaigns, number = self._campaigns, campaign.number
-        if await campaigns.in_writer(partial(owner_of, number)) is not None:
+    async def _take_over(self, free: Iterable[Campaign]) -> None:
+        """Become the writer of campaigns that nobody writes, unless another process is quicker."""
+        campaigns = self._campaigns
+        taken: list[Campaign] = []
+        for campaign in free:
+            if await campaigns.in_writer(partial(owner_of, campaign.number)) is not None:
+                continue
+            locked = now()
+            try:
+                await self._catch_up(campaign)
+            except BaseException:
+                await campaigns.in_writer(partial(_release, campaign.number))
+                raise
+            taken.append(campaign)
+        if not taken:
             return
-        try:
-            # Nobody else writes any more: this is all of it.
-            await self._advance(campaign, await asyncio.to_thread(campaigns.store.last, number))
-            ids = await asyncio.to_thread(_caught_up, campaigns.store, number, campaign.loaded.ids, campaign.position)
-            if campaigns.on_taken is not None:
-                await campaigns.on_taken(campaign)
-        except BaseException:
-            await campaigns.in_writer(lambda store: store.release(number))
-            raise
+        await campaigns.leases.await_predecessor(locked)
+        for campaign in taken:
+            if campaigns.is_broken or campaign.follows is None:
+                continue  # it was loaded again meanwhile
+            campaign.hold()
+            log.warning("campaign %r is written by this process, from position %d on", campaign.name, campaign.position + 1)
+
+    async def _catch_up(self, campaign: Campaign) -> None:
+        """Read what is left of a log whose lock this process has got: nobody else writes it any more."""
+        campaigns, number = self._campaigns, campaign.number
+        await self._advance(campaign, await asyncio.to_thread(campaigns.store.last, number))
+        ids = await asyncio.to_thread(_caught_up, campaigns.store, number, campaign.loaded.ids, campaign.position)
+        if campaigns.on_taken is not None:
+            await campaigns.on_taken(campaign)
         self._refits.pop(number, None)
         campaign.ids = campaign.loaded.ids = ids
-        campaign.follows = None
-        log.warning("campaign %r is written by this process, from position %d on", campaign.name, campaign.position + 1)
 
     # --- the log
 
@@ -179,9 +203,9 @@ class Following:
                 work = self._campaigns.in_thread(partial(fitted, state.refit_under_way))
                 self._refits[campaign.number] = asyncio.ensure_future(work)
             if count % FOLDED_AT_ONCE == 0:
-                self._tell(campaign)
+                self._note_progress(campaign)
                 await asyncio.sleep(0)
-        self._tell(campaign)
+        self._note_progress(campaign)
 
     async def _finish_refit(self, campaign: Campaign) -> None:
         """Wait for the fit that the log is about to take up; where it began before this server did, make it now."""
@@ -192,13 +216,14 @@ class Following:
             campaign.duties.intervals = await work
 
     @staticmethod
-    def _tell(campaign: Campaign) -> None:
-        """Tell those who listen what the other process has decided: it is on disk."""
-        state = campaign.state
-        campaign.committed = state.position
-        if state.changes:
-            campaign.listeners.tell(state.changes)
-            state.changes = []
+    def _note_progress(campaign: Campaign) -> None:
+        """Note how far the log was folded; the other process has recorded the decisions on the way."""
+        campaign.state.changes.clear()
+        campaign.on_disk(campaign.state.position)
+
+
+def _release(campaign: int, store: Store) -> None:
+    store.release(campaign)
 
 
 def _caught_up(store: Store, campaign: int, known: IdIndex, position: int) -> IdIndex:

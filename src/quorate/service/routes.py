@@ -76,7 +76,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     # policy, refits
     Route("GET", f"{C}/policy", "read", campaigns.list_policies, {200: t.PoliciesAnswer}),
     Route("PUT", f"{C}/policy", "admin", campaigns.put_policy, {200: t.PolicyView}, body=t.PolicyIn),
-    Route("POST", f"{C}/policy/backtest", "moderate", campaigns.backtest, {200: t.BacktestAnswer}, body=t.BacktestIn),
+    Route("POST", f"{C}/policy/backtest", "moderate", campaigns.backtest, {200: t.BacktestAnswer}, body=t.BacktestIn, reads=True),
     Route("POST", f"{C}/refit", "admin", campaigns.refit, {202: t.RefitAnswer}),
     Route("POST", f"{C}/breaker/reset", "moderate", campaigns.reset_breaker, {200: t.Done}, body=t.BreakerIn, optional=True),
     # webhooks

@@ -21,6 +21,7 @@ import uvicorn
 from quorate.errors import InputError, OptionError, listed
 from quorate.service import logs
 from quorate.service.app import Service
+from quorate.service.authority import MAX_TOKEN_AGE_S
 from quorate.service.call import Context
 from quorate.service.campaign import Campaign
 from quorate.service.campaigns import Campaigns
@@ -30,8 +31,9 @@ from quorate.service.settings import Settings
 from quorate.service.short import Protocol
 from quorate.service.tokens import Tokens
 from quorate.service.types import CampaignSpec
+from quorate.store.tokens import TokenRow
 
-REFRESH: Final = 0.5  # seconds between looks at the tokens in the store: a revoked one is refused within a second
+REFRESH: Final = 0.3  # seconds between looks at the tokens in the store: a revoked one is refused within a second
 MAX_FILES: Final = 65_536  # open files that the process asks for
 RESERVED_FILES: Final = 200  # that are kept for the store, webhooks and libraries
 FIRST: Final = "default"  # the campaign that is made on first use
@@ -193,13 +195,21 @@ async def _taken(context: Context, campaign: Campaign) -> None:
 
 
 async def _refresh(context: Context) -> None:
-    """Keep the tokens as the store has them."""
+    """Keep the tokens as the store has them; without an answer from the store, let them age."""
+    reading: asyncio.Future[list[TokenRow]] | None = None
     while True:
         await asyncio.sleep(REFRESH)
+        reading = reading or asyncio.ensure_future(asyncio.to_thread(context.campaigns.store.tokens.all))
+        await asyncio.wait({reading}, timeout=REFRESH)
+        if not reading.done():
+            context.authority.review()
+            continue
         try:
-            context.tokens.load(await asyncio.to_thread(context.campaigns.store.tokens.all))
+            context.authority.load(reading.result())
         except Exception:
-            logs.LOGGER.exception("tokens cannot be read from the store: those known hold on")
+            logs.LOGGER.exception("tokens cannot be read from the store: those known hold for %g s", MAX_TOKEN_AGE_S)
+            context.authority.review()
+        reading = None
 
 
 class _Server(uvicorn.Server):

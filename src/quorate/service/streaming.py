@@ -22,8 +22,9 @@ from starlette.types import Receive, Scope, Send
 
 from quorate.errors import listed, shown
 from quorate.service import limits
+from quorate.service.authority import Permit
 from quorate.service.campaign import Campaign
-from quorate.service.errors import Invalid, Problem, TooLarge, Unavailable
+from quorate.service.errors import Forbidden, Invalid, Problem, TooLarge, Unauthorized, Unavailable
 from quorate.service.limits import MAX_LINE, Bucket, Streams
 from quorate.service.reading import decoded
 from quorate.service.types import StreamError, VoteAnswer, VoteIn
@@ -32,6 +33,7 @@ GROUPS: Final = 8  # that wait for the disk at once
 MOST: Final = 1000  # votes of a group
 SENT_BYTES: Final = 64_000  # of the answer, about, that are sent at once
 CONTENT: Final = "application/x-ndjson"
+LAST: Final = (Unavailable, TooLarge, Unauthorized, Forbidden)  # problems that end a stream
 
 _decoder: Final = msgspec.json.Decoder(VoteIn)
 _encode: Final = msgspec.json.Encoder().encode
@@ -54,20 +56,29 @@ class VoteStream(Response):
     - `campaign`: takes them.
     - `bucket`: the rate of the token; a stream waits where a request would be refused.
     - `stopping`: set when the server is about to stop.
+    - `permit`: of the request; it is checked before every vote.
     - `streams`: counts the bytes that clients of all streams have not read.
     """
 
     media_type = CONTENT
 
-    def __init__(self, campaign: Campaign, bucket: Bucket, stopping: asyncio.Event, streams: Streams | None = None) -> None:
+    def __init__(
+        self,
+        campaign: Campaign,
+        bucket: Bucket,
+        stopping: asyncio.Event,
+        permit: Permit,
+        streams: Streams | None = None,
+    ) -> None:
         super().__init__()
-        self._campaign, self._bucket, self._stopping = campaign, bucket, stopping
+        self._campaign, self._bucket, self._stopping, self._permit = campaign, bucket, stopping, permit
         self._backlog = Backlog(Streams() if streams is None else streams)
         self._line = 0  # the last one that was taken apart
         self._parts: asyncio.Queue[Part | None] = asyncio.Queue(GROUPS)
         self._labels: set[str] = set()
         self._answering: asyncio.Future[None]
         self._is_whole = False  # the request has come to its end
+        self._revoked: asyncio.Future[Problem]
 
     def init_headers(self, headers: Any = None) -> None:
         """Set headers: no length is known."""
@@ -80,7 +91,7 @@ class VoteStream(Response):
         sending = asyncio.ensure_future(self._backlog.send_to(send))
         dropping: asyncio.Future[None] | None = None
         try:
-            with suppress(_Ended):
+            with suppress(_Ended), self._permit.watched() as self._revoked:
                 await self._read(receive, answering)
                 await self._put(None)
             if not self._is_whole:
@@ -107,10 +118,14 @@ class VoteStream(Response):
             while not answering.done():
                 coming: asyncio.Future[Any] = asyncio.ensure_future(receive())
                 await asyncio.wait(
-                    {coming, stop, answering},
+                    {coming, stop, answering, self._revoked},
                     timeout=max(0.0, last_line_at + limits.STREAM_IDLE_SECONDS - clock()),
                     return_when=asyncio.FIRST_COMPLETED,
                 )
+                if self._revoked.done():
+                    coming.cancel()
+                    await self._refuse(self._revoked.result())
+                    return
                 if not coming.done():
                     coming.cancel()
                     if stop.done():
@@ -200,11 +215,11 @@ class VoteStream(Response):
 
     async def _vote(self, lines: Sequence[int], votes: list[VoteIn]) -> None:
         """Hand a group to the campaign, with the numbers of its lines; one with a conflict is handed over vote by vote."""
-        while seconds := self._bucket.wait(len(votes)):
-            await asyncio.sleep(seconds)
+        while not self._revoked.done() and (seconds := self._bucket.wait(len(votes))):
+            await asyncio.wait({self._revoked}, timeout=seconds)
         whole = await self._begun(lines[0], votes)
         failed = whole.task.exception() if whole.task.done() and not whole.task.cancelled() else None
-        if len(votes) > 1 and isinstance(failed, Problem) and not isinstance(failed, Unavailable):
+        if len(votes) > 1 and isinstance(failed, Problem) and not isinstance(failed, LAST):
             for line, vote in zip(lines, votes, strict=True):
                 await self._put(await self._begun(line, [vote]))
         else:
@@ -212,9 +227,17 @@ class VoteStream(Response):
 
     async def _begun(self, line: int, votes: list[VoteIn]) -> Group:
         """Return votes under way. They are applied (or refused) in a first step, so that groups stay in order."""
-        task = asyncio.ensure_future(self._campaign.vote(votes))
+        task = asyncio.ensure_future(self._cast(votes))
         await asyncio.sleep(0)
         return Group(line, votes, task)
+
+    async def _cast(self, votes: list[VoteIn]) -> VoteAnswer:
+        """Vote, if the token still allows it; the answer rests on a proven lease."""
+        self._permit.check()
+        lease = self._permit.authority.lease(self._campaign)
+        answer = await self._campaign.vote(votes)
+        await self._permit.authority.confirm(lease)
+        return answer
 
     async def _answer(self) -> None:
         """Tell what became of the lines, in their order; end early where nothing can be taken any more."""
@@ -231,7 +254,7 @@ class VoteStream(Response):
                     self._backlog.add(b"\n".join([told[vote.task] for vote in part.votes]) + b"\n")
                     continue
             self._backlog.add(_encode(error) + b"\n")
-            if error.error in (Unavailable.code, TooLarge.code):
+            if error.error in [problem.code for problem in LAST]:
                 break
 
 

@@ -129,6 +129,15 @@ class Tokens:
     def __len__(self) -> int:
         return len(self._grants)
 
+    def current(self, grant: Grant) -> Grant:
+        """Return what the token of an earlier grant allows now; raise `Unauthorized` if it was revoked."""
+        if grant.name is None:
+            return self.find(None)
+        known = self._grants.get(grant.digest)
+        if known is None:
+            raise Unauthorized("this token was revoked")
+        return known
+
     def find(self, authorization: bytes | None) -> Grant:
         """Return what the header Authorization allows, or raise `Unauthorized`.
 

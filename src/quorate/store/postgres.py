@@ -43,6 +43,7 @@ HELD: Final = """FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
     WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.classid = ?::oid
         AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"""
 OWNER: Final = f"SELECT a.pid, a.application_name {HELD} AND l.objid = ?::oid"
+HOLDS: Final = f"SELECT l.objid::bigint {HELD} AND l.objid <> 0 AND l.pid = ?"
 OTHERS: Final = f"SELECT l.objid::bigint, a.application_name {HELD} AND l.objid <> 0 AND a.application_name <> ?"
 
 
@@ -51,6 +52,7 @@ class PostgresLink:
 
     def __init__(self, connection: psycopg.Connection[Row]) -> None:
         self.connection = connection
+        self.pid = connection.info.backend_pid  # by which the server knows it
 
     def rows(self, sql: str, *values: object) -> list[Row]:
         """Return what a query gives."""
@@ -81,6 +83,7 @@ class PostgresStore(SqlStore):
     - `readonly`: reads only; the tables must be there.
     """
 
+    is_shared = True
     contains = "position(?::bytea in body) > 0"
 
     def __init__(self, url: str, *, readonly: bool = False) -> None:
@@ -94,6 +97,7 @@ class PostgresStore(SqlStore):
         self._guard = threading.Lock()
         self._closed = False
         self._owned: set[int] = set()
+        self._unbroken: frozenset[int] = frozenset()  # those of them that this connection has held since `own` was called
         self._writer: PostgresLink | None = None
         try:
             with self._translated("opened"):
@@ -220,7 +224,8 @@ class PostgresStore(SqlStore):
             except BaseException:  # it broke again: what is owned is asked for next time
                 link.connection.close()
                 raise
-            self._writer, self._owned = link, held
+            # Another process may have owned a campaign meanwhile, and written: whoever calls `own` again reads the log again.
+            self._writer, self._owned, self._unbroken = link, held, frozenset()
             self._heads.clear()
         return self._writer
 
@@ -240,6 +245,7 @@ class PostgresStore(SqlStore):
                     raise self._not_owner(campaign)
                 self._owned.add(campaign)
                 self._heads.pop(campaign, None)  # another process may have written since
+            self._unbroken |= {campaign}
 
     def _lock(self, link: PostgresLink, campaign: int) -> bool:
         """Return whether the lock of a campaign was free, or held by a lost connection of this very process."""
@@ -263,6 +269,7 @@ class PostgresStore(SqlStore):
         """Let another process own a campaign."""
         if campaign in self._owned:
             self._owned.discard(campaign)
+            self._unbroken -= {campaign}
             self._heads.pop(campaign, None)
             with self.writing() as link:
                 link.rows("SELECT pg_advisory_unlock(?, ?)", LOCKS, campaign)
@@ -277,6 +284,15 @@ class PostgresStore(SqlStore):
         """Return the campaigns that other processes own, by number, and which processes."""
         with self.reading() as link:
             return {campaign: _process(name) for campaign, name in link.rows(OTHERS, LOCKS, self._name)}
+
+    def held(self) -> frozenset[int]:
+        """Return the campaigns whose locks the writing connection holds now, by a query of another connection."""
+        unbroken, writer = self._unbroken, self._writer
+        if writer is None or not unbroken:
+            return frozenset()
+        with self.reading() as link:
+            rows = link.rows(HOLDS, LOCKS, writer.pid)
+        return unbroken.intersection(row[0] for row in rows) if self._writer is writer else frozenset()
 
     def write(self, batch: Batch) -> None:
         """Write a batch in one transaction; it is on disk when this returns."""

@@ -63,6 +63,7 @@ class Store(Protocol):
 
     url: str  # what was opened, without a password
     readonly: bool
+    is_shared: bool  # whether several processes can write, each campaigns of its own
     tokens: Tokens
     webhooks: Webhooks
     bases: Bases
@@ -97,6 +98,12 @@ class Store(Protocol):
 
     def others(self) -> dict[int, str]:
         """Return the campaigns that other processes own, by number, and which processes, in words."""
+
+    def held(self) -> frozenset[int]:
+        """Return the campaigns whose locks this process holds now, and has held without a break since it called `own`.
+
+        This is a round trip to the database, from any thread, and does not wait for a commit under way.
+        """
 
     def write(self, batch: Batch) -> None:
         """Write a batch in one transaction: it is on disk when this returns. After an error nothing of it is.

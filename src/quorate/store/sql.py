@@ -53,6 +53,7 @@ class SqlStore(ABC):
 
     url: str
     readonly: bool
+    is_shared: bool
     contains: str  # SQL that says whether the column `body` holds the bytes of a value
 
     def __init__(self) -> None:

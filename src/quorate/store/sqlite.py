@@ -115,6 +115,7 @@ class SqliteStore(SqlStore):
     - `readonly`: reads only, beside a process that writes; then the file must be there.
     """
 
+    is_shared = False
     contains = "instr(body, ?) > 0"
 
     def __init__(self, path: str | os.PathLike[str], *, readonly: bool = False) -> None:
@@ -312,6 +313,10 @@ class SqliteStore(SqlStore):
     def others(self) -> dict[int, str]:
         """Return nothing: who writes the file writes all campaigns."""
         return {}
+
+    def held(self) -> frozenset[int]:
+        """Return all campaigns: the kernel holds the lock of the file for as long as it is open."""
+        return frozenset() if self._writer is None else frozenset(row.number for row in self.campaigns())
 
     def snapshots(self, campaign: int) -> Snapshots:
         """Return the snapshots of a campaign: files beside the store."""

@@ -8,6 +8,7 @@ from quorate.live.decision import moment
 from quorate.service import health, sse
 from quorate.service import types as t
 from quorate.service.call import Call, Reply
+from quorate.service.listening import Place
 from quorate.service.metrics import CONTENT_TYPE
 
 
@@ -44,9 +45,9 @@ async def description(call: Call) -> Response:
 async def stream_events(call: Call) -> Response:
     """Tell decisions as server-sent events, from now on or from where a client has stopped.
 
-    The header Last-Event-ID, or else `after`, resumes. A client that reads too slowly is cut off with the event `lagged`.
+    The header Last-Event-ID, or else `after`, resumes: every decision after that place is told once. When the token is
+    revoked, the stream ends with the event `unauthorized`.
     """
     last = (call.headers.last_event_id or b"").decode("latin-1")
-    campaign, context = call.campaign, call.context
-    after = sse.Place.of_event(last) if last else sse.Place.of_query(call.query.after) if call.query.after is not None else None
-    return sse.EventStream(campaign, context.campaigns.store, after, context.stopping)
+    after = Place.of_event(last) if last else Place.of_query(call.query.after) if call.query.after is not None else None
+    return sse.EventStream(call.campaign.tail, after, call.permit, call.context.stopping)

@@ -8,6 +8,7 @@ from quorate.live.decision import Decision
 from quorate.service import sse
 from quorate.service import types as t
 from quorate.service.call import Call
+from quorate.service.listening import Place, stored
 
 
 async def list_tasks(call: Call) -> t.TasksPage:
@@ -57,8 +58,8 @@ async def history(call: Call) -> t.HistoryAnswer:
 async def list_decisions(call: Call) -> t.DecisionsPage:
     """List decisions in the order of the log."""
     campaign, store, limit = call.campaign, call.context.campaigns.store, call.query.limit
-    after = sse.Place.of_query(call.query.after)
-    found = await asyncio.to_thread(sse.stored, store, campaign.number, after, limit + 1)
+    after = Place.of_query(call.query.after)
+    found = await asyncio.to_thread(stored, store, campaign.number, after, limit + 1)
     more = len(found) > limit
     del found[limit:]
     return t.DecisionsPage([sse.decision(body) for _, body in found], str(found[-1][0]) if more else None)

@@ -29,7 +29,7 @@ async def stream_votes(call: Call) -> VoteStream:
     A line is answered by the decision of its task, once the vote is on disk. A line that cannot be taken is answered by its
     number and what is wrong with it, and the stream goes on.
     """
-    return VoteStream(call.campaign, call.grant.bucket, call.context.stopping, call.context.streams)
+    return VoteStream(call.campaign, call.grant.bucket, call.context.stopping, call.permit, call.context.streams)
 
 
 async def retract_vote(call: Call) -> Decision:
