@@ -4,6 +4,7 @@ import asyncio
 import json
 import socket
 import threading
+from contextlib import closing
 
 import pytest
 
@@ -13,15 +14,16 @@ from quorate.service.authority import MAX_TOKEN_AGE_S, Authority
 from quorate.service.errors import Forbidden, Unavailable
 from quorate.service.errors import Unauthorized as Refused
 from quorate.service.tokens import EVERYTHING, Tokens
+from quorate.store.beside import open_beside
 from quorate.store.opening import open_store
 from service.serving import BASE, serving
 from service.test_sse import Stream
 from service.test_streaming import line
-from service.test_tokens import _write, row
+from service.test_tokens import change_tokens, row
 
-REVOKED = "UPDATE token SET revoked = 1 WHERE name = 'one'"
-LESSENED = """UPDATE token SET scopes = '["moderate"]' WHERE name = 'one'"""
-NARROWED = "UPDATE token SET scopes = '[\"moderate\"]', campaign = 'other' WHERE name = 'one'"
+REVOKED = {"revoked": 1}
+LESSENED = {"scopes": '["moderate"]'}
+NARROWED = {"scopes": '["moderate"]', "campaign": "other"}
 GIVEN = [("one", "vote,read", None), ("two", "admin", None)]
 
 
@@ -58,7 +60,7 @@ def test_an_idle_stream_of_votes_ends_with_its_token(tmp_path, change, code):
         votes = Votes(client, client.tokens["one"])
         votes.send(line("a"), line("b"))
         assert [votes.answer()["task"] for _ in range(2)] == ["a", "b"]
-        _write(client.path, change)
+        change_tokens(client.path, "one", **change)
         last = votes.answer()
         assert (last["error"], last["line"]) == (code, 3)
         assert votes.answer() is None
@@ -70,7 +72,7 @@ def test_an_idle_stream_of_events_ends_with_its_token(tmp_path, change, code):
     with serving(tmp_path, given=GIVEN) as client:
         headers = {name: {"Authorization": f"Bearer {client.tokens[name]}"} for name in ("one", "two")}
         one, two = (Stream(client, headers=headers[name]) for name in ("one", "two"))
-        _write(client.path, change)
+        change_tokens(client.path, "one", **change)
         assert one.event()["event"] == code
         assert one.event() == {}
         client.token = client.tokens["two"]
@@ -83,7 +85,8 @@ def test_an_idle_stream_of_events_ends_with_its_token(tmp_path, change, code):
 def test_a_stream_without_tokens_ends_when_there_is_one(tmp_path):
     with serving(tmp_path) as client:
         stream = Stream(client)
-        _write(client.path, "INSERT INTO token (hash, name, scopes, created) VALUES (x'00', 'first', '[\"read\"]', 0)")
+        with closing(open_beside(client.path)) as store:
+            store.tokens.add(b"0", "first", ["read"], None, 0)
         assert stream.event()["event"] == "unauthorized"
         stream.close()
 
@@ -104,7 +107,7 @@ def test_a_busy_stream_casts_no_vote_after_its_token_was_revoked(tmp_path):
         thread = threading.Thread(target=load)
         thread.start()
         assert sent.wait(30)
-        _write(client.path, REVOKED)
+        change_tokens(client.path, "one", **REVOKED)
         answered = []
         while "error" not in (answer := votes.answer()):
             answered.append(answer["task"])
@@ -129,7 +132,7 @@ def test_a_body_that_comes_after_its_token_was_revoked_is_refused(tmp_path):
             head = f"POST {BASE}/votes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {client.tokens['one']}\r\n{fields}"
             sock.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body[:5])
             begun.append(sock)
-        _write(client.path, REVOKED)
+        change_tokens(client.path, "one", **REVOKED)
         client.token = client.tokens["one"]
         while client("GET", BASE).status != 401:
             pass
@@ -153,7 +156,7 @@ def test_a_client_learns_that_its_token_was_revoked(tmp_path):
         def endless():
             for n in range(10**9):
                 if n == 3000:
-                    _write(client.path, REVOKED)
+                    change_tokens(client.path, "one", **REVOKED)
                 yield f"t{n}", "w", "ok"
 
         with pytest.raises(Unauthorized, match="revoked"):
