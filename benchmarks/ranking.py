@@ -1,8 +1,10 @@
 """How honest the intervals of rankings are, and how long a large one takes: simulated tournaments, whose truth is known.
 
 python benchmarks/ranking.py coverage [TOURNAMENTS]    # the share of 90% intervals that hold the truth
+python benchmarks/ranking.py null [TOURNAMENTS]        # equal items: intervals that hold, and winners that are none
+python benchmarks/ranking.py gaps [TOURNAMENTS]        # the same with real gaps: order, intervals and winners
 python benchmarks/ranking.py judges [TOURNAMENTS]      # what estimating judges is worth, where they differ and where not
-python benchmarks/ranking.py large [ITEMS COMPARISONS JUDGES]   # time and memory
+python benchmarks/ranking.py large [ITEMS COMPARISONS JUDGES CLUSTERS]   # time and memory
 python benchmarks/ranking.py sampled                   # errors by draws beside the exact ones
 """
 
@@ -16,7 +18,7 @@ import polars as pl
 
 import quorate as qr
 from quorate.ranking import information
-from quorate.ranking.simulate import simulate_comparisons
+from quorate.ranking.simulate import simulate_comparisons, simulate_jury
 
 FIRST = 40_000  # the first seed
 SETTINGS = {
@@ -47,6 +49,71 @@ SETTINGS = {
         "position_spread": 0.4,
     },
 }
+
+
+JURIES = {  # 8 equal judges, both orders
+    "six equals": {"items": 6},
+    "two equals": {},
+    "six equals, prompts differ, no column": {"items": 6, "prompt_spread": 1.0, "column": False},
+    "two equals, prompts differ, no column": {"prompt_spread": 1.0, "column": False},
+    "six equals, prompt column": {"items": 6, "column": True},
+    "two equals, prompt column": {"column": True},
+    "six equals, prompts differ, prompt column": {"items": 6, "prompt_spread": 1.0, "column": True},
+    "two equals, prompts differ, prompt column": {"prompt_spread": 1.0, "column": True},
+    "two equals, 20 prompts that differ, prompt column": {"prompts": 20, "prompt_spread": 1.0, "column": True},
+    "two equals, 8 prompts that differ, prompt column": {"prompts": 8, "prompt_spread": 1.0, "column": True},
+}
+GAPS = {  # judges without prompts
+    "6 items, spread 1, 150 comparisons, 5 judges": {"items": 6, "comparisons": 150},
+    "6 items, spread 0.2, 1000 comparisons, 8 judges": {
+        "items": 6,
+        "comparisons": 1000,
+        "judges": 8,
+        "strength_spread": 0.2,
+    },
+    "20 items, spread 1, 1000 comparisons, 5 judges": {"items": 20, "comparisons": 1000},
+    "the same, 10 judges of spread 0.4": {"items": 20, "comparisons": 1000, "judges": 10, "reliability_spread": 0.4},
+    "the same, 10 judges of spread 0.8": {"items": 20, "comparisons": 1000, "judges": 10, "reliability_spread": 0.8},
+}
+
+
+def null(tournaments=200):
+    print("| tournaments | strength | winner | all ranks |")
+    for name, setting in JURIES.items():
+        options = {key: value for key, value in setting.items() if key != "column"}
+        count = tournaments * 3 // 2 if "two" in name else tournaments
+        held, winners, whole = [], [], []
+        for seed in range(FIRST, FIRST + count):
+            table = simulate_jury(**options, seed=seed).comparisons
+            found = qr.rank(table if setting.get("column") else table.drop("prompt"))
+            board = found.leaderboard
+            held += board.select((pl.col("low") <= 0) & (pl.col("high") >= 0)).to_series().to_list()
+            winners.append(found.winner is not None)
+            whole += board.select((pl.col("rank_low") == 1) & (pl.col("rank_high") == pl.len())).to_series().to_list()
+        print(f"| {name} | {np.mean(held):.1%} | {np.mean(winners):.1%} | {np.mean(whole):.1%} |", flush=True)
+
+
+def gaps(tournaments=100):
+    print("| tournaments | 1 - rank correlation | strength | width | ranks | winner | right winner |")
+    for name, setting in GAPS.items():
+        show_gaps(name, [simulate_comparisons(**setting, seed=seed) for seed in range(FIRST, FIRST + tournaments)])
+    juries = [simulate_jury(items=6, strength_spread=0.5, seed=seed) for seed in range(FIRST, FIRST + tournaments)]
+    show_gaps("6 items, spread 0.5, 250 prompts, 8 judges, prompt column", juries)
+
+
+def show_gaps(name, tournaments):
+    wrong, held, width, ranks, winners, right = ([] for _ in range(6))
+    for drawn in tournaments:
+        board = qr.rank(drawn.comparisons).leaderboard
+        both = board.join(drawn.items, on="item", suffix="_true")
+        wrong.append(1 - both.select(pl.corr("strength", "strength_true", method="spearman")).item())
+        held += both.select(pl.col("strength_true").is_between("low", "high")).to_series().to_list()
+        width.append((both["high"] - both["low"]).mean())
+        ranks.append((both["rank_high"] - both["rank_low"]).mean() + 1)
+        winners.append(board["rank_high"][0] == 1)
+        right.append(winners[-1] and both["strength_true"].arg_max() == both["strength"].arg_max())
+    print(f"| {name} | {np.mean(wrong):.4f} | {np.mean(held):.1%} | {np.mean(width):.3f} | {np.mean(ranks):.2f} |", end=" ")
+    print(f"{np.mean(winners):.0%} | {np.mean(right):.0%} |", flush=True)
 
 
 def inside(frame, truth, key, value, low, high):
@@ -87,10 +154,12 @@ def judges(tournaments=100):
         print(f"spread {spread}: 1 - rank correlation, judges equal {equal:.4f}, estimated {estimated:.4f}", flush=True)
 
 
-def large(items=10_000, comparisons=1_000_000, judges=1):
+def large(items=10_000, comparisons=1_000_000, judges=1, clusters=0):
     spread = 0.3 if judges > 1 else 0.0
     drawn = simulate_comparisons(items=items, comparisons=comparisons, judges=judges, reliability_spread=spread, seed=1)
     table = drawn.comparisons if judges > 1 else drawn.comparisons.drop("worker")
+    if clusters:
+        table = table.with_columns(prompt=pl.int_range(pl.len()) % clusters)
     start, used = time.perf_counter(), time.process_time()
     found = qr.rank(table)
     fitted = time.perf_counter() - start
@@ -99,7 +168,8 @@ def large(items=10_000, comparisons=1_000_000, judges=1):
     hit, n = inside(board, drawn.items, "item", "strength", "low", "high")
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     steps = found.facts["iterations"]
-    print(f"{comparisons} comparisons of {items} items by {judges}: strengths and intervals {fitted:.1f} s, ", end="")
+    grouped = f" in {clusters} clusters" if clusters else ""
+    print(f"{comparisons} comparisons of {items} items by {judges}{grouped}: strengths and intervals {fitted:.1f} s, ", end="")
     print(f"with ranks {whole:.1f} s (CPU {used:.1f} s), {memory:.1f} GB, {hit / n:.1%} inside, {steps} iterations")
 
 
@@ -130,4 +200,6 @@ def chain():
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     what, *numbers = sys.argv[1:] or ["coverage"]
-    {"coverage": coverage, "judges": judges, "large": large, "sampled": sampled}[what](*map(int, numbers))
+    {"coverage": coverage, "null": null, "gaps": gaps, "judges": judges, "large": large, "sampled": sampled}[what](
+        *map(int, numbers)
+    )

@@ -1,6 +1,8 @@
-"""Bradley-Terry once more, in plain loops over dicts: slow, and sharing nothing with quorate."""
+"""Bradley-Terry once more, in plain loops over games: slow, and sharing nothing with quorate."""
 
 import math
+
+import numpy as np
 
 
 def strengths(games, steps=20_000):
@@ -34,8 +36,48 @@ def penalised(games, strength, reliability, position, common, prior, spreads):
     for s in strength:
         out += prior / 2 * (-math.log1p(math.exp(-s)) - math.log1p(math.exp(s)))
     out -= sum((a - 1) ** 2 for a in reliability) / (2 * spreads[0] ** 2)
+    for judge in range(len(reliability)):  # the reliability is integrated out: Laplace's determinant
+        told = 0.0
+        for left, right, _, who in games:
+            if who == judge:
+                gap = strength[left] - strength[right]
+                chance = 1 / (1 + math.exp(-(reliability[judge] * gap + position[judge])))
+                told += chance * (1 - chance) * gap**2
+        out -= math.log(1 + spreads[0] ** 2 * told) / 2
     out -= sum((b - common) ** 2 for b in position) / (2 * spreads[1] ** 2)
     return out - common**2 / (2 * 2.0**2)
+
+
+def sandwich(games, strength):
+    """The cluster-robust covariance of strengths of games (left, right, score of left, cluster), without judges and position."""
+    size = len(strength)
+    whole = np.zeros((size, size))
+    for left, right, _, _ in games:
+        whole += fisher(strength, left, right)
+    bread = np.linalg.pinv(whole)
+    meat = np.zeros((size, size))
+    for cluster in {game[3] for game in games}:
+        own = [game for game in games if game[3] == cluster]
+        inside = {item for game in own for item in game[:2]}
+        information = sum(fisher(strength, left, right) for left, right, _, _ in own)
+        leverage = {item: (information @ bread)[item, item] * len(inside) / (len(inside) - 1) for item in inside}
+        score = np.zeros(size)
+        for left, right, won, _ in own:
+            far = min(max(leverage[left], leverage[right]), 1.0)
+            residual = (won - 1 / (1 + math.exp(strength[right] - strength[left]))) / math.sqrt(1 - min(far, 0.5))
+            score[left] += residual
+            score[right] -= residual
+            meat += max(2 * far - 1, 0.0) * fisher(strength, left, right)
+        meat += np.outer(score, score)
+    return bread @ meat @ bread
+
+
+def fisher(strength, left, right):
+    """The information of one game about strengths."""
+    chance = 1 / (1 + math.exp(strength[right] - strength[left]))
+    side = np.zeros(len(strength))
+    side[left], side[right] = 1, -1
+    return chance * (1 - chance) * np.outer(side, side)
 
 
 def consistency(games):

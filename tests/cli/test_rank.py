@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 import quorate as qr
-from quorate.ranking.simulate import simulate_comparisons
+from quorate.ranking.simulate import simulate_comparisons, simulate_jury
 
 
 @pytest.fixture
@@ -25,17 +25,17 @@ def test_a_leaderboard_on_the_screen(quorate, battles):
     assert at == sorted(at)
     assert f"{board['strength'][0]:.2f}" in out
     assert "judges: 1 is the mean one" in out
-    sure = quorate("rank", battles, "--confidence", 0.999)[1]
+    sure = quorate("rank", battles, "--level", 0.999)[1]
     assert "99.9% interval" in sure, "no interval is one of 100%"
 
 
 def test_files_and_json(quorate, battles, tmp_path):
     files = [tmp_path / name for name in ("board.parquet", "judges.csv", "next.jsonl")]
     code, out, _ = quorate(
-        "rank", battles, "-o", files[0], "--judges", files[1], "--neighbours", files[2], "--json", "--confidence", 0.8
+        "rank", battles, "-o", files[0], "--judges", files[1], "--neighbours", files[2], "--json", "--level", 0.8
     )
     document = json.loads(out)
-    found = qr.rank(battles, confidence=0.8)
+    found = qr.rank(battles, level=0.8)
     assert code == 0
     assert document["facts"] == found.facts
     assert document["leaderboard"] == found.leaderboard.to_dicts() == pl.read_parquet(files[0]).to_dicts()
@@ -54,11 +54,31 @@ def test_choices_reach_the_model(quorate, battles):
     assert quorate("rank", battles, "--quiet")[:2] == (0, "")
 
 
+def test_prompts_are_clusters(quorate, tmp_path):
+    jury = simulate_jury(prompts=40, prompt_spread=1.0, seed=1).comparisons
+    jury.write_csv(tmp_path / "jury.csv")
+    jury.rename({"prompt": "topic"}).write_csv(tmp_path / "other.csv")
+    out = quorate("rank", tmp_path / "jury.csv")[1]
+    assert "judge=worker, cluster=prompt; 640 votes" in out
+    assert "intervals are cluster-robust: comparisons with one prompt depend on each other (40 clusters)" in out
+    facts = [
+        json.loads(quorate("rank", tmp_path / name, "--json", *options)[1])["facts"]["clusters"]
+        for name, options in (
+            ("jury.csv", ()),
+            ("jury.csv", ("--cluster", "")),
+            ("other.csv", ()),
+            ("other.csv", ("--cluster", "topic")),
+        )
+    ]
+    assert facts == [40, None, None, 40]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (("--weigh-judges", "maybe"), "unknown --weigh-judges 'maybe'"),
         (("--prior", "x"), "prior is 'x': give a number of at least 0"),
+        (("--cluster", "nope"), "there is no column 'nope' for the cluster"),
         (("--winner", "nope"), "there is no column 'nope' for the winner"),
     ],
 )

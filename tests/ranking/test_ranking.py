@@ -198,7 +198,7 @@ def test_few_judges_are_taken_for_equal_and_that_is_said():
         ({"judges": "yes"}, "judges is 'yes': give True, False or 'auto'"),
         ({"position": 1}, "position is 1: give True, False or 'auto'"),
         ({"prior": -1}, "prior is -1: give a number of at least 0"),
-        ({"confidence": 1}, "confidence is 1: give a number of at least 0.5"),
+        ({"level": 1}, "level is 1: give a number of at least 0.5"),
         ({"draws": 2}, "draws is 2: give a whole number of at least 8"),
     ],
 )
@@ -207,9 +207,9 @@ def test_options_are_checked(options, message):
         qr.rank([("a", "b", "a"), ("b", "a", "b")], **options)
 
 
-def test_confidence_widens_intervals():
+def test_a_higher_level_widens_intervals():
     table = simulate_comparisons(items=4, comparisons=100, seed=1).comparisons
-    narrow, wide = (qr.rank(table, confidence=c).leaderboard for c in (0.5, 0.99))
+    narrow, wide = (qr.rank(table, level=c).leaderboard for c in (0.5, 0.99))
     ratio = ((wide["high"] - wide["low"]) / (narrow["high"] - narrow["low"])).to_numpy()
     np.testing.assert_allclose(ratio, 2.5758293 / 0.6744898, rtol=1e-5)
 

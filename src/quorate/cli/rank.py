@@ -32,6 +32,9 @@ def command(
     right: Annotated[str | None, for_input(help="Column of the item on the right.")] = None,
     winner: Annotated[str | None, for_input(help="Column of the winner: an id, left, right, a, b, tie, ….")] = None,
     worker: reading.Worker = None,
+    cluster: Annotated[
+        str | None, for_input(help="Column of the prompt or document that makes comparisons depend on each other; '' for none.")
+    ] = None,
     separator: reading.Separator = None,
     no_header: Annotated[
         bool, for_input("--no-header", help="The first line is a comparison; columns are called 1, 2, ….")
@@ -45,7 +48,7 @@ def command(
     prior: Annotated[
         str, for_model(help="Comparisons with a mean item that every item is given, half of them won: auto or a number.")
     ] = "auto",
-    confidence: Annotated[float, for_model(help="What intervals hold.")] = 0.9,
+    level: Annotated[float, for_model(help="Level of the intervals.")] = 0.9,
     draws: Annotated[int, for_model(help="Draws for the errors of more than 2000 items.")] = 64,
     seed: Annotated[int, for_model(help="Seed of the draws.")] = 0,
     output_board: Annotated[Path | None, for_output("-o", "--output", help="Write the leaderboard here.")] = None,
@@ -70,13 +73,14 @@ def command(
         judges=_decided("--weigh-judges", weigh_judges),
         position=_decided("--position", position),
         prior=cast(Any, _number(prior)),
-        confidence=confidence,
+        level=level,
         draws=draws,
         seed=seed,
         left=left,
         right=right,
         winner=winner,
         worker=worker,
+        cluster=cluster,
         separator=None if separator is None else output.unescaped(separator),
         header=not no_header,
     )
@@ -117,7 +121,7 @@ def _print(found: Ranking, board: pl.DataFrame) -> None:
         out.say(sentence)
     several = len(found.has_maximum) > 1
     further = {(row["component"], row["upper"]): row for row in found.neighbours_frame().iter_rows(named=True)}
-    names = ["item", *(["component"] if several else []), "rank", "strength", f"{100 * found.confidence:g}% interval", "ranks"]
+    names = ["item", *(["component"] if several else []), "rank", "strength", f"{100 * found.level:g}% interval", "ranks"]
     names += ["points", "comparisons", "above the next", "to separate"]
     rows = []
     for line in board.head(MAX_ITEMS).iter_rows(named=True):
@@ -154,8 +158,8 @@ def _print_judges(found: Ranking) -> None:
 
     frame = found.judges_frame().sort("comparisons", descending=True, maintain_order=True)
     has_position = found.fitted.problem.has_position
-    names = ["judge", "comparisons", "reliability", f"{100 * found.confidence:g}% interval"]
-    names += ["position bias", f"{100 * found.confidence:g}% interval"] if has_position else []
+    names = ["judge", "comparisons", "reliability", f"{100 * found.level:g}% interval"]
+    names += ["position bias", f"{100 * found.level:g}% interval"] if has_position else []
     names += ["agrees"]
     rows = []
     for line in frame.head(MAX_JUDGES).iter_rows(named=True):

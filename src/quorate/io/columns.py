@@ -83,6 +83,7 @@ RANKS: Final[Mapping[str, tuple[Rank, ...]]] = MappingProxyType(
         "right": (_rank("right rightitem itemright rightmodel modelright", "", "id", "name"), _sides("b"), _sides("2")),
         "winner": (_rank("winner"), _rank("preferred preference better outcome"), _rank(LABEL), _rank("chosen result")),
         "judge": _WORKERS,
+        "cluster": (_rank("prompt document conversation", "", "id"),),
     }
 )
 # A score beside a label tells how sure somebody is of it.

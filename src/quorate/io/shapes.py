@@ -196,6 +196,9 @@ def shape_of(columns: Sequence[str], wanted: Wanted, layout: Layout, where: str)
     may_be_absent = wanted.get(giver) == ANYBODY and ANYBODY not in columns
     if may_be_absent:
         wanted = {**wanted, giver: None}
+    if wanted.get("cluster") == ANYBODY:
+        there = layout.header and any(is_usual(c, "cluster") for c in columns if c not in wanted.values())
+        wanted = {role: None if role == "cluster" else name for role, name in wanted.items() if there or role != "cluster"}
     if layout.wide:
         return _wide(columns, wanted, layout, where)
     if not layout.header:

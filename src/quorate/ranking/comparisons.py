@@ -29,6 +29,7 @@ NO_WINNER: Final = "tie ties tied draw drawn both equal same even neither nopref
 TIE: Final = frozenset(NO_WINNER.split())
 ACCEPTED: Final = "the id of one of the two, 'left', 'right', 'a', 'b', 'tie', 'draw' or 'both'"
 NOBODY: Final = "everybody"  # the one judge of comparisons that do not say who gave them
+INDEPENDENT: Final = ""  # as the column of clusters: there are none
 TUPLES: Final = "give tuples (left, right, winner), or (left, right, winner, worker)"
 
 
@@ -46,6 +47,12 @@ class Comparisons:
     abstentions: int  # comparisons without a winner, which are left out
     understood: Understood
     frame_kind: FrameKind = "polars"
+    cluster: Integers | None = None  # [comparisons] codes from 0 on; None where no column says so
+
+    @property
+    def clusters(self) -> int:
+        """How many clusters there are; 0 where no column says so."""
+        return 0 if self.cluster is None else int(self.cluster.max(initial=-1)) + 1
 
     def tournament(self) -> Tournament:
         """Return equal comparisons added up."""
@@ -60,6 +67,7 @@ def read_comparisons(
     right: str | None = None,
     winner: str | None = None,
     worker: str | None = None,
+    cluster: str | None = None,
     separator: str | None = None,
     header: bool = True,
 ) -> Comparisons:
@@ -67,12 +75,15 @@ def read_comparisons(
     if is_spark_frame(source):
         raise InputError("a ranking is not made on Spark: give the comparisons in memory (frame.toArrow())")
     layout = layout_of(separator=separator, header=header, format="table")
-    table = _opened(source, {"left": left, "right": right, "winner": winner, "judge": worker or ANYBODY}, layout)
+    wanted = {"left": left, "right": right, "winner": winner, "judge": worker or ANYBODY}
+    if cluster != INDEPENDENT:
+        wanted["cluster"] = cluster or ANYBODY
+    table = _opened(source, wanted, layout)
     whole = concat(table.batches)
-    ids = {role: prepared(whole[role], role) for role in whole.columns}
+    ids = {role: whole[role] if role == "cluster" else prepared(whole[role], role) for role in whole.columns}
     has_judges = "judge" in ids
     for role, series in ids.items():
-        if role != "winner":
+        if role not in ("winner", "cluster"):
             require_present(series, "worker" if role == "judge" else role, why=": every comparison needs one")
     if not has_judges:
         ids["judge"] = pl.Series([NOBODY]).new_from_index(0, len(whole))
@@ -87,7 +98,8 @@ def read_comparisons(
     judges, judge = _coded(ids["judge"], narrow=table.is_text)
     first, second = np.split(codes, 2)
     told = table.reading.understood(votes=int(voted.sum()), abstentions=missing, repeated=0)
-    return Comparisons(items, judges, first, second, outcome[voted], judge, has_judges, missing, told, table.frame_kind)
+    clusters = _encode_clusters(ids["cluster"]) if "cluster" in ids else None
+    return Comparisons(items, judges, first, second, outcome[voted], judge, has_judges, missing, told, table.frame_kind, clusters)
 
 
 def _opened(source: Any, wanted: dict[str, str | None], layout: Layout) -> Table:
@@ -139,6 +151,17 @@ def _coded(ids: pl.Series, *, narrow: bool) -> tuple[Vocabulary, Integers]:
     table = pl.DataFrame({"id": distinct}).with_row_index("code")
     codes = ids.to_frame("id").join(table, on="id", how="left", maintain_order="left")["code"]
     return vocabulary(distinct), codes.cast(pl.Int64).to_numpy()
+
+
+def _encode_clusters(values: pl.Series) -> Integers:
+    """Return the code of every cluster, from 0 on, [n]; a comparison without one is a cluster of its own."""
+    if values.dtype == pl.Object:
+        values = pl.Series([None if value is None else repr(value) for value in values.to_list()], dtype=pl.String)
+    if values.dtype == pl.String:
+        values = values.replace("", None)
+    alone = values.is_null().to_numpy()
+    known = np.unique(values.hash().to_numpy(), return_inverse=True)[1]  # hashes: a prompt may be text of any length, or a list
+    return np.unique(np.where(alone, len(values) + np.arange(len(values)), known), return_inverse=True)[1].astype(np.int64)
 
 
 def _refuse_same(left: pl.Series, right: pl.Series) -> None:

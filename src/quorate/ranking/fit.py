@@ -10,7 +10,9 @@ A judge k who sees item i on the left and j on the right prefers i with probabil
 
 Ties count half a win for each side. Without judges all a are 1 and all c are 0, and the estimates are those of maximum
 likelihood. Reliabilities (mean 1, weighted by comparisons) and c (mean 0) have normal laws whose spread is estimated too, so
-that a judge with few comparisons is taken for the mean one.
+that a judge with few comparisons is taken for the mean one. The objective integrates reliabilities out by Laplace's
+approximation: -log(1 + spread² q_k)/2 per judge, where q_k is the information about a_k. Without this term strengths grow
+until chance differences between judges explain them, and equal items seem to differ.
 """
 
 from __future__ import annotations
@@ -23,13 +25,16 @@ import numpy as np
 
 from quorate.errors import NotConverged, warn
 from quorate.ranking.information import Gauge, Information, Pattern
-from quorate.ranking.tournament import Floats, Integers, Tournament, components
+from quorate.ranking.tournament import Floats, Integers, Tournament, components, sums
 
 POSITION_SPREAD: Final = 2.0  # nats: the weak normal law of the common advantage, finite where the left side always wins
 START_SPREAD: Final = 0.3  # of judges, before they are known; it counts as one judge more
+MAX_SPREAD: Final = 2.0  # of judges: more is noise that a few judges share
 MAX_ROUNDS: Final = 15  # estimates of these spreads
 NEAR: Final = 0.01  # relative change of the spreads at which they stay
 HALVINGS: Final = 30  # of a step that would lower the likelihood
+ON_A_LINE: Final = 0.9  # squared cosine of two steps that are taken for parallel
+MAX_STRETCH: Final = 10.0  # times that a step is lengthened, or shortened
 LARGEST: Final = 4.0  # nats that an estimate moves in one step
 
 
@@ -111,6 +116,10 @@ class Problem:
         t = self.tournament
         return e.reliability[t.judge] * (e.strength[t.left] - e.strength[t.right]) + e.judge_position[t.judge]
 
+    def chances(self, e: Estimates) -> Floats:
+        """Return the probability that the left item wins, [rows]."""
+        return _sigma(self.log_odds(e))
+
     def log_likelihood(self, e: Estimates) -> float:
         """Return the log-likelihood of the comparisons."""
         odds = self.log_odds(e)
@@ -124,6 +133,7 @@ class Problem:
             out -= 0.5 * (e.position / POSITION_SPREAD) ** 2
         if self.has_judges:
             out -= 0.5 * float(np.square(x[self.scales] / self.reliability_spread).sum())
+            out -= 0.5 * float(np.log1p(self.reliability_spread**2 * self.judge_information(e)).sum())
         if self.has_position and self.has_judges:
             out -= 0.5 * float(np.square((e.judge_position - e.position) / self.position_spread).sum())
         return out
@@ -131,31 +141,56 @@ class Problem:
     def gradient(self, x: Floats) -> Floats:
         """Return the derivative of the objective, [parameters]."""
         t, e = self.tournament, self.estimates(x)
-        rest = t.points - t.count * _sigma(self.log_odds(e))
+        chance = self.chances(e)
+        residual = t.points - t.count * chance
         out = np.zeros_like(x)
-        pull = e.reliability[t.judge] * rest
-        out[: t.items] = t.per_item(pull, -pull) + self.prior * (0.5 - _sigma(e.strength))
-        if self.has_position:
-            out[self.at_position] = -e.position / POSITION_SPREAD**2
-            if self.has_judges:
-                apart = (e.judge_position - e.position) / self.position_spread**2
-                out[self.judge_positions] = t.per_judge(rest) - apart
-                out[self.at_position] += apart.sum()
-            else:
-                out[self.at_position] += rest.sum()
         if self.has_judges:
             gap = e.strength[t.left] - e.strength[t.right]
-            out[self.scales] = t.per_judge(gap * rest) - x[self.scales] / self.reliability_spread**2
+            weight = t.count * chance * (1 - chance)
+            variance = (1 / (1 / self.reliability_spread**2 + self.judge_information(e)))[t.judge]
+            residual -= 0.5 * variance * weight * (1 - 2 * chance) * gap**2
+            pull = -variance * weight * gap
+            out[: t.items] = t.per_item(pull, -pull)
+            out[self.scales] = -x[self.scales] / self.reliability_spread**2
+        for parameter, slope in self.design(e):
+            out += sums(parameter, slope * residual, len(x))
+        out[: t.items] += self.prior * (0.5 - _sigma(e.strength))
+        if self.has_position:
+            out[self.at_position] -= e.position / POSITION_SPREAD**2
+        if self.has_position and self.has_judges:
+            apart = (e.judge_position - e.position) / self.position_spread**2
+            out[self.judge_positions] -= apart
+            out[self.at_position] += apart.sum()
         return out
+
+    def design(self, e: Estimates) -> list[tuple[Integers, Floats]]:
+        """Return the derivatives of every row's log-odds: parameters, [rows], with the slope in each, [rows]."""
+        t = self.tournament
+        scale = e.reliability[t.judge]
+        out = [(t.left, scale), (t.right, -scale)]
+        if self.has_position:
+            at = self.judge_positions.start + t.judge if self.has_judges else np.full(len(t), self.at_position)
+            out.append((at, np.ones(len(t))))
+        if self.has_judges:
+            out.append((self.scales.start + t.judge, e.strength[t.left] - e.strength[t.right]))
+        return out
+
+    def judge_information(self, e: Estimates) -> Floats:
+        """Return the information about the reliability of every judge if all else were known, [judges]."""
+        t, chance = self.tournament, self.chances(e)
+        return t.per_judge(t.count * chance * (1 - chance) * np.square(e.strength[t.left] - e.strength[t.right]))
 
     def information(self, x: Floats) -> Information:
         """Return the expected information with that of the priors, [parameters, parameters].
 
         Without judges it is the observed one, too: the log-odds are linear in the parameters.
         """
+        chance = self.chances(self.estimates(x))
+        return self.information_from(x, self.tournament.count * chance * (1 - chance))
+
+    def information_from(self, x: Floats, weight: Floats) -> Information:
+        """Return the information of rows that know their log-odds by `weight`, [rows], with that of the priors."""
         t, e = self.tournament, self.estimates(x)
-        chance = _sigma(self.log_odds(e))
-        weight = t.count * chance * (1 - chance)
         scale, gap = e.reliability[t.judge], e.strength[t.left] - e.strength[t.right]
         diagonal = np.zeros_like(x)
         own = _sigma(e.strength)
@@ -177,29 +212,34 @@ class Problem:
             values += [weight * gap, np.full(t.judges, -1 / self.position_spread**2)]
         return self.pattern.matrix(diagonal, np.concatenate(values))
 
-    def scores(self, x: Floats) -> Callable[[np.random.Generator], Floats]:
-        """Return what draws a vector whose covariance is `information`, [parameters]."""
+    def scores(
+        self, x: Floats, noise: Callable[[np.random.Generator], Floats] | None = None
+    ) -> Callable[[np.random.Generator], Floats]:
+        """Return a function that draws a score with the priors' share, [parameters].
+
+        `noise` draws the residuals of the rows, [rows]. By default they are independent, and the covariance of the draws is
+        `information`.
+        """
         t, e = self.tournament, self.estimates(x)
-        chance, own = _sigma(self.log_odds(e)), _sigma(e.strength)
+        chance, own = self.chances(e), _sigma(e.strength)
         deviation = np.sqrt(t.count * chance * (1 - chance))
         of_prior = np.sqrt(self.prior * own * (1 - own))
-        scale, gap = e.reliability[t.judge] if self.has_judges else None, e.strength[t.left] - e.strength[t.right]
+        design = self.design(e)
 
         def draw(rng: np.random.Generator) -> Floats:
-            noise = deviation * rng.standard_normal(len(t))
-            pull = noise if scale is None else scale * noise
+            residual = deviation * rng.standard_normal(len(t)) if noise is None else noise(rng)
             out = np.zeros_like(x)
-            out[: t.items] = t.per_item(pull, -pull) + of_prior * rng.standard_normal(t.items)
+            for parameter, slope in design:
+                out += sums(parameter, slope * residual, len(x))
+            out[: t.items] += of_prior * rng.standard_normal(t.items)
             if self.has_position:
-                out[self.at_position] = rng.standard_normal() / POSITION_SPREAD
-                if self.has_judges:
-                    apart = rng.standard_normal(t.judges) / self.position_spread
-                    out[self.judge_positions] = t.per_judge(noise) + apart
-                    out[self.at_position] -= apart.sum()
-                else:
-                    out[self.at_position] += noise.sum()
+                out[self.at_position] += rng.standard_normal() / POSITION_SPREAD
+            if self.has_position and self.has_judges:
+                apart = rng.standard_normal(t.judges) / self.position_spread
+                out[self.judge_positions] += apart
+                out[self.at_position] -= apart.sum()
             if self.has_judges:
-                out[self.scales] = t.per_judge(gap * noise) + rng.standard_normal(t.judges) / self.reliability_spread
+                out[self.scales] += rng.standard_normal(t.judges) / self.reliability_spread
             return out
 
         return draw
@@ -285,11 +325,18 @@ def parameters_of(fitted: Fitted) -> Floats:
 
 
 def _climb(problem: Problem, x: Floats, trace: list[Step], phase: int, tol: float, max_iter: int) -> Floats:
-    """Return the maximum, by Newton steps; a step that lowers the objective is halved until it does not."""
+    """Return the maximum, by scoring steps; a step that lowers the objective is halved until it does not.
+
+    With judges the expected information is not the curvature: steps keep to a line, too short or too far, and shrink by the
+    same factor each time. They are stretched, or cut, to where their sum leads.
+    """
     value = problem.objective(x)
+    previous, stretch = np.zeros_like(x), 1.0
     while len(trace) < max_iter:
         matrix, slope = problem.information(x), problem.gradient(x)
-        step = matrix.solution(slope, problem.gauge)
+        scoring = matrix.solution(slope, problem.gauge)
+        stretch = _stretch(scoring, previous, stretch)
+        previous, step = scoring, stretch * scoring
         change = float(np.abs(step).max(initial=0.0))
         if change > LARGEST:
             step, change = step * (LARGEST / change), LARGEST
@@ -308,24 +355,35 @@ def _climb(problem: Problem, x: Floats, trace: list[Step], phase: int, tol: floa
     return x
 
 
+def _stretch(step: Floats, previous: Floats, stretch: float) -> float:
+    """Return how far to go along a step, given the one before and how far that went."""
+    before, length = float(previous @ previous), float(step @ step)
+    ratio = float(step @ previous) / before if before else 1.0
+    if ratio >= 1 or ratio**2 * before < ON_A_LINE * length:
+        return 1.0
+    return min(max(stretch / (1 - ratio), 1 / MAX_STRETCH), MAX_STRETCH)
+
+
 def _spreads(problem: Problem, x: Floats) -> tuple[float, float]:
     """Return the spread of reliability and of position over judges that estimates and their errors show (an EM step)."""
     matrix = problem.information(x)
     t, e = problem.tournament, problem.estimates(x)
     scale = matrix.diagonal[problem.scales]
     squares = np.square(x[problem.scales])
+    weight = t.per_judge(t.count)
+    free = 1 - weight**2 / (weight @ weight)
     if not problem.has_position:
-        return _spread(squares + 1 / scale), problem.position_spread
-    chance = _sigma(problem.log_odds(e))
+        return _spread(squares + free / scale), problem.position_spread
+    chance = problem.chances(e)
     both = t.per_judge(t.count * chance * (1 - chance) * (e.strength[t.left] - e.strength[t.right]))
     side = matrix.diagonal[problem.judge_positions]
     known = scale * side - both**2
-    return _spread(squares + side / known), _spread(np.square(e.judge_position - e.position) + scale / known)
+    return _spread(squares + free * side / known), _spread(np.square(e.judge_position - e.position) + scale / known)
 
 
 def _spread(squares: Floats) -> float:
     """Return a spread from squares of deviations: one is used up by their mean, and one more is lent."""
-    return float(np.sqrt((squares.sum() + START_SPREAD**2) / len(squares)))
+    return min(float(np.sqrt((squares.sum() + START_SPREAD**2) / len(squares))), MAX_SPREAD)
 
 
 def _slices(t: Tournament, position: bool, judges: bool) -> tuple[slice, slice]:

@@ -76,6 +76,11 @@ class Information:
     diagonal: Floats  # [parameters]
     value: Floats  # [both triangles] in the order of `pattern.column`
 
+    @property
+    def is_small(self) -> bool:
+        """Whether the matrix is inverted as a whole."""
+        return self.pattern.size <= MAX_EXACT
+
     def product(self, x: Floats) -> Floats:
         """Return the matrix times a vector, [parameters]."""
         p = self.pattern
@@ -101,7 +106,7 @@ class Information:
 
     def solution(self, right: Floats, gauge: Gauge) -> Floats:
         """Return the solution within the gauge for one right side, [parameters]: exact for small matrices."""
-        if self.pattern.size > MAX_EXACT:
+        if not self.is_small:
             return self.solve(right, gauge)
         pinned = self._pinned(_fixed(gauge, self.pattern.size), float(self.diagonal.mean()))
         return gauge.within(np.asarray(np.linalg.solve(pinned, gauge.within(right)), np.float64))
@@ -155,6 +160,11 @@ class Errors:
     variance: Floats  # [parameters]
     covariance: Floats | None = None  # [parameters, parameters]
     draws: Draws | None = None
+    freedom: Floats | None = None  # [parameters] degrees of freedom; None where the errors are those of the model
+
+    def degrees(self, count: int) -> Floats:
+        """Return the degrees of freedom of the first parameters, [count]; infinite where the errors are those of the model."""
+        return np.full(count, np.inf) if self.freedom is None else self.freedom[:count]
 
     def of_differences(self, one: Integers, other: Integers) -> Floats:
         """Return the variance of the difference of every two parameters, [pairs]."""
@@ -188,7 +198,7 @@ class Draws:
 
     matrix: Information
     found: Floats  # [parameters, draws] divided by the root of their number
-    alone: Floats  # [parameters, draws] likewise: scores over the diagonal of the information
+    alone: Floats | None  # [parameters, draws] likewise: scores over the diagonal of the information; None with clusters
 
     @property
     def count(self) -> int:
@@ -198,22 +208,30 @@ class Draws:
     @property
     def least(self) -> Floats:
         """Half of the variance of every parameter if all others were known, [parameters]: a difference has no less of both."""
-        return np.asarray(0.5 / self.matrix.diagonal)
+        return np.zeros(len(self.found)) if self.alone is None else np.asarray(0.5 / self.matrix.diagonal)
 
     def pairs(self, one: Integers, other: Integers) -> Floats:
         """Return the covariance of every two parameters, [pairs]."""
-        drawn = [np.einsum("pd,pd->p", some[one], some[other]) for some in (self.found, self.alone)]
+        found = np.einsum("pd,pd->p", self.found[one], self.found[other])
+        if self.alone is None:
+            return np.asarray(found)
+        alone = np.einsum("pd,pd->p", self.alone[one], self.alone[other])
         met = self.matrix.pattern.entries(self.matrix.value, one, other)
-        return np.asarray(drawn[0] - drawn[1] + met / (self.matrix.diagonal[one] * self.matrix.diagonal[other]))
+        return np.asarray(found - alone + met / (self.matrix.diagonal[one] * self.matrix.diagonal[other]))
 
     def variances(self) -> Floats:
         """Return the variance of every parameter, [parameters]."""
+        found = np.square(self.found).sum(axis=1)
+        if self.alone is None:
+            return np.asarray(found)
         apart = 1 / self.matrix.diagonal
-        drawn = np.square(self.found).sum(axis=1) - np.square(self.alone).sum(axis=1) + apart
+        drawn = found - np.square(self.alone).sum(axis=1) + apart
         return np.asarray(np.maximum(drawn, apart * (1 - 1 / len(apart)) ** 2))  # an inverse has no less on its diagonal
 
     def covariances(self, one: Integers, other: Integers) -> Floats:
         """Return the covariance of each of some parameters and each of others that are not among them, [one, other]."""
+        if self.alone is None:
+            return np.asarray(self.found[one] @ self.found[other].T)
         out = np.hstack([self.found[one], -self.alone[one]]) @ np.hstack([self.found[other], self.alone[other]]).T
         p = self.matrix.pattern
         place = np.full(p.size, -1)
@@ -233,9 +251,19 @@ def errors(matrix: Information, gauge: Gauge, score: Callable[[np.random.Generat
 
     `score` draws a vector whose covariance is the information matrix; its solutions then have the inverse as covariance.
     """
-    if matrix.pattern.size <= MAX_EXACT:
+    if matrix.is_small:
         covariance = matrix.inverse(gauge)
         return Errors(np.maximum(np.diag(covariance), 0.0), covariance)
+
+    found, scores = solve_draws(matrix, gauge, score, draws, seed)
+    sample = Draws(matrix, found, scores / matrix.diagonal[:, None])
+    return Errors(sample.variances(), None, sample)
+
+
+def solve_draws(
+    matrix: Information, gauge: Gauge, score: Callable[[np.random.Generator], Floats], draws: int, seed: int
+) -> tuple[Floats, Floats]:
+    """Return solutions for drawn scores, and these scores, divided by the root of their number, [parameters, draws] each."""
 
     def drawn(number: int) -> tuple[Floats, Floats]:
         one = gauge.within(score(np.random.default_rng((seed, number))))
@@ -243,6 +271,4 @@ def errors(matrix: Information, gauge: Gauge, score: Callable[[np.random.Generat
 
     with ThreadPoolExecutor(THREADS) as pool:  # NumPy lets other threads run
         solved, scores = zip(*pool.map(drawn, range(draws)), strict=True)
-    found, alone = (np.stack(some, axis=1) / np.sqrt(draws) for some in (solved, [one / matrix.diagonal for one in scores]))
-    sample = Draws(matrix, found, alone)
-    return Errors(sample.variances(), None, sample)
+    return np.stack(solved, axis=1) / np.sqrt(draws), np.stack(scores, axis=1) / np.sqrt(draws)

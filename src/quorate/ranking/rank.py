@@ -10,6 +10,7 @@ from quorate.data import options
 from quorate.data.options import Number, Rules
 from quorate.errors import InputError, OptionError, SuspiciousVotes, listed, shown, warn
 from quorate.io.sources import Source
+from quorate.ranking.clusters import Clusters, clustered_errors
 from quorate.ranking.comparisons import Comparisons, read_comparisons
 from quorate.ranking.fit import fit, parameters_of, problem_of
 from quorate.ranking.information import errors
@@ -19,13 +20,14 @@ from quorate.ranking.tournament import Floats, Tournament, components, has_maxim
 Decided: TypeAlias = bool | Literal["auto"]
 RULES: Final[Rules] = {
     "prior": Number(least=0, most=1e6, words=("auto",)),
-    "confidence": Number(least=0.5, most=0.9999),
+    "level": Number(least=0.5, most=0.9999),
     "draws": Number(least=8, most=10_000, whole=True),
     "seed": Number(least=0, whole=True),
 }
 PRIOR: Final = 1.0  # comparisons with an item of mean strength, half of them won: where the likelihood alone is not enough
 MIN_JUDGES: Final = 2  # with enough comparisons, so that judges can be told apart
 MIN_COMPARISONS: Final = 10  # that are enough
+MIN_CLUSTERS: Final = 5  # that show how comparisons of one depend on each other
 MIN_SWAPS: Final = 30  # comparisons' worth of information about the position
 
 
@@ -35,13 +37,14 @@ def rank(
     judges: Decided = "auto",
     position: Decided = "auto",
     prior: float | Literal["auto"] = "auto",
-    confidence: float = 0.9,
+    level: float = 0.9,
     draws: int = 64,
     seed: int = 0,
     left: str | None = None,
     right: str | None = None,
     winner: str | None = None,
     worker: str | None = None,
+    cluster: str | None = None,
     separator: str | None = None,
     header: bool = True,
 ) -> Ranking:
@@ -61,9 +64,12 @@ def rank(
     - `prior`: comparisons with an item of mean strength, half of them won, that every item is given. "auto" gives one where
       the likelihood has no finite maximum (an item that won all), and with judges; else none, and strengths are those of maximum
       likelihood. 0 gives none, and is an error where there is no maximum.
-    - `confidence`: what intervals hold, of strengths, ranks, reliabilities and positions.
+    - `level`: of the intervals of strengths, ranks, reliabilities and positions.
     - `draws`: how many draws stand for the errors of more than 2000 items and judges, whose matrix is not inverted.
     - `seed`: what these are drawn from.
+    - `cluster`: the column of what makes comparisons depend on each other: all judges and both orders of one prompt share its
+      quirks. A column called prompt, document or conversation (or prompt_id, …) is found by itself; "" takes all comparisons
+      for independent. Errors are then cluster-robust. A comparison without a cluster stands alone.
     - `left`, `right`, `winner`, `worker`: the columns, where their usual names (left, model_a, item_1, …) do not tell.
     - `separator`: between the fields of a text file, where its header does not show it.
     - `header`: False for text files whose first line is a comparison; columns are called 1, 2, ….
@@ -75,14 +81,26 @@ def rank(
     >>> qr.rank(games).leaderboard.select("rank", "item", "wins").rows()
     [(1, 'x', 2), (2, 'z', 1), (3, 'y', 0)]
     """
-    options.check({"prior": prior, "confidence": confidence, "draws": draws, "seed": seed}, RULES)
+    options.check({"prior": prior, "level": level, "draws": draws, "seed": seed}, RULES)
     for name, value in (("judges", judges), ("position", position)):
         if not isinstance(value, bool) and value != "auto":
             raise OptionError(f"{name} is {shown(value)}: give True, False or 'auto'")
     known = read_comparisons(
-        comparisons, left=left, right=right, winner=winner, worker=worker, separator=separator, header=header
+        comparisons,
+        left=left,
+        right=right,
+        winner=winner,
+        worker=worker,
+        cluster=cluster,
+        separator=separator,
+        header=header,
     )
-    return rank_comparisons(known, judges=judges, position=position, prior=prior, confidence=confidence, draws=draws, seed=seed)
+    if cluster and known.clusters < MIN_CLUSTERS:
+        raise OptionError(
+            f"cluster={shown(cluster)} (--cluster) has {known.clusters} values, too few to tell how comparisons of one depend on "
+            f"each other: {MIN_CLUSTERS} are needed; leave it out, or give cluster='' if the comparisons are independent"
+        )
+    return rank_comparisons(known, judges=judges, position=position, prior=prior, level=level, draws=draws, seed=seed)
 
 
 def rank_comparisons(
@@ -91,7 +109,7 @@ def rank_comparisons(
     judges: Decided,
     position: Decided,
     prior: float | Literal["auto"],
-    confidence: float,
+    level: float,
     draws: int,
     seed: int,
 ) -> Ranking:
@@ -112,7 +130,13 @@ def rank_comparisons(
         )
     fitted = fit(problem_of(t, position=with_position, judges=with_judges, prior=weights))
     problem = fitted.problem
-    found = errors(fitted.information, problem.gauge, problem.scores(parameters_of(fitted)), draws, seed)
+    use_clusters, cluster_why = _use_clusters(known)
+    if use_clusters:
+        assert known.cluster is not None
+        row = t.rows_of(known.left, known.right, known.judge)
+        found = clustered_errors(fitted, Clusters.of(t, row, known.outcome, known.cluster), draws, seed)
+    else:
+        found = errors(fitted.information, problem.gauge, problem.scores(parameters_of(fitted)), draws, seed)
     told = {
         "prior": float(weights.max(initial=0.0)),
         "prior_why": prior_why,
@@ -120,6 +144,8 @@ def rank_comparisons(
         "position_why": position_why,
         "judges": with_judges,
         "judges_why": judges_why,
+        "clusters": known.clusters if use_clusters else None,
+        "clusters_why": cluster_why,
     }
     return Ranking(
         items=known.items,
@@ -127,7 +153,7 @@ def rank_comparisons(
         tournament=t,
         fitted=fitted,
         errors=found,
-        confidence=confidence,
+        level=level,
         component=component,
         has_maximum=exists,
         told=told,
@@ -147,6 +173,19 @@ def _use_judges(known: Comparisons, t: Tournament, asked: Decided) -> tuple[bool
     if asked == "auto" and enough < MIN_JUDGES:
         who = "there is one judge" if t.judges == 1 else f"{enough} of {t.judges} judges have {MIN_COMPARISONS} comparisons"
         return False, f"judges are taken for equal: {who}"
+    return True, ""
+
+
+def _use_clusters(known: Comparisons) -> tuple[bool, str]:
+    """Return whether errors are cluster-robust, and why not where a column was found."""
+    if known.cluster is None or known.clusters == len(known.left):  # clusters of one comparison are independent
+        return False, ""
+    if known.clusters < MIN_CLUSTERS:
+        column = shown(known.understood.columns.get("cluster", "cluster"))
+        return False, (
+            f"comparisons are taken for independent: {column} has {known.clusters} values, and {MIN_CLUSTERS} are needed to tell "
+            "how comparisons of one depend on each other"
+        )
     return True, ""
 
 

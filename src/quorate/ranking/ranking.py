@@ -13,19 +13,20 @@ import polars as pl
 from quorate.data.understood import Understood
 from quorate.data.vocabulary import Vocabulary, text_of
 from quorate.data.votes import FrameKind
-from quorate.errors import InputError, listed, shown
+from quorate.errors import InputError, listed, shown, visible
 from quorate.io import frames
 from quorate.io.frames import Frame
 from quorate.io.ids import column
 from quorate.ranking.fit import Fitted, Step
 from quorate.ranking.information import Errors
 from quorate.ranking.judges import judge_figures, with_spread
-from quorate.ranking.separation import deviations, neighbours, order_of, rank_intervals, ranks
+from quorate.ranking.separation import deviations, find_rivals, neighbours, order_of, rank_intervals, ranks
 from quorate.ranking.tournament import Floats, Integers, Tournament
 from quorate.results.higher import load
 from quorate.results.plotting import Chart, Theme
 
 MEAN_POINTS: Final = 1000.0  # of an item of mean strength, as chess players know them
+MAX_RIVALS: Final = 3  # items that a sentence names
 FEW: Final = 10  # lines of the leaderboard on a card
 POINTS_PER_NAT: Final = 400 / np.log(10)  # 400 points are odds of ten to one
 
@@ -50,7 +51,7 @@ class Ranking:
     tournament: Tournament
     fitted: Fitted
     errors: Errors
-    confidence: float  # of all intervals
+    level: float  # of all intervals
     component: Integers  # [items] 0 is the largest
     has_maximum: np.ndarray[Any, np.dtype[np.bool_]]  # [components] whether the likelihood alone has a finite maximum
     told: Mapping[str, Any]  # what was decided, and why
@@ -92,7 +93,8 @@ class Ranking:
 
         `strength` is in nats, with the mean 0 over the items of a component; `low` and `high` are its interval. `rank` is within
         the `component`, and so are `rank_low` and `rank_high`: one more than the items that are better beyond doubt, and as many
-        as are left by those that are worse beyond doubt. `comparisons`, `wins`, `losses` and `ties` are counts. `points` is the
+        as are left by those that are worse beyond doubt. Each difference is tested alone, at the `level`: among six equal items
+        a third have a range below 1 to 6 at level 0.9. `comparisons`, `wins`, `losses` and `ties` are counts. `points` is the
         strength on the scale of chess (mean 1000, 400 points for odds of ten to one), and `win_probability` that of winning
         against an item of mean strength.
         """
@@ -129,6 +131,15 @@ class Ranking:
         """
         return self._native(self.components_frame())
 
+    @cached_property
+    def winner(self) -> Any:
+        """The id of the item that is better than each of the others, or None while one of them may be as strong.
+
+        It is the first item of the largest component if the interval of every difference to another one excludes 0. Among
+        equal items there is a winner with probability 1 - level at most.
+        """
+        return None if len(self._rivals) else self.items[int(self._order[0])]
+
     @property
     def facts(self) -> dict[str, Any]:
         """What was decided and found, as plain values: model, prior, position and judges with the reasons, and more."""
@@ -145,14 +156,15 @@ class Ranking:
         out |= {**self.told, "position_bias": None, "position_low": None, "position_high": None}
         if f.problem.has_position:
             at = f.problem.at_position
-            half = self._deviations * float(np.sqrt(self.errors.variance[at]))
+            half = float(self._half_widths[at])
             middle = f.estimates.position
             out |= {"position_bias": middle, "position_low": middle - half, "position_high": middle + half}
         spread = f.problem.has_judges
         return out | {
             "reliability_spread": f.reliability_spread if spread else None,
             "position_spread": f.position_spread if spread and f.problem.has_position else None,
-            "confidence": self.confidence,
+            "level": self.level,
+            "winner": self.winner,
             "intervals": "exact" if self.errors.draws is None else f"{self.errors.draws.count} draws",
             "log_likelihood": f.log_likelihood,
             "iterations": len(f.trace),
@@ -202,7 +214,7 @@ class Ranking:
                 f"the items fall into {len(sizes)} components that were never compared ({listed(sizes.tolist(), 5)} items): "
                 "ranks and strengths hold within a component, and say nothing across"
             )
-        for reason in ("prior_why", "position_why", "judges_why"):
+        for reason in ("prior_why", "position_why", "judges_why", "clusters_why"):
             if facts[reason]:
                 out.append(facts[reason])
         if facts["position_bias"] is not None:
@@ -213,12 +225,26 @@ class Ranking:
                 f"the left side has {word} with the mean judge: it wins {share:.1%} of comparisons between equals "
                 f"({facts['position_bias']:+.2f} nats, {low:+.2f} to {high:+.2f}), which strengths are free of"
             )
+        if facts["clusters"] is not None:
+            column = visible(self.understood.columns.get("cluster", "cluster"))
+            out.append(
+                f"intervals are cluster-robust: comparisons with one {column} depend on each other ({facts['clusters']} clusters)"
+            )
+        out.append(self._lead())
         return out
+
+    def _lead(self) -> str:
+        """Return whether there is a winner, in words."""
+        first = visible(text_of(self.items[int(self._order[0])]))
+        if self.winner is not None:
+            return f"{first} is better than every other item, each at the {100 * self.level:g}% level"
+        names = listed([visible(text_of(self.items[int(item)])) for item in self._rivals], MAX_RIVALS)
+        return f"no winner at the {100 * self.level:g}% level: {first} leads, and {names} may be as strong"
 
     def leaderboard_frame(self) -> pl.DataFrame:
         """Return `leaderboard` as a polars frame."""
         t, order = self.tournament, self._order
-        half = self._deviations * self.standard_error
+        half = self._half_widths[: len(self.items)]
         best, worst = self._rank_intervals
         wins = t.per_item(t.left_wins, t.right_wins)
         losses, ties = t.per_item(t.right_wins, t.left_wins), t.per_item(t.ties)
@@ -241,16 +267,15 @@ class Ranking:
 
     def neighbours_frame(self) -> pl.DataFrame:
         """Return `neighbours` as a polars frame."""
-        found = neighbours(self.strength, self.component, self.errors, self.confidence)
-        half = self._deviations * found.error
+        found = neighbours(self.strength, self.component, self.errors, self.level)
         return pl.DataFrame(
             {
                 "component": self.component[found.upper] + 1,
                 "upper": column(self.items, found.upper),
                 "lower": column(self.items, found.lower),
                 "difference": found.difference,
-                "low": found.difference - half,
-                "high": found.difference + half,
+                "low": found.difference - found.half_width,
+                "high": found.difference + found.half_width,
                 "probability": found.probability,
                 "further": found.further,
             }
@@ -268,7 +293,7 @@ class Ranking:
             (f.problem.judge_positions, both, side - f.estimates.position, f.position_spread),
         )
         half = [
-            self._deviations * np.sqrt(with_spread(self.errors.variance[at], apart, spread)) if there else nothing
+            self._deviations[at] * np.sqrt(with_spread(self.errors.variance[at], apart, spread)) if there else nothing
             for at, there, apart, spread in kinds
         ]
         return pl.DataFrame(
@@ -320,15 +345,25 @@ class Ranking:
 
     @cached_property
     def _rank_intervals(self) -> tuple[Integers, Integers]:
-        return rank_intervals(self.strength, self.component, self.errors, self.confidence)
+        return rank_intervals(self.strength, self.component, self.errors, self.level)
+
+    @cached_property
+    def _rivals(self) -> Integers:
+        return find_rivals(self.strength, self.component, self.errors, self.level)
 
     @cached_property
     def _order(self) -> Integers:
         return order_of(self.strength, self.component)
 
+    @cached_property
+    def _deviations(self) -> Floats:
+        """Standard errors that an interval reaches to each side, [parameters]."""
+        return deviations(self.level, self.errors.degrees(len(self.errors.variance)))
+
     @property
-    def _deviations(self) -> float:
-        return deviations(self.confidence)
+    def _half_widths(self) -> Floats:
+        """Half the width of every interval, [parameters]."""
+        return np.asarray(self._deviations * np.sqrt(self.errors.variance))
 
     def _native(self, frame: pl.DataFrame) -> Frame:
         return frames.native(frame, self.frame_kind)

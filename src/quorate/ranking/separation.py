@@ -16,13 +16,30 @@ EQUAL: Final = 1e-9  # nats within which two strengths are one
 MAX_FURTHER: Final = 10**9  # comparisons beyond which nobody will compare
 
 
-def deviations(confidence: float) -> float:
-    """Return how many standard errors an interval of this confidence reaches to each side.
+def deviations(level: float, freedom: Floats | float = np.inf) -> Floats:
+    """Return how many standard errors an interval of this level reaches to each side, in the shape of `freedom`.
 
-    >>> round(deviations(0.9), 3)
-    1.645
+    With finite degrees of freedom, from 2 on, it is the t quantile in the approximation of Peizer and Pratt (1968).
+
+    >>> round(float(deviations(0.9)), 3), deviations(0.9, np.array([3.0, 20.0])).round(3).tolist()
+    (1.645, [2.355, 1.725])
     """
-    return NormalDist().inv_cdf((1 + confidence) / 2)
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    n = np.asarray(freedom, np.float64)
+    finite = np.where(np.isinf(n), 1.0, n)
+    t = np.sqrt(finite * np.expm1(z**2 * (finite - 5 / 6) / np.square(finite - 2 / 3 + 0.1 / finite)))
+    return np.where(np.isinf(n), z, t)
+
+
+def normal_scores(t: Floats, freedom: Floats) -> Floats:
+    """Return standard normal deviates as likely to be exceeded as t statistics, [n]: the inverse of `deviations`.
+
+    >>> normal_scores(deviations(0.9, np.array([3.0, np.inf])), np.array([3.0, np.inf])).round(3).tolist()
+    [1.645, 1.645]
+    """
+    n = np.where(np.isinf(freedom), 1.0, freedom)
+    z = (n - 2 / 3 + 0.1 / n) * np.sqrt(np.log1p(np.square(t) / n) / (n - 5 / 6))
+    return np.where(np.isinf(freedom), t, np.sign(t) * z)
 
 
 def order_of(strength: Floats, component: Integers) -> Integers:
@@ -46,13 +63,14 @@ def ranks(strength: Floats, component: Integers) -> Integers:
     return out
 
 
-def rank_intervals(strength: Floats, component: Integers, errors: Errors, confidence: float) -> tuple[Integers, Integers]:
+def rank_intervals(strength: Floats, component: Integers, errors: Errors, level: float) -> tuple[Integers, Integers]:
     """Return the best and the worst rank of every item that the comparisons allow, [items] each.
 
     The best rank is one more than the number of items of the component that are better beyond doubt, the worst one is left by
-    those that are worse beyond doubt. "Beyond doubt" is a difference whose interval of this confidence does not hold 0.
+    those that are worse beyond doubt. "Beyond doubt" is a difference whose interval of this level does not hold 0.
     """
-    z = deviations(confidence)
+    z = deviations(level, errors.degrees(len(strength)))
+    is_same = bool((z == z[0]).all())
     low, high = np.empty(len(strength), np.int64), np.empty(len(strength), np.int64)
     order = order_of(strength, component)
     cuts = np.flatnonzero(np.diff(component[order], prepend=-1, append=-1))
@@ -63,17 +81,32 @@ def rank_intervals(strength: Floats, component: Integers, errors: Errors, confid
         for start in range(0, len(members), BLOCK):
             some = np.arange(start, min(start + BLOCK, len(members)))
             # The variance of a difference is at most twice the sum of the two: who is farther is beyond doubt.
-            reach = z * np.sqrt(2 * (float(spread[some].max()) + largest)) + EQUAL
+            reach = z[members].max() * np.sqrt(2 * (float(spread[some].max()) + largest)) + EQUAL
             first = int(np.searchsorted(-own, -(own[some[0]] + reach)))
             last = int(np.searchsorted(-own, -(own[some[-1]] - reach), side="right"))
             near = np.arange(first, last)
             gap = own[near][None, :] - own[some][:, None]
             sure = np.sqrt(errors.block(members[some], members[near]))
-            sure *= z
+            sure *= z[0] if is_same else np.maximum(z[members[some]][:, None], z[members[near]][None, :])
             sure += EQUAL
             low[members[some]] = 1 + first + (gap > sure).sum(axis=1)
             high[members[some]] = last - (gap < -sure).sum(axis=1)
     return low, high
+
+
+def find_rivals(strength: Floats, component: Integers, errors: Errors, level: float) -> Integers:
+    """Return the items of the largest component that are not separated from its strongest one, strongest first, [rivals].
+
+    If there are none, the strongest item is the winner. Each difference is tested alone. A winner has to pass every test, so
+    among equal items a winner is found with probability 1 - level at most.
+    """
+    order = order_of(strength, component)
+    order = order[component[order] == 0]
+    leader, others = order[:1], order[1:]
+    degrees = errors.degrees(len(strength))
+    reach = deviations(level, np.minimum(degrees[leader], degrees[others]))
+    gap = strength[leader] - strength[others]
+    return np.asarray(others[gap <= reach * np.sqrt(errors.block(leader, others)[0]) + EQUAL])
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,11 +117,12 @@ class Neighbours:
     lower: Integers  # [pairs]
     difference: Floats  # [pairs] nats
     error: Floats  # [pairs] the standard error of it
+    half_width: Floats  # [pairs] of its interval
     probability: Floats  # [pairs] that the upper one is the better
     further: Integers  # [pairs] comparisons of the two that would separate them; -1 where no number would
 
 
-def neighbours(strength: Floats, component: Integers, errors: Errors, confidence: float) -> Neighbours:
+def neighbours(strength: Floats, component: Integers, errors: Errors, level: float) -> Neighbours:
     """Return what is known of neighbours in the ranking.
 
     A comparison of the two adds p (1 - p) to the information about their difference, where p is the probability that the upper
@@ -101,10 +135,12 @@ def neighbours(strength: Floats, component: Integers, errors: Errors, confidence
     gap = np.maximum(strength[upper] - strength[lower], 0.0)
     variance = np.maximum(errors.of_differences(upper, lower), 1e-300)
     chance = 0.5 * (1 + np.tanh(0.5 * gap))
-    law = NormalDist()
-    probability = np.array([law.cdf(d) for d in (gap / np.sqrt(variance)).tolist()])
+    degrees = errors.degrees(len(strength))
+    freedom = np.minimum(degrees[upper], degrees[lower])
+    reach, law = deviations(level, freedom), NormalDist()
+    probability = np.array([law.cdf(d) for d in normal_scores(gap / np.sqrt(variance), freedom).tolist()])
     equal = gap <= EQUAL
-    wanted = np.square(deviations(confidence) / np.where(equal, 1.0, gap)) - 1 / variance
+    wanted = np.square(reach / np.where(equal, 1.0, gap)) - 1 / variance
     more = np.ceil(np.maximum(wanted, 0.0) / (chance * (1 - chance)))
     further = np.where(equal | (more > MAX_FURTHER), -1, np.minimum(more, MAX_FURTHER)).astype(np.int64)
-    return Neighbours(upper, lower, gap, np.sqrt(variance), probability, further)
+    return Neighbours(upper, lower, gap, np.sqrt(variance), reach * np.sqrt(variance), probability, further)

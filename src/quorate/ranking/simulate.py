@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,8 +16,10 @@ from quorate.ranking.tournament import Floats
 RULES: Final[Rules] = {
     "items": Number(least=2, most=1e7, whole=True),
     "comparisons": Number(least=1, most=1e9, whole=True),
+    "prompts": Number(least=1, most=1e7, whole=True),
     "judges": Number(least=1, most=1e7, whole=True),
     "strength_spread": Number(least=0, most=100),
+    "prompt_spread": Number(least=0, most=100),
     "reliability_spread": Number(least=0, most=100),
     "position": Number(least=-100, most=100),
     "position_spread": Number(least=0, most=100),
@@ -29,7 +32,7 @@ RULES: Final[Rules] = {
 class SimulatedTournament:
     """Comparisons, and what they were drawn from."""
 
-    comparisons: pl.DataFrame  # left, right, winner, worker
+    comparisons: pl.DataFrame  # left, right, winner, worker; with a prompt of a jury
     items: pl.DataFrame  # item, strength: in nats of the mean comparison, with the mean 0
     judges: pl.DataFrame  # worker, reliability (with the mean 1 over comparisons), position_bias
 
@@ -59,8 +62,7 @@ def simulate_comparisons(
     >>> drawn.comparisons.columns, drawn.items["item"].to_list()
     (['left', 'right', 'winner', 'worker'], ['i0', 'i1', 'i2', 'i3'])
     """
-    given = {name: value for name, value in locals().items() if name in RULES}
-    options.check(given, RULES)
+    _check(locals())
     rng = np.random.default_rng(seed)
     strength = rng.normal(0.0, strength_spread, items)
     scale = rng.normal(1.0, reliability_spread, judges)
@@ -80,6 +82,75 @@ def simulate_comparisons(
         pl.DataFrame({"item": names, "strength": (strength - strength.mean()) * mean}),
         pl.DataFrame({"worker": people, "reliability": scale / mean, "position_bias": side}),
     )
+
+
+def simulate_jury(
+    *,
+    items: int = 2,
+    prompts: int = 250,
+    judges: int = 8,
+    strength_spread: float = 0.0,
+    prompt_spread: float = 0.0,
+    reliability_spread: float = 0.0,
+    position: float = 0.3,
+    seed: int = 0,
+) -> SimulatedTournament:
+    """Return the comparisons of a jury: each prompt compares two random items, by every judge, in both orders.
+
+    The table has a column `prompt`. Items are equal by default.
+
+    Parameters
+    ----------
+    items, prompts, judges : int
+        How many.
+    strength_spread : float
+        Standard deviation of strengths, in nats.
+    prompt_spread : float
+        Standard deviation of the prompt effect on the difference of its two items, in nats. All judges share it.
+    reliability_spread : float
+        Standard deviation of reliabilities around 1.
+    position : float
+        Advantage of the left side, in nats.
+    seed : int
+        Seed of the random generator.
+
+    Examples
+    --------
+    >>> drawn = simulate_jury(prompts=10, judges=3)
+    >>> drawn.comparisons.columns, len(drawn.comparisons)
+    (['prompt', 'left', 'right', 'winner', 'worker'], 60)
+
+    """
+    _check(locals())
+    rng = np.random.default_rng(seed)
+    strength = rng.normal(0.0, strength_spread, items)
+    scale = rng.normal(1.0, reliability_spread, judges)
+    left = rng.integers(0, items, prompts)
+    right = (left + rng.integers(1, items, prompts)) % items
+    gap = strength[left] - strength[right] + rng.normal(0.0, prompt_spread, prompts)
+    prompt, judge, is_swapped = (axis.ravel() for axis in np.indices((prompts, judges, 2)))
+    odds = np.where(is_swapped == 1, -1, 1) * scale[judge] * gap[prompt] + position
+    wins = rng.random(len(odds)) < 1 / (1 + np.exp(-odds))
+    sides = np.where(is_swapped[:, None] == 1, np.stack([right, left], 1)[prompt], np.stack([left, right], 1)[prompt])
+    names, people = pl.Series([f"i{n}" for n in range(items)]), pl.Series([f"w{n}" for n in range(judges)])
+    columns = {
+        "prompt": pl.Series([f"p{n}" for n in range(prompts)]).gather(prompt),
+        "left": names.gather(sides[:, 0]),
+        "right": names.gather(sides[:, 1]),
+        "winner": pl.Series(["right", "left"]).gather(wins.astype(np.int64)),
+        "worker": people.gather(judge),
+    }
+    mean = float(scale.mean())
+    return SimulatedTournament(
+        pl.DataFrame(columns),
+        pl.DataFrame({"item": names, "strength": (strength - strength.mean()) * mean}),
+        pl.DataFrame({"worker": people, "reliability": scale / mean, "position_bias": np.full(judges, position)}),
+    )
+
+
+def _check(given: Mapping[str, object]) -> None:
+    """Raise for the first option that breaks its rule."""
+    options.check(given, {name: rule for name, rule in RULES.items() if name in given})
 
 
 def _scores(chance: Floats, ties: float, rng: np.random.Generator) -> Floats:

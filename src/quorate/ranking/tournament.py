@@ -81,6 +81,12 @@ class Tournament:
         """What the left item scored: its wins, and half of the ties, [rows]."""
         return self.left_wins + 0.5 * self.ties
 
+    def rows_of(self, left: Integers, right: Integers, judge: Integers) -> Integers:
+        """Return the row of each of the comparisons that were added up, [comparisons]."""
+        pairs, pair = np.unique(self.left * self.items + self.right, return_inverse=True)
+        of_comparison = np.searchsorted(pairs, left * self.items + right)
+        return np.searchsorted(self.judge * len(pairs) + pair, judge * len(pairs) + of_comparison)
+
     def per_item(self, of_left: Floats, of_right: Floats | None = None) -> Floats:
         """Return sums over the rows of every item, [items]: one array for its rows on the left, one for those on the right."""
         other = of_left if of_right is None else of_right

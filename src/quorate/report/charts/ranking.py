@@ -19,7 +19,7 @@ class Ranked(Protocol):
     """What a picture takes of a ranking; `qr.rank` returns it."""
 
     @property
-    def confidence(self) -> float:
+    def level(self) -> float:
         """Of the intervals."""
         ...
 
@@ -41,7 +41,7 @@ def ranking(found: Ranked, mode: Mode) -> Chart:
     leader = words.shortened(str(largest["item"][0]), 40)
     lead = int((largest["rank_low"] == 1).sum())
     told = f"{leader} leads." if lead == 1 else f"{leader} leads, and {lead - 1} more may be as strong."
-    notes = [f"Lines are {words.percent(found.confidence)} intervals; 0 is the mean item."]
+    notes = [f"Lines are {words.percent(found.level)} intervals; 0 is the mean item."]
     if len(largest) > len(shown):
         notes.append(f"The first {len(shown)} of {len(largest)} items.")
     if len(largest) < len(board):
