@@ -59,20 +59,33 @@ def labels_of_a_pass(threads):
     return labels.tobytes()
 
 
+def count_helpers():
+    """Count the helpers of the core: threads that block every signal, unlike those of Python, polars and Arrow.
+
+    jemalloc's threads block them, too. A thread of Python that was joined may still be listed: it is about to end.
+    """
+    helpers = 0
+    for thread in Path("/proc/self/task").iterdir():
+        try:
+            name, status = (thread / "comm").read_text(), (thread / "status").read_text()
+        except (FileNotFoundError, ProcessLookupError):  # it has just ended
+            continue
+        blocked = int(next(line for line in status.splitlines() if line.startswith("SigBlk:")).split()[1], 16)
+        helpers += blocked >> (signal.SIGALRM - 1) & 1 and not name.startswith("jemalloc")
+    return helpers
+
+
 @pytest.mark.skipif(cpu.compiled() is None or not sys.platform.startswith("linux"), reason="counts the threads of the core")
 def test_helpers_are_kept_and_used_again():
     """A pass on three threads leaves two helpers asleep; the next ones start none."""
-
-    def count():
-        return sum(1 for _ in Path("/proc/self/task").iterdir())
-
     first = labels_of_a_pass(3)
-    before = count()
+    before = count_helpers()
+    assert before >= 2
     assert all(labels_of_a_pass(3) == first for _ in range(20))
-    assert count() == before
+    assert count_helpers() == before
     with ThreadPoolExecutor(4) as pool:
         assert set(pool.map(labels_of_a_pass, [3] * 20)) == {first}
-    assert count() <= before + 3 * 2, "as many as calls have wanted at once"
+    assert count_helpers() <= max(before, 4 * 2), "as many as calls have wanted at once"
 
 
 @pytest.mark.skipif(cpu.compiled() is None or not hasattr(os, "fork"), reason="forks with the core's helpers asleep")
