@@ -25,6 +25,7 @@ import polars as pl
 
 from quorate.errors import InputError, OptionError, listed, shown
 from quorate.io import not_votes
+from quorate.io.batches import whole_batches
 from quorate.io.columns import is_known
 from quorate.io.shapes import PLAIN, Layout, Shape, Wanted, is_number, separators_in, shape_of
 from quorate.io.understood import Reading
@@ -179,7 +180,7 @@ def batches(
         empty, rows = True, 0
         # Of a line with too many fields the reader takes the first ones, unless it has to read all of them.
         whole = pl.QueryOptFlags(projection_pushdown=not form.is_text)
-        for batch in chosen.collect_batches(optimizations=whole):
+        for batch in whole_batches(chosen, optimizations=whole):
             empty = False
             votes = shape.votes(batch, rows)
             rows += len(batch)
