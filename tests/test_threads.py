@@ -59,22 +59,24 @@ def labels_of_a_pass(threads):
     return labels.tobytes()
 
 
+def count_helpers():
+    """Count the helpers of the core, by name: Python, polars, Arrow and sanitizers have threads of their own."""
+    names = [thread / "comm" for thread in Path("/proc/self/task").iterdir()]
+    return sum(name.read_text() == "quorate-pass
+" for name in names if name.exists())
+
+
 @pytest.mark.skipif(cpu.compiled() is None or not sys.platform.startswith("linux"), reason="counts the threads of the core")
 def test_helpers_are_kept_and_used_again():
     """A pass on three threads leaves two helpers asleep; the next ones start none."""
-
-    def count():  # other libraries start threads of their own, and sanitizers do
-        names = [task / "comm" for task in Path("/proc/self/task").iterdir()]
-        return sum(name.read_text() == "quorate-pass\n" for name in names if name.exists())
-
     first = labels_of_a_pass(3)
-    before = count()
+    before = count_helpers()
     assert before >= 2
     assert all(labels_of_a_pass(3) == first for _ in range(20))
-    assert count() == before
+    assert count_helpers() == before
     with ThreadPoolExecutor(4) as pool:
         assert set(pool.map(labels_of_a_pass, [3] * 20)) == {first}
-    assert count() <= before + 3 * 2, "as many as calls have wanted at once"
+    assert count_helpers() <= max(before, 4 * 2), "as many as calls have wanted at once"
 
 
 @pytest.mark.skipif(cpu.compiled() is None or not hasattr(os, "fork"), reason="forks with the core's helpers asleep")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from quorate import moved
+from quorate import forks, moved
 
 __version__ = "0.1.0"
 
@@ -223,6 +223,7 @@ __all__ = [
 
 
 moved.install()
+forks.install()
 
 
 def __getattr__(name: str) -> object:

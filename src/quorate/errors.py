@@ -51,7 +51,7 @@ class QuorateError(OneLine):
         import traceback
 
         frames = traceback.walk_tb(self.__traceback__)
-        own = [(frame, line) for frame, line in frames if _package(frame) not in (OURS, *NOTEBOOKS)]
+        own = [(frame, line) for frame, line in frames if package_of(frame) not in (OURS, *NOTEBOOKS)]
         where = traceback.StackSummary.extract(iter(own)).format()
         return "".join(where + traceback.format_exception_only(self)).splitlines()
 
@@ -151,7 +151,7 @@ def warn(message: object, category: type[Warning]) -> None:
     """Warn at the line that called quorate, however deep inside the reason was found."""
     frame: FrameType | None = sys._getframe(1)
     outermost = frame
-    while frame is not None and _package(frame) == OURS:
+    while frame is not None and package_of(frame) == OURS:
         outermost, frame = frame, frame.f_back
     at = frame or outermost
     assert at is not None
@@ -165,7 +165,7 @@ def warn(message: object, category: type[Warning]) -> None:
     )
 
 
-def _package(frame: FrameType) -> str:
+def package_of(frame: FrameType) -> str:
     """Return the package whose code a frame runs; generated methods know their module, not their file."""
     return str(frame.f_globals.get("__name__")).partition(".")[0]
 

@@ -20,6 +20,7 @@ import quorate as qr
 from quorate import errors
 from quorate.spark.stream import Progress, StateFolder
 
+OWN_WARNINGS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.OneLine) and issubclass(kind, Warning)]  # fmt: skip
 ODD = [None, True, False, -1, 0, 1, 7, 2**31, 2**63, -(2**63), 10**30, 0.5, -0.5, 1e308, float("nan"), float("inf"), "", "x", "é\ud800", [], {}, [1], {"a": 1}, ["a", "a"], [[]], "<i8", "|u1", "<f8", "|O", "string", "integer", "ds", "hybrid"]  # fmt: skip
 NUMBERS = [0, 1, -1, 2, 255, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**62, 2**63 - 1, -(2**63)]
 OWN_WARNINGS = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, Warning)]

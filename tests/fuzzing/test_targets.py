@@ -15,3 +15,8 @@ def test_cases(target):
     module = import_module(f"fuzzing.{target}")
     for seed in (*range(SEEDS.get(target, 10)), *ONCE_FAILED.get(target, ())):
         module.run(seed)
+
+
+def test_a_saved_model_without_facts_warns_and_works():
+    """Its warning is one of ours: it does not end the case."""
+    import_module("fuzzing.containers").run(1794927564028)

@@ -262,3 +262,51 @@ def test_what_is_fitted_several_times_is_read_once():
     found = qr.aggregate(CROWD.votes, gold=iter(GOLD.rows()), history=iter(past.rows()), calibrate=True)
     assert found.temperature == expected.temperature
     assert found.labels.equals(expected.labels)
+
+
+OUTVOTED = [
+    *(("t0", "w0", "b"), ("t0", "w1", "a"), ("t0", "w2", "a")),
+    *(("t1", "w0", "a"), ("t1", "w1", "a"), ("t1", "w2", "a")),
+    *(("t2", "w1", "a"), ("t2", "w2", "a")),
+]
+
+
+@pytest.mark.parametrize("engine", ["cpu", "reference", "disk"])
+@pytest.mark.parametrize("strength", [1e-6, 0.3, 1.0, 5.0, 1e6, "auto"])
+@pytest.mark.parametrize("model", ["ds", "fds", "hybrid", "one-coin"])
+def test_a_label_that_never_won_a_majority_takes_no_unanimous_task(model, strength, engine):
+    labels = qr.aggregate(OUTVOTED, model=model, strength=strength, engine=engine).labels
+    assert dict(labels.select("task", "label").iter_rows())["t2"] == "a"
+
+
+@pytest.mark.parametrize("strength", [0.3, 1.0, 1e6])
+@pytest.mark.parametrize("model", ["ds", "fds", "hybrid", "auto"])
+def test_a_label_that_never_won_a_majority_takes_no_unanimous_task_of_a_stream(model, strength):
+    online = qr.Online(labels=["a", "b"], model=model, strength=strength)
+    online.learn_many(OUTVOTED)
+    for _ in range(2):
+        assert online.predict("t2").label == "a"
+        online.refit()
+
+
+@pytest.mark.parametrize("model", ["ds", "fds", "hybrid", "one-coin"])
+@given(data=st.data(), strength=st.sampled_from([0.01, 0.3, 1.0, 5.0, 100.0, "auto"]))
+def test_unanimous_tasks_of_a_consistent_crowd_keep_their_labels(model, data, strength):
+    """Workers agree with every majority except at most once each, with labels that never win."""
+    workers, winners = data.draw(st.integers(3, 5)), data.draw(st.lists(st.sampled_from("ab"), min_size=3, max_size=8))
+    table = {f"t{t}": {f"w{w}": label for w in range(workers)} for t, label in enumerate(winners)}
+    for task, worker in enumerate(data.draw(st.permutations(range(workers)))[: len(winners) - 1]):
+        if data.draw(st.booleans()):
+            table[f"t{task}"][f"w{worker}"] = data.draw(st.sampled_from("cd"))
+    for task, votes in table.items():  # some votes are missing, but the majority stands
+        for worker in data.draw(st.lists(st.sampled_from(sorted(votes)), max_size=workers - 3, unique=True)):
+            if votes[worker] == winners[int(task[1:])]:
+                del votes[worker]
+    rows = [(task, worker, label) for task, votes in table.items() for worker, label in votes.items()]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", qr.NotConverged)
+        labels = qr.aggregate(rows, model=model, strength=strength, labels=list("abcd")).labels
+    found = dict(labels.select("task", "label").iter_rows())
+    for task, votes in table.items():
+        if len(set(votes.values())) == 1:
+            assert found[task] == winners[int(task[1:])]

@@ -20,6 +20,7 @@ import polars as pl
 from quorate.data.votes import FrameKind, Votes
 from quorate.errors import InputError, OptionError, listed, shown
 from quorate.io import files, frames, records
+from quorate.io.batches import whole_batches
 from quorate.io.columns import OPTIONAL, REST
 from quorate.io.files import is_encoded
 from quorate.io.formats.content import Content, look, look_frame, look_records
@@ -359,12 +360,12 @@ def _from_lazy(source: pl.LazyFrame, wanted: Wanted, layout: Layout, reading: Re
         reading.saw(shape)
         chosen = source.select(pl.col(c).alias(role) for role, c in shape.columns.items())
         rows, empty = 0, True
-        for batch in chosen.collect_batches(maintain_order=True):
+        for batch in whole_batches(chosen):
             yield shape.votes(batch, rows)
             rows, empty = rows + len(batch), False
         if empty:
             yield shape.votes(pl.DataFrame(schema=chosen.collect_schema()))
-    except pl.exceptions.PolarsError as error:
+    except (pl.exceptions.PolarsError, files.PANIC) as error:
         raise InputError(f"cannot read the polars frame: {' '.join(str(error).split())[:300]}") from error
 
 

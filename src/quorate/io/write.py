@@ -23,6 +23,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from quorate.errors import InputError, QuorateError, listed
+from quorate.io.batches import whole_batches
 from quorate.io.files import descriptor, is_stream
 
 try:
@@ -44,7 +45,7 @@ SINKS: Final[Mapping[str, Callable[[pl.LazyFrame, Path], object]]] = {
     ".tsv": lambda frame, path: frame.sink_csv(path, separator="\t"),
     ".jsonl": lambda frame, path: frame.sink_ndjson(path),
     ".ndjson": lambda frame, path: frame.sink_ndjson(path),
-    ".json": lambda frame, path: _write_json(frame.collect_batches(maintain_order=True), path),
+    ".json": lambda frame, path: _write_json(whole_batches(frame), path),
     ".parquet": lambda frame, path: frame.sink_parquet(path),
     ".pq": lambda frame, path: frame.sink_parquet(path),
 }

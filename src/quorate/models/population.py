@@ -71,10 +71,26 @@ def _moments(block: WorkerBlock, counts: Any) -> Moments:
 
 
 def lent(sums: Moments, strength: float | str) -> Population:
-    """Return the pseudo-votes for each worker, from sums over all workers."""
-    frequency = sums.votes.sum(axis=0)
+    """Return the pseudo-votes for each worker, from sums over all workers.
+
+    A label that was voted for but never won a majority has no measured confusion. It gets pseudo-votes in proportion to its
+    votes, of a worker with the mean accuracy: without any, the shrunken labels would lose tasks to it, unanimous ones too.
+    """
+    won, given = sums.votes.sum(axis=0), sums.votes.sum(axis=1)
+    never_won = (won == 0) & (given > 0)
+    frequency = np.where(never_won, given, won)
     number = strength_of(sums) if isinstance(strength, str) else float(strength)
-    return Population(number * sums.mean() * (frequency / max(float(frequency.sum()), 1.0)), number)
+    mean = np.where(never_won, _equal_errors(sums.votes), sums.mean())
+    return Population(number * mean * (frequency / max(float(frequency.sum()), 1.0)), number)
+
+
+def _equal_errors(votes: Floats) -> Floats:
+    """Return the confusion of a worker with the mean accuracy and equally likely errors, [K given, K true]."""
+    k = len(votes)
+    accuracy = float(np.trace(votes)) / max(float(votes.sum()), 1.0)
+    out: Floats = np.full((k, k), (1.0 - accuracy) / max(k - 1, 1))
+    np.fill_diagonal(out, accuracy)
+    return out
 
 
 def strength_of(sums: Moments) -> float:
