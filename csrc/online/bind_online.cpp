@@ -221,12 +221,19 @@ void bring_back(SharedOnline& s, std::string_view task, nb::handle given) {
     briefly<Writing>(s.mutex, [&] { s.bring_back(task, record); });
 }
 
-// (sums over pairs of votes, or None; votes by given and true label, [k * k], and those of them that the sums leave out;
-// tasks by label, [k]; votes in memory; changes)
+template <class T>
+nb::object array_of(const std::vector<T>& numbers) {
+    Growing<T> copy(numbers.size());
+    std::copy(numbers.begin(), numbers.end(), copy.data());
+    return nb::cast(owned<T>(std::move(copy)));
+}
+
+// (sums over pairs of votes, or None; votes by given and true label, an array [k * k], and those of them that the sums leave
+// out; tasks by label, [k]; votes in memory; changes)
 nb::tuple measure(SharedOnline& s, bool sums) {
     const Measures m = at_length<Reading>(s.mutex, [&] { return s.state().measure(sums); });
     const nb::object pairs = sums ? nb::object(nb::make_tuple(m.together, m.apart, m.skills, m.alike, m.pairs)) : nb::none();
-    return nb::make_tuple(pairs, nb::cast(m.given), nb::cast(m.left_out), nb::cast(m.tasks), m.votes, m.changes);
+    return nb::make_tuple(pairs, array_of(m.given), array_of(m.left_out), nb::cast(m.tasks), m.votes, m.changes);
 }
 
 // False where a label was added since it was measured.
@@ -265,12 +272,6 @@ nb::object confusion(SharedOnline& s, std::string_view worker) {
         return true;
     });
     return found ? nb::cast(owned<double>(std::move(out))).attr("reshape")(k, k) : nb::none();
-}
-
-nb::object floats(const std::vector<double>& numbers) {
-    Growing<double> copy(numbers.size());
-    std::copy(numbers.begin(), numbers.end(), copy.data());
-    return nb::cast(owned<double>(std::move(copy)));
 }
 
 nb::dict snapshot(SharedOnline& s) {
@@ -314,9 +315,9 @@ nb::dict snapshot(SharedOnline& s) {
     out["measured"] = nb::none();
     if (m.votes >= 0) {
         out["measured"] = nb::make_tuple(m.lent_total, m.shared_error, m.holds, m.votes, m.changes);
-        out["lent"] = floats(m.lent).attr("reshape")(all.k, all.k);
-        out["log_prior"] = floats(m.log_prior);
-        out["uniform"] = floats(m.uniform);
+        out["lent"] = array_of(m.lent).attr("reshape")(all.k, all.k);
+        out["log_prior"] = array_of(m.log_prior);
+        out["uniform"] = array_of(m.uniform);
     }
     out["changes"] = all.changes;
     out["tasks_seen"] = all.tasks_seen;

@@ -22,6 +22,7 @@ enum class Due {
 };
 
 constexpr uint64_t kRenewAfter = 10;          // measured again when one vote in so many has changed
+constexpr uint64_t kCellsPerChange = 8192;    // and no more of the k * k cells of the mean worker are recounted per change
 constexpr uint64_t kFit = uint64_t(1) << 32;  // changes that a fit counts as: more than a tenth of any votes
 
 struct Measured {

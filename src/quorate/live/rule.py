@@ -218,8 +218,7 @@ class Rule:
         - `label`: the index of the label.
         - `evidence`: what is known of the task.
         """
-        asked = 1 if self._quorum is None else self._quorum.votes
-        return sum(group[label] >= asked for group in evidence.groups)
+        return evidence.groups[label] if evidence.groups else 0
 
     def disagreement(self, evidence: Evidence) -> float:
         """Return the share of the effective votes that is against the leading label.

@@ -17,7 +17,7 @@ import numpy as np
 from quorate.data.options import StreamedModel
 from quorate.errors import QuorateError
 from quorate.live.archived import NOTHING, Answer, Archived
-from quorate.live.breakers import Breakers, share_against
+from quorate.live.breakers import Breakers
 from quorate.live.crowd import Crowd, Worker
 from quorate.live.decision import Decision
 from quorate.live.policy import Policy
@@ -25,6 +25,7 @@ from quorate.live.readable import Readable
 from quorate.live.rule import Rule
 from quorate.live.settings import Refit, Retention
 from quorate.live.standing import Standing
+from quorate.live.tally import Tally
 from quorate.live.tasks import SETTLED, Task, Tasks
 from quorate.online import KINDS, Online
 from quorate.store import events
@@ -67,6 +68,7 @@ class CampaignState(Readable):
         self.refit, self.retention = Refit.of(created.refit), Retention.of(created.retention)
         self.policies: list[PolicyVersion] = []
         self.tasks, self.crowd = Tasks(), Crowd()
+        self.tallies: dict[str, Tally] = {}
         self.changes: list[Decision] = []  # decisions that the last events made: whoever applies them takes them out
         self.since_refit = 0  # votes learned and taken back
         self.votes = 0  # in force, those kept aside among them
@@ -127,6 +129,9 @@ class CampaignState(Readable):
             self._promote(worker)
             return task, self._answer(name)
         self.since_refit += 1
+        tally = self.tallies.get(name) if self.tallies else None
+        if tally is not None:
+            self._recount(tally, worker, self.stream.voted(name, worker.text), label)
         answer = self.stream.vote(name, worker.text, label, self.kind) or self._renewed(name)
         worker.cast(answer[4][label])
         after = self.rule.decide(task.standing, self.evidence(task, answer))
@@ -139,8 +144,7 @@ class CampaignState(Readable):
         if worker.aside is not None and event.task in worker.aside:
             _drop_aside(worker, task)
         else:
-            self.stream.retract(event.task, worker.text)
-            self.since_refit += 1
+            self._take_out(task, worker, self.stream.voted(event.task, worker.text))
         _note(task, event.worker, self.position)
         worker.votes -= 1
         self.votes -= 1
@@ -160,7 +164,7 @@ class CampaignState(Readable):
     def _reopen(self, event: events.Reopen) -> Touched:
         task = self.tasks.by_name.get(event.task) or self._enter(event.task)
         answer = self._answer(event.task)
-        experts = sum(is_expert for _, _, is_expert in self._ballots(event.task))
+        experts = self.tally(event.task).experts
         self._stand(task, answer, self.rule.reopen(task.standing, answer[2], self.time, experts=experts))
         return task, answer
 
@@ -188,8 +192,7 @@ class CampaignState(Readable):
             for name, label in self.stream.tasks_of(worker.text):
                 task = touched[name] = self.tasks.by_name[name]
                 _keep_aside(worker, task, label)
-                self.stream.retract(name, worker.text)
-                self.since_refit += 1
+                self._take_out(task, worker, label)
         self._settle_all(touched.values())
 
     def _unban(self, event: events.Unban) -> None:
@@ -200,8 +203,14 @@ class CampaignState(Readable):
 
     def _worker(self, event: events.WorkerSet) -> None:
         worker = self.crowd.get(event.worker)
+        was = worker.group, worker.expert
         worker.group = worker.group if event.group is None else event.group
         worker.expert = worker.expert if event.expert is None else event.expert
+        voted = self.stream.tasks_of(worker.text) if self.tallies or self.rule.needs_votes else ()
+        for name, label in voted:
+            if (tally := self.tallies.get(name)) is not None:
+                tally.remove((label, *was))
+                tally.add((label, worker.group, worker.expert))
         if worker.expert and not worker.trusted:  # experts need no probation, not even once they are none any more
             worker.trusted = True
             self._take_in(worker)
@@ -284,6 +293,7 @@ class CampaignState(Readable):
     def _adopt_policy(self, document: dict[str, Any], time: int, by: str | None) -> None:
         policy = Policy.of(document)
         self.rule = Rule(policy, self.labels)
+        self.tallies = {}  # the quorum may ask for other counts
         self.policies.append(PolicyVersion(len(self.policies) + 1, policy, max(1, self.position), time, by))
         self.policy, self.version = policy, len(self.policies)
 
@@ -297,6 +307,20 @@ class CampaignState(Readable):
     def _renewed(self, name: str) -> Any:
         self.online.renew_due()
         return self.stream.predict(name, self.lasting)
+
+    def _recount(self, tally: Tally, worker: Worker, was: int, label: int) -> None:
+        """Count a vote of a worker, in place of the one for the label `was`; -1: they had none, or have none any more."""
+        if was >= 0:
+            tally.remove((was, worker.group, worker.expert))
+        if label >= 0:
+            tally.add((label, worker.group, worker.expert))
+
+    def _take_out(self, task: Task, worker: Worker, was: int) -> None:
+        """Unlearn the vote of a worker on a task, which was for the label `was`."""
+        if (tally := self.tallies.get(task.name)) is not None:
+            self._recount(tally, worker, was, -1)
+        self.stream.retract(task.name, worker.text)
+        self.since_refit += 1
 
     def _settled(self, task: Task) -> Touched:
         """Let the policy look at a task again; return what the stream says of it."""
@@ -357,8 +381,8 @@ class CampaignState(Readable):
     def _watch(self, task: Task, *, is_flip: bool) -> None:
         limits, label = self.policy.breakers, task.standing.label
         assert limits is not None
-        votes = () if limits.disagreement is None else self.stream.votes_of(task.name) or ()
-        self.breakers.decided(limits, self.labels, label, against=share_against(label, votes), is_flip=is_flip)
+        against = 0.0 if limits.disagreement is None else self.tally(task.name).share_against(label)
+        self.breakers.decided(limits, self.labels, label, against=against, is_flip=is_flip)
 
     def _reconsider(self, *, every: bool = False) -> None:
         """Let the policy look at the tasks in memory again: `every` one, or those whose votes are judged otherwise now."""
@@ -432,6 +456,7 @@ class CampaignState(Readable):
         answer = self._answer(task.name)
         votes = self.stream.evict(task.name)
         self.tasks.leave(task)
+        self.tallies.pop(task.name, None)
         self.archived_tasks += 1
         record = Archived(task, answer, votes, self.version)
         if task.touched < self.expired:
@@ -445,6 +470,7 @@ class CampaignState(Readable):
         """Delete the votes of a task that stays as it is; what was learned from them stays as well."""
         answer = self._answer(task.name)
         self.stream.evict(task.name)
+        self.tallies.pop(task.name, None)
         if answer[3]:
             self.stream.set_gold(task.name, answer[0])
         self._forget_aside(task.name, task.aside or ())
@@ -477,7 +503,10 @@ class CampaignState(Readable):
             worker.trusted = True
             for name in list(worker.aside):
                 task = touched[name] = self.tasks.by_name.get(name) or self._enter(name)
-                self.stream.learn(name, worker.text, _drop_aside(worker, task), False, False)
+                label = _drop_aside(worker, task)
+                if (tally := self.tallies.get(name)) is not None:
+                    self._recount(tally, worker, -1, label)  # kept aside, so that none counted
+                self.stream.learn(name, worker.text, label, False, False)
                 self.since_refit += 1
         for task in touched.values():
             self._settled(task)
