@@ -94,21 +94,24 @@ nb::object predict(SharedOnline& s, std::string_view task, int kind) {
                                    : nb::object(nb::make_tuple(told.label, told.tied, votes, told.certain, nb::cast(p)));
 }
 
-// A vote and what is then known of its task, as `predict` says it; False: it is learned, and a renewal is due.
+// A vote and what is then known of its task, as `predict` says it; False: it is learned, and a renewal is due; True: it is
+// learned, and the label of its task, which has many votes, stays until one of the next votes.
 nb::object vote(SharedOnline& s, std::string_view task, std::string_view worker, uint32_t label, int kind) {
     const Confidence asked = confidence(kind);
     std::vector<double> p;
     Answer told{-1, false};
     int64_t votes = 0;
+    bool is_light = false;
     const bool is_due = briefly<Writing>(s.mutex, [&] {
         p.resize(size_t(s.state().labels()));
-        const uint32_t place = s.learn(task, worker, label, false, false);
+        const uint32_t place = s.vote(task, worker, label, is_light);
+        if (is_light) return false;
         if (s.state().due(asked) != Due::nothing) return true;
         told = s.answer_learned(place, asked, p.data());
         votes = s.state().votes(place).size();
         return false;
     });
-    if (is_due) return nb::bool_(false);
+    if (is_due || is_light) return nb::bool_(is_light);
     return nb::make_tuple(told.label, told.tied, votes, told.certain, nb::cast(p));
 }
 

@@ -193,8 +193,16 @@ class Online(Evicting):
 
     @_alone
     def vote(self, task: str, worker: str, label: int, kind: int) -> Told | bool:
-        """Learn one vote, and return what `predict` then does; False says that it is learned, and that a renewal is due."""
-        self._learn([task], [worker], [label], False, False)
+        """Learn one vote, and return what `predict` then does; False says that it is learned, and that a renewal is due.
+
+        True says that it is learned, and that the label of its task, which has many votes, stays until one of the next votes.
+        """
+        state = self._begin()
+        place = self._find(state, task)
+        is_light = place is not None and not self._settles_next(state, place)
+        self._learn([task], [worker], [label], False, False, is_light=is_light)
+        if is_light:
+            return True
         told = self.predict(task, kind)
         assert told is not None
         return told
@@ -549,7 +557,16 @@ class Online(Evicting):
                 self._tables[name].update(part)
             self._pending = None
 
-    def _learn(self, tasks: list[Any], workers: list[Any], labels: list[int], task_numbers: bool, worker_numbers: bool) -> None:
+    def _learn(
+        self,
+        tasks: list[Any],
+        workers: list[Any],
+        labels: list[int],
+        task_numbers: bool,
+        worker_numbers: bool,
+        *,
+        is_light: bool = False,  # the tasks keep their labels and shares
+    ) -> None:
         change = self._begin()
         for role, are in (("task", task_numbers), ("worker", worker_numbers)):
             known = self._live(change) + change.get("fact", "evicted") if role == "task" else change.size(role)
@@ -572,6 +589,10 @@ class Online(Evicting):
                 self._drop(change, place, change.get("pair", row)[0])
             change.put("votes", place, (*change.get("votes", place), row))
             self._name(change, [row], 1)
-            self._settle(change, place)
+            if is_light:
+                self._put(change, place, 1)
+                self._put_label(change, place, 1)
+            else:
+                self._settle(change, place)
             self._changed(change, 1)
         self._commit(change)

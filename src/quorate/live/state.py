@@ -31,7 +31,7 @@ from quorate.online import KINDS, Online
 from quorate.store import events
 from quorate.store.archive import Archive, Record
 
-Touched: TypeAlias = tuple[Task, Answer]
+Touched: TypeAlias = tuple[Task, Answer | None]  # None: readers have to ask the stream
 BY_HAND: Final = frozenset({"gold", "override"})  # reasons of decisions that breakers do not watch
 MANY_DUES: Final = 1024
 CLOSED: Final = SETTLED | {"escalated"}  # what only new votes open again, where the old ones have expired
@@ -132,7 +132,15 @@ class CampaignState(Readable):
         tally = self.tallies.get(name) if self.tallies else None
         if tally is not None:
             self._recount(tally, worker, self.stream.voted(name, worker.text), label)
-        answer = self.stream.vote(name, worker.text, label, self.kind) or self._renewed(name)
+        if worker.expert and self.rule.needs_experts:  # they decide at once, however many votes the task has
+            self.stream.learn(name, worker.text, label, False, False)
+            answer = self._answer(name)
+        else:
+            answer = self.stream.vote(name, worker.text, label, self.kind) or self._renewed(name)
+        if answer is True:  # a task of many votes: one of the next ones lets the policy look at it again
+            task.touched = self.time
+            self.tasks.touch(task)
+            return task, None
         worker.cast(answer[4][label])
         after = self.rule.decide(task.standing, self.evidence(task, answer))
         self._stand(task, answer, self._unless_expired(task, answer, after) if task.expired else after)
