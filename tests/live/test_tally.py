@@ -58,7 +58,9 @@ def test_a_vote_walks_no_votes(monkeypatch):
     state = CampaignState(created, MemoryArchive())
     state.apply(1, created)
     walked = []
-    monkeypatch.setattr(CampaignState, "_ballots", lambda self, name, walk=CampaignState._ballots: walked.append(name) or walk(self, name))
+    monkeypatch.setattr(
+        CampaignState, "_ballots", lambda self, name, walk=CampaignState._ballots: walked.append(name) or walk(self, name)
+    )
     for worker in range(1, 40):
         state.apply(state.position + 1, e.WorkerSet(time=1, worker=worker, group=f"g{worker % 5}", expert=worker == 30))
         state.apply(state.position + 1, e.Vote(time=1, task="t", worker=worker, label=worker % 2))

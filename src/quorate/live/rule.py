@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SECOND: Final = 1_000_000  # microseconds
 ROUNDING: Final = 1e-9  # a confidence of 0.9 that was summed from shares passes a threshold of 0.9
+FEW_LABELS: Final = 32  # whose costs are compared one by one
 NEVER: Final = 1 << 62  # a number of votes that no task has
 BY_VOTES: Final = frozenset(("confidence", "costs", "hold", "breaker"))  # reasons of decisions that votes made
 
@@ -46,6 +47,7 @@ class Rule:
     __slots__ = (
         "_by",
         "_cost_of",
+        "_costs",
         "_disagreement",
         "_enough",
         "_hold",
@@ -74,7 +76,9 @@ class Rule:
         self._maximum = policy.maximum_votes if policy.maximum_votes is not None and runs_out else NEVER
         self.thresholds = thresholds(policy, self.labels)
         self._enough = [threshold - ROUNDING for threshold in self.thresholds]
-        self._cost_of = cost_of(policy, self.labels)
+        costs = cost_of(policy, self.labels)
+        self._costs = costs if costs is not None and len(self.labels) > FEW_LABELS else None
+        self._cost_of: Sequence[Sequence[float]] | None = None if costs is None else costs.tolist()
         self._maximum_cost = ROUNDING + (policy.maximum_cost or 0.0)
         self._by = "confidence" if self._cost_of is None else "costs"
         self._hysteresis = policy.hysteresis
@@ -266,12 +270,21 @@ class Rule:
         """
         if self._cost_of is None:
             return evidence.label
-        costs = [self.expected_cost(label, evidence) for label in range(len(self.labels))]
-        least = min(costs) + ROUNDING
-        if costs[evidence.label] <= least:
+        costs = {label: self.expected_cost(label, evidence) for label in self._perhaps_cheapest(evidence)}
+        least = min(costs.values()) + ROUNDING
+        if costs.get(evidence.label, math.inf) <= least:
             return evidence.label
-        cheap = [label for label, cost in enumerate(costs) if cost <= least]
+        cheap = [label for label, cost in costs.items() if cost <= least]
         return min(cheap, key=lambda label: (-evidence.probabilities[label], self.labels[label]))
+
+    def _perhaps_cheapest(self, evidence: Evidence) -> Sequence[int]:
+        """Return the labels whose expected cost may be the least: many labels are looked at together, and less exactly."""
+        if self._costs is None:
+            return range(len(self.labels))
+        costs = self._costs @ np.asarray(evidence.probabilities)
+        slack = ROUNDING + 1e-12 * float(np.max(self._costs))
+        near: list[int] = np.flatnonzero(costs <= costs.min() + 2 * slack).tolist()
+        return near
 
     def _keeps(self, standing: Standing, evidence: Evidence) -> bool:
         """Return whether hysteresis keeps the label that votes had decided."""
@@ -392,34 +405,44 @@ def thresholds(policy: Policy, labels: Sequence[str]) -> list[float]:
     return [asked.get(label, asked.get(ANY, math.nan)) for label in labels]
 
 
-def cost_of(policy: Policy, labels: Sequence[str]) -> list[list[float]] | None:
-    """Return the cost of deciding for each label, by the true one, [decided][true]; None for a policy without costs.
+def cost_of(policy: Policy, labels: Sequence[str]) -> NDArray[np.float64] | None:
+    """Return the cost of deciding for each label, by the true one, [decided, true]; None for a policy without costs.
+
+    What names both labels counts before what names the true one, the decided one, or neither.
 
     - `policy`: the policy.
     - `labels`: the ids of the labels.
     """
     if policy.costs is None:
         return None
-    _check_known("costs", policy.costs, labels)
-    for line in policy.costs.values():
+    named, place = policy.costs, {label: place for place, label in enumerate(labels)}
+    _check_known("costs", named, labels)
+    for line in named.values():
         _check_known("costs", line, labels)
-    return [[_cost(policy.costs, true, decided) for true in labels] for decided in labels]
-
-
-def _cost(costs: dict[str, dict[str, float]], true: str, decided: str) -> float:
-    """Return one cell: what names both labels counts before what names the true one, the decided one, or neither."""
-    line, others = costs.get(true, {}), costs.get(ANY, {})
-    if true == decided:
-        return line.get(decided, 0.0)  # a right decision costs nothing unless it is named
-    for cost in (line.get(decided), line.get(ANY), others.get(decided), others.get(ANY)):
-        if cost is not None:
-            return cost
-    raise OptionError(f'costs has nothing for deciding {shown(decided)} where {shown(true)} is true: give it, or "*"')
+    others = named.get(ANY, {})
+    costs = np.full((len(labels), len(labels)), others.get(ANY, math.nan))
+    for decided, cost in others.items():
+        if decided != ANY:
+            costs[place[decided], :] = cost
+    for true, line in named.items():
+        if true != ANY and ANY in line:
+            costs[:, place[true]] = line[ANY]
+    np.fill_diagonal(costs, 0.0)  # a right decision costs nothing unless it is named
+    for true, line in named.items():
+        for decided, cost in line.items() if true != ANY else ():
+            if decided != ANY:
+                costs[place[decided], place[true]] = cost
+    missing = np.argwhere(np.isnan(costs))
+    if len(missing):
+        decided, true = (labels[place] for place in missing[0])
+        raise OptionError(f'costs has nothing for deciding {shown(decided)} where {shown(true)} is true: give it, or "*"')
+    return costs
 
 
 def _check_known(field: str, named: dict[str, float] | dict[str, dict[str, float]], labels: Sequence[str]) -> None:
+    known = {*labels, ANY}
     for label in named:
-        if label != ANY and label not in labels:
+        if label not in known:
             raise OptionError(f'{field} names the label {shown(label)}: give labels of the campaign ({listed(labels)}), or "*"')
 
 

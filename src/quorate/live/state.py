@@ -36,6 +36,7 @@ BY_HAND: Final = frozenset({"gold", "override"})  # reasons of decisions that br
 MANY_DUES: Final = 1024
 CLOSED: Final = SETTLED | {"escalated"}  # what only new votes open again, where the old ones have expired
 ROUNDING: Final = 1e-9
+MANY: Final = 64  # tasks whose change takes milliseconds
 
 
 class PolicyVersion(msgspec.Struct, frozen=True):
@@ -96,6 +97,19 @@ class CampaignState(Readable):
         self.position, self.time = position, event.time
         return _FOLDS[type(event)](self, event)
 
+    def is_heavy(self, event: events.Event) -> bool:
+        """Return whether folding an event may take more than some milliseconds: it looks at many tasks or votes."""
+        if isinstance(event, events.Vote | events.Change):  # it may end the probation of a worker, whose votes then count
+            return self.policy.probation is not None and self.has_much_aside(event.worker)
+        if isinstance(event, events.Sweep):
+            return event.decided + event.others + event.emptied > MANY
+        return type(event) in HEAVY
+
+    def has_much_aside(self, number: int) -> bool:
+        """Return whether so many votes of a worker are kept aside that it takes long to learn them."""
+        worker = self.crowd.all.get(number)
+        return worker is not None and worker.aside is not None and len(worker.aside) > MANY
+
     def _created(self, event: events.Created) -> None:
         if self.position != 1:
             raise QuorateError(f"event {self.position} makes the campaign a second time")
@@ -134,7 +148,7 @@ class CampaignState(Readable):
             self._recount(tally, worker, self.stream.voted(name, worker.text), label)
         if worker.expert and self.rule.needs_experts:  # they decide at once, however many votes the task has
             self.stream.learn(name, worker.text, label, False, False)
-            answer = self._answer(name)
+            answer: Any = self._answer(name)
         else:
             answer = self.stream.vote(name, worker.text, label, self.kind) or self._renewed(name)
         if answer is True:  # a task of many votes: one of the next ones lets the policy look at it again
@@ -555,6 +569,21 @@ def _flips(task: Task, after: Standing) -> bool:
     return after.status in SETTLED and after.label >= 0 and 0 <= task.last != after.label
 
 
+HEAVY: Final = frozenset(
+    {
+        events.TasksAdded,
+        events.PolicySet,
+        events.Ban,
+        events.Unban,
+        events.WorkerSet,
+        events.LabelAdded,
+        events.RefitBegun,
+        events.RefitDone,
+        events.Tick,
+        events.Truncated,
+        events.BreakerReset,
+    }
+)
 _FOLDS: Final[dict[type, Callable[[CampaignState, Any], Touched | None]]] = {
     events.Created: CampaignState._created,
     events.TasksAdded: CampaignState._tasks,

@@ -18,6 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from quorate.errors import InputError, OptionError
 from quorate.service import limits, openapi
+from quorate.service import types as t
 from quorate.service.call import Call, Context, Reply
 from quorate.service.errors import ErrorAnswer, Forbidden, Invalid, NotAllowed, Problem, Unauthorized, Unavailable
 from quorate.service.handlers.votes import decode_votes
@@ -31,6 +32,8 @@ from quorate.store.errors import StoreUnavailable
 encode: Final = msgspec.json.Encoder().encode
 Answer: TypeAlias = Callable[[int, bytes, bytes], None]  # takes the status, the lines of the header, the body
 VOTES: Final = "POST /v1/campaigns/{campaign}/votes"
+MANY_ROWS: Final = 200
+LONG_BODY_BYTES: Final = 200_000  # of JSON: it is decoded in another thread
 NOWHERE: Final = "-"  # the route, in metrics, of what has none
 ANSWERED: Final = [
     (b"content-type", b"application/json"),
@@ -99,7 +102,10 @@ class Service:
                 return False
             campaign = context.campaigns.get(name)
             found = decoded(decode_votes, body)
-            content = encode(campaign.take(found if isinstance(found, list) else [found]))
+            votes = found if isinstance(found, list) else [found]
+            if not campaign.can_take(votes):
+                return False
+            content = encode(campaign.take(votes))
         except Exception:
             return False
         request_id = given if given is not None and accepted(given) else self._new_id()
@@ -157,7 +163,7 @@ class Service:
             if route.body is not None and not route.streams:
                 call.body = await self._body(route, headers, receive)
             with self.context.listeners if route.streams or name.endswith("/events") else self.context.under_way:
-                response = _response(await route.handler(call))
+                response = await _response(await _unless_gone(route, call, receive))
                 response.raw_headers.append((b"x-request-id", request_id))
                 await response(scope, receive, sending)
         except limits.Disconnected:
@@ -185,7 +191,8 @@ class Service:
         body = await limits.body(receive, headers.get(b"content-length"))
         if route.optional and not body.strip():
             body = b"{}"
-        return decoded(self._decoders[route.name], body, nul=route.foreign)
+        decode = partial(decoded, self._decoders[route.name], body, nul=route.foreign)
+        return decode() if len(body) < LONG_BODY_BYTES else await asyncio.to_thread(decode)
 
     # --- both
 
@@ -258,13 +265,40 @@ def as_problem(error: BaseException, request_id: bytes) -> Problem:
     return Problem("something went wrong; the log of the server says what, under the id of this request")
 
 
-def _response(answer: Any) -> Response:
+async def _unless_gone(route: Route, call: Call, receive: Receive) -> Any:
+    """Return what the handler of a route answers; one that may take long is stopped when the client goes away."""
+    if not route.long:
+        return await route.handler(call)
+    answering, gone = asyncio.ensure_future(route.handler(call)), asyncio.ensure_future(_gone(receive))
+    try:
+        await asyncio.wait({answering, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not answering.done():
+            raise limits.Disconnected
+        return answering.result()
+    finally:
+        gone.cancel()
+        answering.cancel()
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _response(answer: Any) -> Response:
     if isinstance(answer, Response):
         return answer
     status, content = (answer.status, answer.content) if isinstance(answer, Reply) else (200, answer)
-    response = Response(encode(content), status, media_type="application/json")
+    body = await asyncio.to_thread(encode, content) if _is_long(content) else encode(content)
+    response = Response(body, status, media_type="application/json")
     response.raw_headers += ANSWERED[1:]
     return response
+
+
+def _is_long(content: msgspec.Struct) -> bool:
+    """Return whether an answer may take milliseconds to encode: it has lists, or tables, of many lines."""
+    parts = (getattr(content, field) for field in content.__struct_fields__)
+    return any(len(part) > MANY_ROWS for part in parts if isinstance(part, list | dict)) or isinstance(content, t.WorkersPage)
 
 
 def _log(name: str, status: int, request_id: bytes, ids: list[str], grant: Grant) -> None:

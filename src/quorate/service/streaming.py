@@ -167,19 +167,28 @@ class VoteStream(Response):
         """Hand a group to the campaign, with the numbers of its lines; one with a conflict is handed over vote by vote."""
         while seconds := self._bucket.wait(len(votes)):
             await asyncio.sleep(seconds)
-        whole = await self._begun(lines[0], votes)
-        failed = whole.task.exception() if whole.task.done() and not whole.task.cancelled() else None
-        if len(votes) > 1 and isinstance(failed, Problem) and not isinstance(failed, Unavailable):
+        try:
+            await self._fold(lines[0], votes)
+        except Unavailable as problem:
+            await self._put(StreamError(problem.code, lines[0], str(problem)))
+        except Problem as problem:
+            if len(votes) == 1:
+                await self._put(StreamError(problem.code, lines[0], str(problem)))
+                return
             for line, vote in zip(lines, votes, strict=True):
-                await self._put(await self._begun(line, [vote]))
-        else:
-            await self._put(whole)
+                try:
+                    await self._fold(line, [vote])
+                except Problem as single:
+                    await self._put(StreamError(single.code, line, str(single)))
 
-    async def _begun(self, line: int, votes: list[VoteIn]) -> Group:
-        """Return votes under way. They are applied (or refused) in a first step, so that groups stay in order."""
-        task = asyncio.ensure_future(self._campaign.vote(votes))
-        await asyncio.sleep(0)
-        return Group(line, votes, task)
+    async def _fold(self, line: int, votes: list[VoteIn]) -> None:
+        """Have votes folded, before those of the next lines, and answer them once they are on disk."""
+        answer = await self._campaign.fold_votes(votes)
+        await self._put(Group(line, votes, asyncio.ensure_future(self._on_disk(answer))))
+
+    async def _on_disk(self, answer: VoteAnswer) -> VoteAnswer:
+        await self._campaign.on_disk_now()
+        return answer
 
     async def _answer(self, send: Send) -> None:
         """Send what became of the lines, in their order; end early where nothing can be taken any more."""

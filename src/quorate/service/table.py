@@ -31,6 +31,7 @@ class Route:
     - `content`, `takes`: media types of the answer and of the body.
     - `everywhere`: whether a token has to reach all campaigns.
     - `streams`: whether the handler reads the body itself.
+    - `long`: whether the handler may take long, and is stopped when the client goes away.
     - `foreign`: whether the body is of another program, most of which is not looked at.
     - `problems`: statuses of this one beside those that many have.
     """
@@ -47,6 +48,7 @@ class Route:
     takes: str = JSON
     everywhere: bool = False
     streams: bool = False
+    long: bool = False
     foreign: bool = False
     problems: tuple[int, ...] = ()
 
