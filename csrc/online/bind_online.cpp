@@ -485,10 +485,11 @@ void bind_online(nb::module_& m) {
         .def("predict_many", &predict_many, "tasks"_a, "kind"_a)
         .def("votes_of", &votes_of, "task"_a)
         .def("tasks_of", &tasks_of, "worker"_a)
-        .def("due", [](SharedOnline& s, int kind) {  // what must be renewed for such readers: 0 nothing, 1 labels, 2 all
+        // What must be renewed for such readers, or will have to be after so many votes: 0 nothing, 1 labels, 2 all.
+        .def("due", [](SharedOnline& s, int kind, uint64_t ahead) {
             const Confidence asked = confidence(kind);
-            return int(briefly<Reading>(s.mutex, [&] { return s.state().due(asked); }));
-        }, "kind"_a)
+            return int(briefly<Reading>(s.mutex, [&] { return s.state().due(asked, ahead); }));
+        }, "kind"_a, "ahead"_a = 0)
         .def("measure", &measure, "sums"_a)
         .def("measured", [](SharedOnline& s) {  // (shared_error, holds, votes, changes) of the last renewal
             return briefly<Reading>(s.mutex, [&] {

@@ -149,7 +149,7 @@ public:
     // Honest probabilities before the last step of the rule, of a task with votes: p OUT [k].
     void honest(uint32_t task, Scratch& scratch, double* p) const;
     // Whether such an answer must wait for a renewal of what was measured, and of how much of it.
-    Due due(Confidence kind) const;
+    Due due(Confidence kind, uint64_t ahead = 0) const;  // ahead: once so many more votes have come
     Measures measure(bool sums) const;  // without the sums: counts alone, whatever the number of votes
     void install(Measured&& measured) noexcept { measured_ = std::move(measured); }
     const Measured& measured() const { return measured_; }

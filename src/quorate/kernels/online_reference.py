@@ -249,9 +249,9 @@ class Online(Evicting):
         return [(whole["task text"][task], label) for task, (voter, label) in pairs if voter == who]
 
     @_alone
-    def due(self, kind: int) -> int:
-        """Return what must be renewed for readers of such confidence."""
-        return self._due(self._begin(), kind)
+    def due(self, kind: int, ahead: int = 0) -> int:
+        """Return what must be renewed for readers of such confidence, or will have to be after so many votes."""
+        return self._due(self._begin(), kind, ahead)
 
     @_alone
     def measure(self, sums: bool) -> tuple[Any, list[int], list[int], list[int], int, int]:

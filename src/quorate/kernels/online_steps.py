@@ -302,8 +302,9 @@ class Steps:
     def _classes(self, state: Change) -> str:
         return "classes" if state.get("fact", "hard") else "labelled classes"
 
-    def _due(self, state: Change, kind: int) -> int:
-        return honest.due(state.get("fact", "measured"), kind, state.get("fact", "changes"), state.get("fact", "named"))
+    def _due(self, state: Change, kind: int, ahead: int = 0) -> int:
+        changes = state.get("fact", "changes") + ahead
+        return honest.due(state.get("fact", "measured"), kind, changes, state.get("fact", "named"))
 
     def _answer(self, state: Change, task: int, kind: int) -> tuple[int, bool, list[float]]:
         """Return (label, tie, probabilities) of one task, as readers of such confidence are told."""

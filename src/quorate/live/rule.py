@@ -76,9 +76,8 @@ class Rule:
         self._maximum = policy.maximum_votes if policy.maximum_votes is not None and runs_out else NEVER
         self.thresholds = thresholds(policy, self.labels)
         self._enough = [threshold - ROUNDING for threshold in self.thresholds]
-        costs = cost_of(policy, self.labels)
-        self._costs = costs if costs is not None and len(self.labels) > FEW_LABELS else None
-        self._cost_of: Sequence[Sequence[float]] | None = None if costs is None else costs.tolist()
+        self._costs = cost_of(policy, self.labels)
+        self._cost_of: list[list[float]] | None = None if self._costs is None else self._costs.tolist()
         self._maximum_cost = ROUNDING + (policy.maximum_cost or 0.0)
         self._by = "confidence" if self._cost_of is None else "costs"
         self._hysteresis = policy.hysteresis
@@ -270,21 +269,24 @@ class Rule:
         """
         if self._cost_of is None:
             return evidence.label
-        costs = {label: self.expected_cost(label, evidence) for label in self._perhaps_cheapest(evidence)}
-        least = min(costs.values()) + ROUNDING
-        if costs.get(evidence.label, math.inf) <= least:
+        cheap = self._cheapest(evidence)
+        if evidence.label in cheap:
             return evidence.label
-        cheap = [label for label, cost in costs.items() if cost <= least]
         return min(cheap, key=lambda label: (-evidence.probabilities[label], self.labels[label]))
 
-    def _perhaps_cheapest(self, evidence: Evidence) -> Sequence[int]:
-        """Return the labels whose expected cost may be the least: many labels are looked at together, and less exactly."""
-        if self._costs is None:
-            return range(len(self.labels))
-        costs = self._costs @ np.asarray(evidence.probabilities)
-        slack = ROUNDING + 1e-12 * float(np.max(self._costs))
-        near: list[int] = np.flatnonzero(costs <= costs.min() + 2 * slack).tolist()
-        return near
+    def _cheapest(self, evidence: Evidence) -> list[int]:
+        """Return the labels of least expected cost, by exact sums; of many labels only those near the limit are summed."""
+        some: Sequence[int] = range(len(self.labels))
+        if self._costs is not None and len(self.labels) > FEW_LABELS:
+            costs = self._costs @ np.asarray(evidence.probabilities)
+            limit, slack = costs.min() + ROUNDING, 1e-12 * float(np.max(self._costs))
+            surely: list[int] = np.flatnonzero(costs <= limit - 2 * slack).tolist()
+            some = np.flatnonzero(costs <= limit + 2 * slack).tolist()
+            if len(some) == len(surely):
+                return surely
+        exact = {label: self.expected_cost(label, evidence) for label in some}
+        least = min(exact.values()) + ROUNDING
+        return [label for label, cost in exact.items() if cost <= least]
 
     def _keeps(self, standing: Standing, evidence: Evidence) -> bool:
         """Return whether hysteresis keeps the label that votes had decided."""
@@ -373,13 +375,13 @@ class Rule:
         probabilities: NDArray[np.float64] | None,
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return where a label might pass, and where the decided one surely stays, both [n]."""
-        if self._cost_of is None:
+        if self._costs is None:
             bar = np.asarray(self._enough)[np.maximum(winner, 0)]
             return confidence >= bar, (winner == label) & (confidence >= bar - self._hysteresis)
         if probabilities is None:
             raise OptionError("probabilities is None: give them, [tasks, labels], as costs need them")
-        costs = probabilities @ np.asarray(self._cost_of).T  # [n, K]: the sums round differently from the exact ones
-        slack = ROUNDING + 1e-12 * float(np.max(self._cost_of, initial=0.0))
+        costs = probabilities @ self._costs.T  # [n, K]: the sums round differently from the exact ones
+        slack = ROUNDING + 1e-12 * float(np.max(self._costs, initial=0.0))
         least = costs.min(axis=1)
         own = np.take_along_axis(costs, np.maximum(label, 0).astype(np.intp)[:, None], axis=1)[:, 0]
         rivals = (costs <= least[:, None] + 2 * slack).sum(axis=1)

@@ -37,6 +37,8 @@ MANY_DUES: Final = 1024
 CLOSED: Final = SETTLED | {"escalated"}  # what only new votes open again, where the old ones have expired
 ROUNDING: Final = 1e-9
 MANY: Final = 64  # tasks whose change takes milliseconds
+MANY_LABELS: Final = 100  # whose squares …
+MANY_VOTES: Final = 100_000  # … or so many votes, take milliseconds to look at
 
 
 class PolicyVersion(msgspec.Struct, frozen=True):
@@ -99,14 +101,22 @@ class CampaignState(Readable):
 
     def is_heavy(self, event: events.Event) -> bool:
         """Return whether folding an event may take more than some milliseconds: it looks at many tasks or votes."""
-        if isinstance(event, events.Vote | events.Change):  # it may end the probation of a worker, whose votes then count
-            return self.policy.probation is not None and self.has_much_aside(event.worker)
+        kind = type(event)
+        if kind is events.Vote or kind is events.Change:
+            return self.is_vote_heavy(event.worker)  # type: ignore[union-attr]
         if isinstance(event, events.Sweep):
             return event.decided + event.others + event.emptied > MANY
-        return type(event) in HEAVY
+        return kind in HEAVY
 
-    def has_much_aside(self, number: int) -> bool:
-        """Return whether so many votes of a worker are kept aside that it takes long to learn them."""
+    def is_vote_heavy(self, number: int | None, ahead: int = 1) -> bool:
+        """Return whether one of the next votes may take long, by the number of a worker; None: a new one.
+
+        Either many votes of the worker are kept aside, and may count from now on; or a look at all votes is due.
+        """
+        if (len(self.labels) > MANY_LABELS or self.votes > MANY_VOTES) and self.stream.due(self.kind, ahead):
+            return True
+        if self.policy.probation is None or number is None:
+            return False
         worker = self.crowd.all.get(number)
         return worker is not None and worker.aside is not None and len(worker.aside) > MANY
 

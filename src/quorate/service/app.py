@@ -297,8 +297,10 @@ async def _response(answer: Any) -> Response:
 
 def _is_long(content: msgspec.Struct) -> bool:
     """Return whether an answer may take milliseconds to encode: it has lists, or tables, of many lines."""
+    if isinstance(content, t.WorkersPage | t.WorkerView | t.PoliciesAnswer | t.PolicyView):  # tables of labels within tables
+        return True
     parts = (getattr(content, field) for field in content.__struct_fields__)
-    return any(len(part) > MANY_ROWS for part in parts if isinstance(part, list | dict)) or isinstance(content, t.WorkersPage)
+    return any(len(part) > MANY_ROWS for part in parts if isinstance(part, list | dict))
 
 
 def _log(name: str, status: int, request_id: bytes, ids: list[str], grant: Grant) -> None:

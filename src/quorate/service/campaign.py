@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     from quorate.service.campaigns import Campaigns
 
 T = TypeVar("T")
-MAX_VOTES_AT_ONCE: Final = 32  # that are folded without a pause
+MAX_CELLS_AT_ONCE: Final = 3200  # votes times labels that are folded without a pause
+FEW_LABELS: Final = 100  # up to so many, a vote takes about the same
 LONG_READ_US: Final = 2000  # microseconds on the loop: what takes longer is read in another thread
 ROW_US: Final = 20  # microseconds that a row of a list takes, more or less
 _JSON = msgspec.json.Encoder().encode
@@ -265,11 +266,11 @@ class Campaign:
 
     def can_take(self, votes: Sequence[VoteIn]) -> bool:
         """Return whether votes can be folded at once, without a pause that others would need."""
-        if self.turn.is_taken or len(votes) > MAX_VOTES_AT_ONCE:
+        n = len(votes)
+        if self.turn.is_taken or (n > 1 and n * max(len(self.state.labels), FEW_LABELS) > MAX_CELLS_AT_ONCE):
             return False
-        return self.state.policy.probation is None or not any(
-            self.state.has_much_aside(number) for vote in votes if (number := self.names.number(vote.worker)) is not None
-        )
+        number, is_heavy = self.names.numbers.get, self.state.is_vote_heavy
+        return not any(is_heavy(number(vote.worker), n) for vote in votes)
 
     def take(self, votes: Sequence[VoteIn]) -> VoteAnswer:
         """Fold a few votes at once, where `can_take` says so."""
@@ -540,26 +541,26 @@ class Campaign:
     async def set_policy(self, document: dict[str, Any], by: str | None = None) -> PolicyView:
         """Make a new version of the policy, and return it; the policy that holds already is no new one."""
 
-        def checked() -> Policy | None:
+        def checked() -> dict[str, Any] | None:
             policy = Policy.of(document)
             Rule(policy, self.state.labels)
-            return policy if policy != self.state.policy else None
+            return policy.document() if policy != self.state.policy else None
 
         def steps() -> Steps[PolicyView]:
             self.require_open()
             try:
-                policy = yield checked
+                fresh = yield checked
             except (InputError, OptionError) as error:
                 raise Invalid(error) from None
             self.require_open()
-            if policy is not None:
-                event = events.PolicySet(time=self.now(), policy=policy.document(), by=by)
-                yield from self.folding(event)
-            return views.policy(self.state.policies[-1])
+            if fresh is not None:
+                yield from self.folding(events.PolicySet(time=self.now(), policy=fresh, by=by))
+            version: PolicyView = yield partial(views.policy, self.state.policies[-1])
+            return version
 
-        version = await self.in_turn(steps())
+        view = await self.in_turn(steps())
         await self.on_disk_now()
-        return version
+        return view
 
     async def rename(self, label: str, name: str) -> int:
         """Give a label another name; its id stays."""
@@ -690,7 +691,8 @@ class Campaign:
 
     async def policies(self) -> list[PolicyView]:
         """Return every version of the policy."""
-        return await self.read(lambda: [views.policy(version) for version in self.state.policies], ROW_US * self.state.version)
+        cost = ROW_US * self.state.version * len(self.state.labels)
+        return await self.read(lambda: [views.policy(version) for version in self.state.policies], cost)
 
     async def backtest(self, policy: dict[str, Any] | None, model: str | None) -> BacktestAnswer:
         """Return how the past would have gone under another policy or model; it stops where nobody waits for it."""

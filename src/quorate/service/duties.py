@@ -85,7 +85,7 @@ class Duties:
             return True
         if not state.since_refit:
             return False
-        if state.since_refit >= max(state.refit.votes, state.refit.share * state.votes_in_memory()):
+        if state.since_refit >= state.refit.votes and state.since_refit >= state.refit.share * state.votes_in_memory():
             return True
         seconds = state.refit.seconds
         return seconds is not None and self._campaign.now() - self._fitted_at >= seconds * 1e6

@@ -17,6 +17,7 @@ from quorate.service.errors import Invalid
 from quorate.service.names import Names
 from quorate.service.types import TasksPage, VoteRow, VotesPage, WorkersPage
 from quorate.store.events import Event
+from quorate.store.protocol import Store
 
 if TYPE_CHECKING:
     from quorate.service.campaign import Campaign
@@ -61,15 +62,17 @@ async def votes(campaign: Campaign, after: int, limit: int) -> VotesPage:
     rows: list[VoteRow] = []
     while at < end:
         until = min(end, at + READ_AT_ONCE)
-        pages = await campaign.campaigns.in_folding_thread(
-            lambda: list(store.read(campaign.number, after=at, until=until, left=True))
-        )  # noqa: B023
+        pages = await campaign.campaigns.in_folding_thread(partial(_pages, store, campaign.number, at, until))
         for first, page in pages:
             rows += await campaign.read(partial(_votes_of, campaign, first, page, limit - len(rows)), ROW_US * len(page))
             if len(rows) == limit:
                 return VotesPage(rows, rows[-1].position if rows[-1].position < end else None)
         at = until
     return VotesPage(rows, None)
+
+
+def _pages(store: Store, campaign: int, after: int, until: int) -> list[tuple[int, list[Event]]]:
+    return list(store.read(campaign, after=after, until=until, left=True))
 
 
 def _votes_of(campaign: Campaign, first: int, page: list[Event], limit: int) -> list[VoteRow]:
