@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -53,6 +53,9 @@ MAX_CELLS_AT_ONCE: Final = 3200  # votes times labels that are folded without a 
 FEW_LABELS: Final = 100  # up to so many, a vote takes about the same
 LONG_READ_US: Final = 2000  # microseconds on the loop: what takes longer is read in another thread
 ROW_US: Final = 20  # microseconds that a row of a list takes, more or less
+LOOKED_EVERY: Final = 8  # votes between looks at the clock
+Rows: TypeAlias = tuple[list[Decision], list[DecisionRow], list[OutboxRow]]  # decisions, and what is written of them
+NO_ROWS: Final[Rows] = ([], [], [])
 _JSON = msgspec.json.Encoder().encode
 
 
@@ -156,7 +159,8 @@ class Campaign:
         self.campaigns.require_open()
 
     def submit(self, event: events.Event) -> Touched | None:
-        """Fold an event at once, whatever it takes, and have it written; nobody else may have the turn."""
+        """Fold an event at once, whatever it takes, and have it written."""
+        self._require_free()
         return drain(self.folding(event))
 
     async def fold(self, event: Callable[[], events.Event]) -> Touched | None:
@@ -168,52 +172,43 @@ class Campaign:
         return await self.in_turn(steps())
 
     def folding(self, event: events.Event, workers: Sequence[tuple[int, str]] = ()) -> Steps[Touched | None]:
-        """Fold an event, and have it written, with the names of new workers."""
-        state = self.state
-        return (yield from self._all_or_nothing(state, self._folding(state, event, workers)))
-
-    def _folding(self, state: CampaignState, event: events.Event, workers: Sequence[tuple[int, str]]) -> Steps[Touched | None]:
-        first = state.position + 1
-        touched = yield from self._apply(state, first, event)
-        yield from self._write(state, first, [event], workers)
-        return touched
-
-    def _apply(self, state: CampaignState, position: int, event: events.Event) -> Steps[Touched | None]:
-        """Fold an event: in another thread where it takes long."""
-        if not state.is_heavy(event):
-            return state.apply(position, event)
-        touched: Touched | None = yield partial(state.apply, position, event)
-        self._require_same(state)
-        return touched
-
-    def _all_or_nothing(self, state: CampaignState, steps: Steps[T]) -> Steps[T]:
-        """Fold and write events; where that fails halfway, nothing is written, and the state is built again from the log."""
-        position = state.position
+        """Fold an event, in another thread where that takes long, and have it written with the names of new workers."""
+        state, pace = self.state, Slice()
+        before = state.position
         try:
-            return (yield from steps)
+            if state.is_heavy(event):
+                touched: Touched | None = yield partial(state.apply, before + 1, event)
+                self._require_same(state)
+            else:
+                touched = state.apply(before + 1, event)
+            rows = (yield from self._told_rows(state, pace)) if state.changes else NO_ROWS
         except BaseException as error:
-            if state.position != position and self.state is state and not self.campaigns.is_broken:
-                self.campaigns.distrust(error)
+            self._drop(state, before, error)
             raise
+        self._write(before + 1, [event], rows, workers)
+        return touched
+
+    def _require_free(self) -> None:
+        """Raise where other work has the turn: two folds at once would mix their events."""
+        if self.turn.is_taken:
+            raise Unavailable(f"campaign {shown(self.name)} is busy: try again", retry_after=1)
+
+    def _drop(self, state: CampaignState, before: int, error: BaseException) -> None:
+        """Have the state built again from the log, where a part of what was to be folded after a position is in it."""
+        if state.position != before and self.state is state and not self.campaigns.is_broken:
+            self.campaigns.distrust(error)
 
     def _require_same(self, state: CampaignState) -> None:
         """Raise where the state was built again from the log meanwhile: what was folded into the old one is lost."""
         if self.state is not state or self.campaigns.is_broken:
             raise Unavailable("the campaign is being loaded again: nothing was taken", retry_after=1)
 
-    def _write(
-        self,
-        state: CampaignState,
-        first: int,
-        folded: list[events.Event],
-        workers: Sequence[tuple[int, str]] = (),
-        ids: Sequence[Generation] = (),
-    ) -> Steps[None]:
-        """Have events written that were folded, and everything that comes with them, as one."""
+    def _told_rows(self, state: CampaignState, pace: Slice) -> Steps[Rows]:
+        """Return what is written of the decisions that the last events made."""
         changes, state.changes = state.changes, []
         rows: list[DecisionRow] = []
         posted: list[OutboxRow] = []
-        tell, pace = self.campaigns.on_decision, Slice()
+        tell = self.campaigns.on_decision
         for decision in changes:
             body = _JSON(decision)
             rows.append(DecisionRow(decision.position, decision.task, body))
@@ -223,18 +218,31 @@ class Campaign:
                 yield None
                 self._require_same(state)
                 pace.begin()
-        batch = self.campaigns.pending()
+        return changes, rows, posted
+
+    def _write(
+        self,
+        first: int,
+        folded: list[events.Event],
+        told: Rows,
+        workers: Sequence[tuple[int, str]],
+        ids: Sequence[Generation] = (),
+    ) -> None:
+        """Have events written that were folded, and everything that comes with them, as one."""
+        batch, (changes, rows, posted) = self.campaigns.pending(), told
         batch.extend(self.number, first, folded)
-        batch.workers.extend((self.number, number, name) for number, name in workers)
-        batch.archived.extend(self.archived)
-        self.archived.clear()
-        batch.ids.extend(ids)
-        batch.outbox.extend(posted)
-        if rows:
-            batch.decisions.setdefault(self.number, []).extend(rows)
         self.campaigns.count(len(folded))
-        self.decided += len(changes)
-        self._told.extend(changes)
+        for number, name in workers:
+            batch.workers.append((self.number, number, name))
+        if self.archived:
+            batch.archived.extend(self.archived)
+            self.archived.clear()
+        batch.ids.extend(ids)
+        if changes:
+            batch.decisions.setdefault(self.number, []).extend(rows)
+            batch.outbox.extend(posted)
+            self.decided += len(changes)
+            self._told.extend(changes)
 
     def on_disk(self, position: int) -> None:
         """Note that everything up to this position is on disk, and tell those who listen."""
@@ -269,59 +277,61 @@ class Campaign:
         n = len(votes)
         if self.turn.is_taken or (n > 1 and n * max(len(self.state.labels), FEW_LABELS) > MAX_CELLS_AT_ONCE):
             return False
-        number, is_heavy = self.names.numbers.get, self.state.is_vote_heavy
-        return not any(is_heavy(number(vote.worker), n) for vote in votes)
+        return not any(self.state.is_vote_heavy(self.names.numbers.get(vote.worker), n) for vote in votes)
 
     def take(self, votes: Sequence[VoteIn]) -> VoteAnswer:
         """Fold a few votes at once, where `can_take` says so."""
-        return drain(self._voting(votes))
+        self._require_free()
+        return drain(self._voting(votes, at_once=True))
 
-    def _voting(self, votes: Sequence[VoteIn]) -> Steps[VoteAnswer]:
+    def _voting(self, votes: Sequence[VoteIn], *, at_once: bool = False) -> Steps[VoteAnswer]:
         self.require_open()
-        pace, state = Slice(), self.state
-        codes = yield from self._checking(votes, pace)
-        touched: dict[str, Answer | None] = {}
-        taken = yield from self._all_or_nothing(state, self._taking(state, votes, codes, touched, pace))
-        self.accepted += taken
-        self.repeated += len(votes) - taken
-        decisions: list[Decision] = []
-        for task, answer in touched.items():
-            decisions.append(self._decision(task, answer))
-            if pace.is_over():
-                yield None
-                pace.begin()
-        return VoteAnswer(taken, len(votes) - taken, decisions)
-
-    def _taking(
-        self, state: CampaignState, votes: Sequence[VoteIn], codes: list[int], touched: dict[str, Answer | None], pace: Slice
-    ) -> Steps[int]:
-        """Fold votes and have them written; return how many were not there already, and note which tasks they touch."""
-        time, first = self.now(), state.position + 1
-        position = first
+        state, pace, time = self.state, Slice(), self.now()
+        codes, has_ids = self._codes(votes)
+        if has_ids:
+            yield from self._look_up_ids(votes, codes, pace)
+        before = position = state.position
         taken: list[events.Event] = []
+        touched: dict[str, Answer | None] = {}
         workers: list[tuple[int, str]] = []
         ids: list[Generation] = []
-        for vote, code in zip(votes, codes, strict=True):
-            event = None if code < 0 else self._event(vote, code, time, workers)
-            if event is None:
-                touched.setdefault(vote.task, None)
-            else:
-                done = yield from self._apply(state, position, event)
-                assert done is not None
+        try:
+            for vote, code in zip(votes, codes, strict=True):
+                event = None if code < 0 else self._event(vote, code, time, workers)
+                if event is None:
+                    touched.setdefault(vote.task, None)
+                    continue
+                position += 1
+                if not at_once and state.is_vote_heavy(event.worker):
+                    done = yield partial(state.apply, position, event)
+                    self._require_same(state)
+                else:
+                    done = state.apply(position, event)
                 touched[vote.task] = done[1]
                 taken.append(event)
                 if vote.id is not None:
                     self.ids.remember(vote.id, content_of(event.task, event.worker, event.label), position)
                     if (full := self.ids.full()) is not None:
                         ids.append(full)
-                position += 1
-            if pace.is_over():
-                yield None
-                self._require_same(state)
-                pace.begin()
+                if not position % LOOKED_EVERY and pace.is_over():
+                    yield None
+                    self._require_same(state)
+                    pace.begin()
+            rows = (yield from self._told_rows(state, pace)) if state.changes else NO_ROWS
+        except BaseException as error:
+            self._drop(state, before, error)
+            raise
         if taken:
-            yield from self._write(state, first, taken, workers, ids)
-        return len(taken)
+            self._write(before + 1, taken, rows, workers, ids)
+        self.accepted += len(taken)
+        self.repeated += len(votes) - len(taken)
+        decisions: list[Decision] = []
+        for task, answer in touched.items():
+            decisions.append(self._decision(task, answer))
+            if not len(decisions) % LOOKED_EVERY and pace.is_over():
+                yield None
+                pace.begin()
+        return VoteAnswer(len(taken), len(votes) - len(taken), decisions)
 
     def _event(self, vote: VoteIn, code: int, time: int, workers: list[tuple[int, str]]) -> events.Vote | events.Change | None:
         """Return a vote as the log has it, and note a new worker; None where it is there already."""
@@ -336,14 +346,18 @@ class Campaign:
         kind = events.Vote if was < 0 else events.Change
         return kind(time=time, task=vote.task, worker=number, label=code, id=vote.id)
 
-    def _checking(self, votes: Sequence[VoteIn], pace: Slice) -> Steps[list[int]]:
-        """Return the codes of the labels, -1 for a vote whose id was seen; raise before anything is taken."""
+    def _codes(self, votes: Sequence[VoteIn]) -> tuple[list[int], bool]:
+        """Return the codes of the labels, and whether any vote has an id; raise where a label is unknown."""
         codes = self.state.codes
         found = [codes.get(vote.label, -1) for vote in votes]
         if -1 in found:
             at = found.index(-1)
             where = f"vote {at}: " if len(votes) > 1 else ""
             raise Invalid(f"{where}label {shown(votes[at].label)} is unknown: the labels are {listed(self.state.labels, 20)}")
+        return found, any(vote.id is not None for vote in votes)
+
+    def _look_up_ids(self, votes: Sequence[VoteIn], codes: list[int], pace: Slice) -> Steps[None]:
+        """Make the code of a vote -1 whose id was seen; raise before anything is taken where one has other content now."""
         fresh: dict[str, tuple[str, str, str]] = {}
         for at, vote in enumerate(votes):
             if vote.id is None:
@@ -352,17 +366,16 @@ class Campaign:
             if vote.id in fresh:
                 known = "same" if fresh[vote.id] == says else "other"
             else:
-                known = self.ids.known(vote.id, content_of(vote.task, self.names.number(vote.worker) or 0, found[at]))
+                known = self.ids.known(vote.id, content_of(vote.task, self.names.number(vote.worker) or 0, codes[at]))
             if known == "other":
                 raise Conflict(f"the id {shown(vote.id)} was used for another vote")
             if known == "same":
-                found[at] = -1
+                codes[at] = -1
             fresh[vote.id] = says
             if pace.is_over():
                 yield None
                 self.require_open()
                 pace.begin()
-        return found
 
     def _decision(self, name: str, answer: Answer | None) -> Decision:
         task = self.state.tasks.by_name.get(name)
