@@ -485,6 +485,12 @@ void bind_online(nb::module_& m) {
         .def("predict_many", &predict_many, "tasks"_a, "kind"_a)
         .def("votes_of", &votes_of, "task"_a)
         .def("tasks_of", &tasks_of, "worker"_a)
+        .def("votes_on", [](SharedOnline& s, std::string_view task) {  // how many there are on a task
+            return briefly<Reading>(s.mutex, [&] {
+                const uint32_t place = s.find_task(task);
+                return place == NONE ? 0u : s.state().votes(place).size();
+            });
+        }, "task"_a)
         // What must be renewed for such readers, or will have to be after so many votes: 0 nothing, 1 labels, 2 all.
         .def("due", [](SharedOnline& s, int kind, uint64_t ahead) {
             const Confidence asked = confidence(kind);

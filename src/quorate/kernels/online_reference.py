@@ -241,6 +241,13 @@ class Online(Evicting):
         return [(state.get("worker text", who), label) for who, label in pairs]
 
     @_alone
+    def votes_on(self, task: str) -> int:
+        """Return how many votes there are on a task."""
+        state = self._begin()
+        place = self._find(state, task)
+        return 0 if place is None else len(state.get("votes", place))
+
+    @_alone
     def tasks_of(self, worker: str) -> list[tuple[str, int]]:
         """Return (task, label) of the votes of a worker on the tasks in memory, in the order of the tasks."""
         state = self._begin()

@@ -277,7 +277,7 @@ class Campaign:
         n = len(votes)
         if self.turn.is_taken or (n > 1 and n * max(len(self.state.labels), FEW_LABELS) > MAX_CELLS_AT_ONCE):
             return False
-        return not any(self.state.is_vote_heavy(self.names.numbers.get(vote.worker), n) for vote in votes)
+        return not any(self.state.is_vote_heavy(vote.task, self.names.numbers.get(vote.worker), n) for vote in votes)
 
     def take(self, votes: Sequence[VoteIn]) -> VoteAnswer:
         """Fold a few votes at once, where `can_take` says so."""
@@ -302,7 +302,7 @@ class Campaign:
                     touched.setdefault(vote.task, None)
                     continue
                 position += 1
-                if not at_once and state.is_vote_heavy(event.worker):
+                if not at_once and state.is_vote_heavy(event.task, event.worker):
                     done = yield partial(state.apply, position, event)
                     self._require_same(state)
                 else:
@@ -327,7 +327,10 @@ class Campaign:
         self.repeated += len(votes) - len(taken)
         decisions: list[Decision] = []
         for task, answer in touched.items():
-            decisions.append(self._decision(task, answer))
+            if answer is None and not at_once and state.is_task_heavy(task):
+                decisions.append((yield partial(self._decision, task, None)))
+            else:
+                decisions.append(self._decision(task, answer))
             if not len(decisions) % LOOKED_EVERY and pace.is_over():
                 yield None
                 pace.begin()
@@ -665,8 +668,8 @@ class Campaign:
         """Return a task: what is decided, how likely every label is, and why."""
 
         def steps() -> Steps[TaskView]:
-            answer = self.state.answer(task) if task in self.state.tasks.by_name else None
-            is_long = answer is None or answer[2] * len(self.labels) > LONG_READ_US // 10
+            votes = self.state.stream.votes_on(task)
+            is_long = votes * max(ROW_US, len(self.state.labels)) > LONG_READ_US or task not in self.state.tasks.by_name
             read = partial(views.task, self.state, self.names, task)
             found: TaskView = (yield read) if is_long else read()
             return found
