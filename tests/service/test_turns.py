@@ -92,19 +92,24 @@ def test_readers_see_all_of_a_batch_or_nothing(tmp_path, short_slices):
 
 
 def test_others_are_answered_while_a_batch_is_folded(tmp_path, short_slices):
-    with serving(tmp_path) as client:
-        client("PUT", "/v1/campaigns/other", {"labels": ["a", "b"]})
-        voting = threading.Thread(target=lambda: client("POST", "votes", batch("a")))
-        voting.start()
-        answered = 0
-        while voting.is_alive():
-            assert client("GET", "/healthz").status == 200
-            assert (
-                client("POST", "/v1/campaigns/other/votes", {"task": "t", "worker": f"w{answered}", "label": "a"}).status == 200
-            )
-            answered += 1
-        voting.join()
-        assert answered > 3
+    async def main():
+        campaigns = await Campaigns.open(str(tmp_path / "votes.db"))
+        try:
+            campaign, _ = await campaigns.put("c", CampaignSpec(labels=["spam", "ok"]))
+            other, _ = await campaigns.put("other", CampaignSpec(labels=["spam", "ok"]))
+            votes = [VoteIn(vote["task"], vote["worker"], vote["label"]) for vote in batch("a")]
+            voting = asyncio.ensure_future(campaign.fold_votes(votes))
+            await asyncio.sleep(0)
+            for n in range(10):
+                assert (await other.fold_votes([VoteIn("t", f"w{n}", "ok")])).accepted == 1
+                await asyncio.sleep(0)
+                assert not voting.done()
+            assert not campaign.can_take([VoteIn("t", "w", "ok")])
+            assert (await voting).accepted == N
+        finally:
+            await campaigns.close()
+
+    asyncio.run(main())
 
 
 def test_a_batch_that_cannot_be_folded_leaves_nothing_behind(tmp_path, monkeypatch, short_slices):
