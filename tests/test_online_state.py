@@ -1,6 +1,7 @@
 """The state of a stream as a service calls it: in codes and texts, a vote and its answer in one call."""
 
 import inspect
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 import quorate as qr
 from quorate import _core
 from quorate.kernels import online_reference
-from streams import LABELS, saved, with_reference
+from quorate.online import stream as online_module
+from streams import LABELS, counts, recount, saved, with_reference
 
 VOTES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 2)), max_size=40)
 MODEL = st.sampled_from(["auto", "ds", "fds", "hybrid"])
@@ -105,3 +107,35 @@ def test_both_states_have_the_same_methods():
             compiled = getattr(_core.Online, name).__doc__.partition("(self")[2].partition(") ->")[0]
             for parameter in given if compiled else ():
                 assert f"{parameter}:" in compiled, (name, parameter)
+
+
+@pytest.mark.parametrize("model", ["fds", "ds"])
+def test_a_task_of_many_votes_is_settled_now_and_then(model):
+    """From 1,024 votes on, most votes leave the label of their task: both states do the same, and counts stay exact."""
+    compiled = qr.Online(labels=LABELS, model=model)
+    compiled.learn_many([(f"t{n}", f"w{n % 40}", LABELS[n % 3]) for n in range(60)])
+    compiled.learn_many([("many", f"w{n}", LABELS[n % 3 % 2]) for n in range(1040)])
+    with mock.patch.object(online_module, "compiled", return_value=None):
+        reference = qr.Online.from_bytes(compiled.to_bytes())
+    assert isinstance(reference.state, online_reference.Online)
+    light = 0
+    for n in range(60):
+        worker, label = f"w{(n * 31) % 1100}", n % 3
+        answers = [online.state.vote("many", worker, label, 0) for online in (compiled, reference)]
+        assert answers[0] == answers[1]
+        light += answers[0] is True
+        assert compiled.state.voted("many", worker) == label
+        if n % 20 == 0:
+            assert counts(compiled) == recount(compiled)
+            assert counts(compiled) == counts(reference)
+    assert 40 < light < 60
+    assert saved(compiled) == saved(reference)
+
+
+def test_votes_on_a_task_cost_the_same_however_many_it_has():
+    """Of 4,096 votes on a task of so many, about one in 64 to 128 settles it."""
+    online = qr.Online(labels=LABELS)
+    online.learn_many([("many", f"w{n}", "a") for n in range(4096)])
+    light = sum(online.state.vote("many", f"x{n}", 1, 0) is True for n in range(2048))
+    assert 2048 - 80 < light < 2048 - 8
+    assert online.predict("many").votes == 6144

@@ -62,8 +62,7 @@ def labels_of_a_pass(threads):
 def count_helpers():
     """Count the helpers of the core, by name: Python, polars, Arrow and sanitizers have threads of their own."""
     names = [thread / "comm" for thread in Path("/proc/self/task").iterdir()]
-    return sum(name.read_text() == "quorate-pass
-" for name in names if name.exists())
+    return sum(name.read_text() == "quorate-pass\n" for name in names if name.exists())
 
 
 @pytest.mark.skipif(cpu.compiled() is None or not sys.platform.startswith("linux"), reason="counts the threads of the core")

@@ -94,21 +94,24 @@ nb::object predict(SharedOnline& s, std::string_view task, int kind) {
                                    : nb::object(nb::make_tuple(told.label, told.tied, votes, told.certain, nb::cast(p)));
 }
 
-// A vote and what is then known of its task, as `predict` says it; False: it is learned, and a renewal is due.
+// A vote and what is then known of its task, as `predict` says it; False: it is learned, and a renewal is due; True: it is
+// learned, and the label of its task, which has many votes, stays until one of the next votes.
 nb::object vote(SharedOnline& s, std::string_view task, std::string_view worker, uint32_t label, int kind) {
     const Confidence asked = confidence(kind);
     std::vector<double> p;
     Answer told{-1, false};
     int64_t votes = 0;
+    bool is_light = false;
     const bool is_due = briefly<Writing>(s.mutex, [&] {
         p.resize(size_t(s.state().labels()));
-        const uint32_t place = s.learn(task, worker, label, false, false);
+        const uint32_t place = s.vote(task, worker, label, is_light);
+        if (is_light) return false;
         if (s.state().due(asked) != Due::nothing) return true;
         told = s.answer_learned(place, asked, p.data());
         votes = s.state().votes(place).size();
         return false;
     });
-    if (is_due) return nb::bool_(false);
+    if (is_due || is_light) return nb::bool_(is_light);
     return nb::make_tuple(told.label, told.tied, votes, told.certain, nb::cast(p));
 }
 
@@ -221,12 +224,19 @@ void bring_back(SharedOnline& s, std::string_view task, nb::handle given) {
     briefly<Writing>(s.mutex, [&] { s.bring_back(task, record); });
 }
 
-// (sums over pairs of votes, or None; votes by given and true label, [k * k], and those of them that the sums leave out;
-// tasks by label, [k]; votes in memory; changes)
+template <class T>
+nb::object array_of(const std::vector<T>& numbers) {
+    Growing<T> copy(numbers.size());
+    std::copy(numbers.begin(), numbers.end(), copy.data());
+    return nb::cast(owned<T>(std::move(copy)));
+}
+
+// (sums over pairs of votes, or None; votes by given and true label, an array [k * k], and those of them that the sums leave
+// out; tasks by label, [k]; votes in memory; changes)
 nb::tuple measure(SharedOnline& s, bool sums) {
     const Measures m = at_length<Reading>(s.mutex, [&] { return s.state().measure(sums); });
     const nb::object pairs = sums ? nb::object(nb::make_tuple(m.together, m.apart, m.skills, m.alike, m.pairs)) : nb::none();
-    return nb::make_tuple(pairs, nb::cast(m.given), nb::cast(m.left_out), nb::cast(m.tasks), m.votes, m.changes);
+    return nb::make_tuple(pairs, array_of(m.given), array_of(m.left_out), nb::cast(m.tasks), m.votes, m.changes);
 }
 
 // False where a label was added since it was measured.
@@ -265,12 +275,6 @@ nb::object confusion(SharedOnline& s, std::string_view worker) {
         return true;
     });
     return found ? nb::cast(owned<double>(std::move(out))).attr("reshape")(k, k) : nb::none();
-}
-
-nb::object floats(const std::vector<double>& numbers) {
-    Growing<double> copy(numbers.size());
-    std::copy(numbers.begin(), numbers.end(), copy.data());
-    return nb::cast(owned<double>(std::move(copy)));
 }
 
 nb::dict snapshot(SharedOnline& s) {
@@ -314,9 +318,9 @@ nb::dict snapshot(SharedOnline& s) {
     out["measured"] = nb::none();
     if (m.votes >= 0) {
         out["measured"] = nb::make_tuple(m.lent_total, m.shared_error, m.holds, m.votes, m.changes);
-        out["lent"] = floats(m.lent).attr("reshape")(all.k, all.k);
-        out["log_prior"] = floats(m.log_prior);
-        out["uniform"] = floats(m.uniform);
+        out["lent"] = array_of(m.lent).attr("reshape")(all.k, all.k);
+        out["log_prior"] = array_of(m.log_prior);
+        out["uniform"] = array_of(m.uniform);
     }
     out["changes"] = all.changes;
     out["tasks_seen"] = all.tasks_seen;
@@ -481,10 +485,17 @@ void bind_online(nb::module_& m) {
         .def("predict_many", &predict_many, "tasks"_a, "kind"_a)
         .def("votes_of", &votes_of, "task"_a)
         .def("tasks_of", &tasks_of, "worker"_a)
-        .def("due", [](SharedOnline& s, int kind) {  // what must be renewed for such readers: 0 nothing, 1 labels, 2 all
+        .def("votes_on", [](SharedOnline& s, std::string_view task) {  // how many there are on a task
+            return briefly<Reading>(s.mutex, [&] {
+                const uint32_t place = s.find_task(task);
+                return place == NONE ? 0u : s.state().votes(place).size();
+            });
+        }, "task"_a)
+        // What must be renewed for such readers, or will have to be after so many votes: 0 nothing, 1 labels, 2 all.
+        .def("due", [](SharedOnline& s, int kind, uint64_t ahead) {
             const Confidence asked = confidence(kind);
-            return int(briefly<Reading>(s.mutex, [&] { return s.state().due(asked); }));
-        }, "kind"_a)
+            return int(briefly<Reading>(s.mutex, [&] { return s.state().due(asked, ahead); }));
+        }, "kind"_a, "ahead"_a = 0)
         .def("measure", &measure, "sums"_a)
         .def("measured", [](SharedOnline& s) {  // (shared_error, holds, votes, changes) of the last renewal
             return briefly<Reading>(s.mutex, [&] {

@@ -14,11 +14,13 @@ constexpr double kLentAgreed = 2.0;  // and where agreement with the labels is
 
 }  // namespace
 
-Due Online::due(Confidence kind) const {
+Due Online::due(Confidence kind, uint64_t ahead) const {
     if (kind == Confidence::posterior) return Due::nothing;
     if (measured_.votes < 0) return Due::all;
-    const uint64_t since = changes_ - measured_.changes;
-    if (kind == Confidence::honest && since && since >= (uint64_t(measured_.votes) + kRenewAfter - 1) / kRenewAfter) return Due::all;
+    const uint64_t since = changes_ + ahead - measured_.changes;
+    const uint64_t rare = uint64_t(k_) * uint64_t(k_) / kCellsPerChange;
+    const uint64_t after = std::max((uint64_t(measured_.votes) + kRenewAfter - 1) / kRenewAfter, rare);
+    if (kind == Confidence::honest && since && since >= after) return Due::all;
     for (int c = 0; c < k_; ++c)
         if (named_[c] && !(measured_.uniform[c] > 0.0)) return Due::labels;
     return Due::nothing;

@@ -22,7 +22,11 @@ enum class Due {
 };
 
 constexpr uint64_t kRenewAfter = 10;          // measured again when one vote in so many has changed
+constexpr uint64_t kCellsPerChange = 8192;    // and no more of the k * k cells of the mean worker are recounted per change
 constexpr uint64_t kFit = uint64_t(1) << 32;  // changes that a fit counts as: more than a tenth of any votes
+
+constexpr uint32_t kManyVotes = 1024;         // from so many on, most votes leave the label of their task as it is …
+constexpr uint64_t kLooksPerDoubling = 64;    // … and about so many settle it until it has twice as many
 
 struct Measured {
     std::vector<double> lent;      // [k given, k true] units of votes of the mean worker that every worker is lent

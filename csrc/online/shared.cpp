@@ -102,6 +102,15 @@ void SharedOnline::add_tasks() {
 
 uint32_t SharedOnline::learn(std::string_view task, std::string_view worker, uint32_t label, bool task_numbers,
                              bool worker_numbers) {
+    return learn(task, worker, label, task_numbers, worker_numbers, nullptr);
+}
+
+uint32_t SharedOnline::vote(std::string_view task, std::string_view worker, uint32_t label, bool& is_light) {
+    return learn(task, worker, label, false, false, &is_light);
+}
+
+uint32_t SharedOnline::learn(std::string_view task, std::string_view worker, uint32_t label, bool task_numbers,
+                             bool worker_numbers, bool* is_light) {
     need_label(label < uint32_t(state_.labels()));
     Change change(*this);
     const uint32_t place = alive(tasks_.code({task.data(), int64_t(task.size())}));
@@ -110,7 +119,8 @@ uint32_t SharedOnline::learn(std::string_view task, std::string_view worker, uin
     const uint32_t row = state_.add_row(who, label);
     state_.expect(place);
     change.done(task_numbers, worker_numbers);
-    state_.learn(place, row, replace_);
+    if (is_light && (*is_light = !state_.settles_next(place))) state_.learn_lightly(place, row, replace_);
+    else state_.learn(place, row, replace_);
     return place;
 }
 

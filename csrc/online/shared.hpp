@@ -130,6 +130,8 @@ public:
 
     // --- writers; numbers: whether the ids came as numbers, which is kept of the first ones
     uint32_t learn(std::string_view task, std::string_view worker, uint32_t label, bool task_numbers, bool worker_numbers);
+    // The same of ids that are texts, but on a task with many votes most leave its label as it is: `is_light` OUT says so.
+    uint32_t vote(std::string_view task, std::string_view worker, uint32_t label, bool& is_light);
     // What readers are told of the task of this code, which was learned last, as `state().answer` does; p OUT [k].
     Answer answer_learned(uint32_t task, Confidence kind, double* p) { return state_.answer_learned(task, kind, p); }
     void abstain(std::string_view task, std::string_view worker, bool task_numbers, bool worker_numbers);
@@ -157,6 +159,8 @@ private:
     static uint32_t find(const TextDictionary& ids, std::string_view id) {
         return ids.find({id.data(), int64_t(id.size())});
     }
+    uint32_t learn(std::string_view task, std::string_view worker, uint32_t label, bool task_numbers, bool worker_numbers,
+                   bool* is_light);
     void add_tasks();  // those whose ids are new
     uint32_t alive(uint32_t task);  // the code under which a task comes back, where it was forgotten
     static std::string_view text(const TextDictionary& ids, size_t code) {

@@ -355,6 +355,38 @@ void Online::learn(uint32_t task, uint32_t row, bool replace) noexcept {
     settle(task);
 }
 
+bool Online::settles_next(uint32_t task) const {
+    const uint32_t votes = tasks_[task].votes.size();
+    if (votes < kManyVotes) return true;
+    uint64_t every = 1;
+    while (every * 2 * kLooksPerDoubling <= votes) every *= 2;
+    return baseline::mix(changes_) % every == 0;
+}
+
+void Online::learn_lightly(uint32_t task, uint32_t row, bool replace) noexcept {
+    Task& t = tasks_[task];
+    --t.coming;
+    is_found_ = false;
+    if (replace)
+        t.votes.remove_if([&](uint32_t earlier) {
+            if (row_worker_[earlier] != row_worker_[row]) return false;
+            --named_[row_label_[earlier]];
+            add_share(task, earlier, -1);
+            return true;
+        });
+    t.votes.push_back(row);
+    ++named_[row_label_[row]];
+    ++changes_;
+    add_share(task, row, 1);
+}
+
+void Online::add_share(uint32_t task, uint32_t row, int sign) {
+    add(labelled(), row, tasks_[task].label, sign * ONE);
+    if (hard_) return;
+    const int64_t* share = posterior_.data() + size_t(task) * k_;
+    for (int c = 0; c < k_; ++c) add(counts_, row, c, sign * share[c]);
+}
+
 int Online::retract(uint32_t task, uint32_t worker) {
     const Ballots& mine = tasks_[task].votes;
     const auto number = std::count_if(mine.begin(), mine.end(), [&](uint32_t r) { return row_worker_[r] == worker; });

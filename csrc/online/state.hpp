@@ -95,6 +95,11 @@ public:
 
     // The second half: the vote that was expected; with `replace` in the place of the worker's earlier ones on the task.
     void learn(uint32_t task, uint32_t row, bool replace) noexcept;
+    // The same, but the task keeps its label and its share: costs the same however many votes it has.
+    void learn_lightly(uint32_t task, uint32_t row, bool replace) noexcept;
+    // Whether the next vote on a task settles it. With many votes it is one in so many, chosen by the number of changes, so
+    // that the cost per vote is bounded and the same votes give the same labels.
+    bool settles_next(uint32_t task) const;
     // What readers are told of the task that was learned last, as `answer` does: probabilities OUT [k]. Where its E-step left
     // the counts as they were, it is not done again.
     Answer answer_learned(uint32_t task, Confidence kind, double* probabilities);
@@ -144,7 +149,7 @@ public:
     // Honest probabilities before the last step of the rule, of a task with votes: p OUT [k].
     void honest(uint32_t task, Scratch& scratch, double* p) const;
     // Whether such an answer must wait for a renewal of what was measured, and of how much of it.
-    Due due(Confidence kind) const;
+    Due due(Confidence kind, uint64_t ahead = 0) const;  // ahead: once so many more votes have come
     Measures measure(bool sums) const;  // without the sums: counts alone, whatever the number of votes
     void install(Measured&& measured) noexcept { measured_ = std::move(measured); }
     const Measured& measured() const { return measured_; }
@@ -187,6 +192,7 @@ public:
 
 private:
     void add(Counts& to, uint32_t row, int c, int64_t weight) const;  // one vote's part, in units
+    void add_share(uint32_t task, uint32_t row, int sign);  // one vote's part of the share that its task has
     void shift(Counts& to, uint32_t task, const int64_t* units) const;  // IN [k] added for all votes of a task, and for the task
     Counts& labelled() { return hard_ ? counts_ : labelled_; }
     void relabel(uint32_t task, int label);                   // the task's part in the counts of labels moves to another

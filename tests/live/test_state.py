@@ -39,6 +39,7 @@ def read_everything(state):
             answer = state.answer(name)
             state.decision(task, answer)
             state.rule.why(task.standing, state.evidence(task, answer))
+            state.tally(name)
     for worker in state.crowd.all.values():
         state.on_probation(worker)
         state.stream.confusion(worker.text)

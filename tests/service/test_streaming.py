@@ -243,16 +243,19 @@ class Campaign:
         self.taken = []
         self.under_way = self.most = 0
 
-    async def vote(self, votes):
+    async def fold_votes(self, votes):
         for vote in votes:
             if error := self.refuse(vote):
                 raise error
+            await asyncio.sleep(0)  # as a group that is folded in slices
         self.taken += [vote.task for vote in votes]
+        return VoteAnswer(len(votes), 0, [decided(1, task) for task in {vote.task for vote in votes}])
+
+    async def on_disk_now(self):
         self.under_way += 1
         self.most = max(self.most, self.under_way)
         await asyncio.sleep(self.seconds)
         self.under_way -= 1
-        return VoteAnswer(len(votes), 0, [decided(1, task) for task in {vote.task for vote in votes}])
 
 
 def through(campaign, chunks, bucket=None, gone=False):

@@ -14,6 +14,7 @@ from quorate.kernels import reference
 POSTERIOR, HONEST, LASTING = 0, 1, 2  # kinds of confidence: LASTING takes what was measured, however long ago
 NOTHING, LABELS, ALL = 0, 1, 2  # what a renewal is due of: LABELS is the mean worker, because a vote names a new label
 RENEW_AFTER: Final = 10  # measured again when one vote in so many has changed
+CELLS_PER_CHANGE: Final = 8192  # and no more of the K * K cells of the mean worker are recounted per change
 FIT: Final = 1 << 32  # changes that a fit counts as: more than a tenth of any votes
 LENT_HITS: Final = 5.0  # votes of the mean worker lent where shared error is measured
 LENT_AGREED: Final = 2.0  # and where agreement with the labels is
@@ -49,7 +50,8 @@ def due(measured: Measured | None, kind: int, changes: int, named: Line) -> int:
     if measured is None:
         return ALL
     since = changes - measured.changes
-    if kind == HONEST and since and since >= (measured.votes + RENEW_AFTER - 1) // RENEW_AFTER:
+    after = max((measured.votes + RENEW_AFTER - 1) // RENEW_AFTER, len(named) ** 2 // CELLS_PER_CHANGE)
+    if kind == HONEST and since and since >= after:
         return ALL
     unknown = any(votes and not share > 0.0 for votes, share in zip(named, measured.uniform, strict=True))
     return LABELS if unknown else NOTHING

@@ -193,8 +193,16 @@ class Online(Evicting):
 
     @_alone
     def vote(self, task: str, worker: str, label: int, kind: int) -> Told | bool:
-        """Learn one vote, and return what `predict` then does; False says that it is learned, and that a renewal is due."""
-        self._learn([task], [worker], [label], False, False)
+        """Learn one vote, and return what `predict` then does; False says that it is learned, and that a renewal is due.
+
+        True says that it is learned, and that the label of its task, which has many votes, stays until one of the next votes.
+        """
+        state = self._begin()
+        place = self._find(state, task)
+        is_light = place is not None and not self._settles_next(state, place)
+        self._learn([task], [worker], [label], False, False, is_light=is_light)
+        if is_light:
+            return True
         told = self.predict(task, kind)
         assert told is not None
         return told
@@ -233,6 +241,13 @@ class Online(Evicting):
         return [(state.get("worker text", who), label) for who, label in pairs]
 
     @_alone
+    def votes_on(self, task: str) -> int:
+        """Return how many votes there are on a task."""
+        state = self._begin()
+        place = self._find(state, task)
+        return 0 if place is None else len(state.get("votes", place))
+
+    @_alone
     def tasks_of(self, worker: str) -> list[tuple[str, int]]:
         """Return (task, label) of the votes of a worker on the tasks in memory, in the order of the tasks."""
         state = self._begin()
@@ -241,9 +256,9 @@ class Online(Evicting):
         return [(whole["task text"][task], label) for task, (voter, label) in pairs if voter == who]
 
     @_alone
-    def due(self, kind: int) -> int:
-        """Return what must be renewed for readers of such confidence."""
-        return self._due(self._begin(), kind)
+    def due(self, kind: int, ahead: int = 0) -> int:
+        """Return what must be renewed for readers of such confidence, or will have to be after so many votes."""
+        return self._due(self._begin(), kind, ahead)
 
     @_alone
     def measure(self, sums: bool) -> tuple[Any, list[int], list[int], list[int], int, int]:
@@ -549,7 +564,16 @@ class Online(Evicting):
                 self._tables[name].update(part)
             self._pending = None
 
-    def _learn(self, tasks: list[Any], workers: list[Any], labels: list[int], task_numbers: bool, worker_numbers: bool) -> None:
+    def _learn(
+        self,
+        tasks: list[Any],
+        workers: list[Any],
+        labels: list[int],
+        task_numbers: bool,
+        worker_numbers: bool,
+        *,
+        is_light: bool = False,  # the tasks keep their labels and shares
+    ) -> None:
         change = self._begin()
         for role, are in (("task", task_numbers), ("worker", worker_numbers)):
             known = self._live(change) + change.get("fact", "evicted") if role == "task" else change.size(role)
@@ -572,6 +596,10 @@ class Online(Evicting):
                 self._drop(change, place, change.get("pair", row)[0])
             change.put("votes", place, (*change.get("votes", place), row))
             self._name(change, [row], 1)
-            self._settle(change, place)
+            if is_light:
+                self._put(change, place, 1)
+                self._put_label(change, place, 1)
+            else:
+                self._settle(change, place)
             self._changed(change, 1)
         self._commit(change)

@@ -25,6 +25,8 @@ TABLES: Final = ("task", *BY_TASK, "gold", "worker", "worker text", "row", "pair
 SHARED: Final = ("count", "total", "pooled")  # what shares add up to: by row, by worker, and by given label
 LABELLED: Final = ("labelled count", "labelled total", "labelled pooled")  # what labels do, where shares are soft
 BASE: Final = ("base count", "base labelled")  # the part of evicted tasks in the counts by row; a row may be missing
+MANY_VOTES: Final = 1024  # from so many on, most votes leave the label of their task as it is …
+LOOKS_PER_DOUBLING: Final = 64  # … and about so many settle it until it has twice as many
 WIDE_FACTS: Final = ("classes", "everybody", "labelled classes", "named", "base classes", "base labelled classes")  # [K] each
 
 
@@ -186,6 +188,15 @@ class Steps:
                 change.put(name, key, shifted(change.get(name, key), share, sign))
         change.put("fact", "labelled classes", shifted(change.get("fact", "labelled classes"), share, sign))
 
+    def _settles_next(self, change: Change, task: int) -> bool:
+        """Return whether the next vote on a task settles it: of one with many votes, one in so many does."""
+        votes, every = len(change.get("votes", task)), 1
+        if votes < MANY_VOTES:
+            return True
+        while every * 2 * LOOKS_PER_DOUBLING <= votes:
+            every *= 2
+        return int(reference.mix(np.array([change.get("fact", "changes")], np.uint64))[0]) % every == 0
+
     def _settle(self, change: Change, task: int) -> None:
         """Update one task by the paper's step: majority vote, M-step, E-step for this task, M-step."""
         rows = change.get("votes", task)
@@ -291,8 +302,9 @@ class Steps:
     def _classes(self, state: Change) -> str:
         return "classes" if state.get("fact", "hard") else "labelled classes"
 
-    def _due(self, state: Change, kind: int) -> int:
-        return honest.due(state.get("fact", "measured"), kind, state.get("fact", "changes"), state.get("fact", "named"))
+    def _due(self, state: Change, kind: int, ahead: int = 0) -> int:
+        changes = state.get("fact", "changes") + ahead
+        return honest.due(state.get("fact", "measured"), kind, changes, state.get("fact", "named"))
 
     def _answer(self, state: Change, task: int, kind: int) -> tuple[int, bool, list[float]]:
         """Return (label, tie, probabilities) of one task, as readers of such confidence are told."""

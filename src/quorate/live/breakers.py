@@ -8,7 +8,7 @@ blocks, so that memory is bounded whatever the window.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -137,16 +137,3 @@ def _jumps(jump: float, limit: float | None, share: float, before: float, n: int
         return False
     pooled = (share * n + before * m) / (n + m)  # a mean of shares varies no more than a share of this size
     return jump > CERTAIN * math.sqrt(pooled * (1 - pooled) * (1 / n + 1 / m))
-
-
-def share_against(label: int, votes: Iterable[tuple[str, int]]) -> float:
-    """Return the share of votes for other labels than this one.
-
-    - `label`: its index.
-    - `votes`: worker and label of each.
-
-    >>> share_against(0, [("1", 0), ("2", 1), ("3", 0), ("4", 0)])
-    0.25
-    """
-    given = [chosen for _, chosen in votes]
-    return sum(chosen != label for chosen in given) / len(given) if given else 0.0

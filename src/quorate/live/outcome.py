@@ -80,6 +80,8 @@ def outcome(
     best = sorted(chances)
     leading = chances.index(best[-1]) if gold is None else _index(gold, labels)
     cast = {_index(label, labels) for label in experts}
+    asked = 1 if policy.quorum is None else policy.quorum.votes
+    by_label = [_counts(f"group {shown(name)}", given, labels) for name, given in groups.items()]
     evidence = Evidence(
         votes=int(votes),
         label=leading,
@@ -90,7 +92,7 @@ def outcome(
         gold=gold is not None,
         breaker=breaker,
         counts=counts,
-        groups=[_counts(f"group {shown(name)}", given, labels) for name, given in groups.items()],
+        groups=[sum(votes >= asked for votes in by_group) for by_group in zip(*by_label, strict=True)],
         expert=NO_EXPERT if not cast else cast.pop() if len(cast) == 1 else EXPERTS_DIFFER,
         experts=len(experts),
     )

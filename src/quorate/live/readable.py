@@ -13,7 +13,8 @@ from quorate.live.crowd import Crowd, Worker
 from quorate.live.decision import Decision, moment
 from quorate.live.policy import Policy
 from quorate.live.rule import Rule
-from quorate.live.standing import EXPERTS_DIFFER, NO_EXPERT, Evidence
+from quorate.live.standing import Evidence
+from quorate.live.tally import Ballot, Tally
 from quorate.live.tasks import Task, Tasks
 from quorate.online import Online
 from quorate.store import events
@@ -38,6 +39,7 @@ class Readable:
     crowd: Crowd
     expired: int  # the time since when an archived task must have been touched, to have votes
     breakers: Breakers
+    tallies: dict[str, Tally]  # of tasks in memory whose votes were counted once; every change of them is counted, too
     _dues: list[tuple[int, str]]
     _absent: str | None = None  # the last task that was not in the archive: a new one is looked for twice
 
@@ -152,28 +154,26 @@ class Readable:
         confidence = likely[label] if label >= 0 else 0.0
         found = Evidence(votes, label, confidence, likely, tie, self.time, gold, self.breakers.tripped is not None)
         if self.rule.needs_votes:
-            self._look_at_votes(found, self._ballots(task.name))
+            self.tally(task.name).fill(found, len(self.labels))
         return found
 
-    def _ballots(self, name: str) -> list[tuple[int, str | None, bool]]:
+    def tally(self, name: str) -> Tally:
+        """Return the votes on a task that count, counted. Those of a task in memory are walked the first time alone."""
+        found = self.tallies.get(name)
+        if found is None:
+            quorum = self.policy.quorum
+            found = Tally(1 if quorum is None else quorum.votes, self._ballots(name))
+            if name in self.tasks.by_name:
+                self.tallies[name] = found
+        return found
+
+    def _ballots(self, name: str) -> list[Ballot]:
         """Return (label, group, whether from an expert) of every vote on a task that counts."""
         workers, cast = self.crowd.all, self.stream.votes_of(name) or ()
         if name not in self.tasks.by_name and (record := self._archived(name)) is not None:
             cast = record.ballots
         votes = ((label, workers[int(text)]) for text, label in cast)
         return [(label, worker.group, worker.expert) for label, worker in votes if not worker.banned]
-
-    def _look_at_votes(self, found: Evidence, ballots: list[tuple[int, str | None, bool]]) -> None:
-        """Fill in what only some policies look at: votes by label, by group, and those of experts."""
-        counts, groups = [0.0] * len(self.labels), dict[str, list[int]]()
-        for label, group, is_expert in ballots:
-            counts[label] += 1
-            if group is not None:
-                groups.setdefault(group, [0] * len(self.labels))[label] += 1
-            if is_expert:
-                found.experts += 1
-                found.expert = label if found.expert in (NO_EXPERT, label) else EXPERTS_DIFFER
-        found.counts, found.groups = counts, list(groups.values())
 
     def on_probation(self, worker: Worker) -> bool:
         """Return whether the votes of a worker do not count yet."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SECOND: Final = 1_000_000  # microseconds
 ROUNDING: Final = 1e-9  # a confidence of 0.9 that was summed from shares passes a threshold of 0.9
+FEW_LABELS: Final = 32  # whose costs are compared one by one
 NEVER: Final = 1 << 62  # a number of votes that no task has
 BY_VOTES: Final = frozenset(("confidence", "costs", "hold", "breaker"))  # reasons of decisions that votes made
 
@@ -46,6 +47,7 @@ class Rule:
     __slots__ = (
         "_by",
         "_cost_of",
+        "_costs",
         "_disagreement",
         "_enough",
         "_hold",
@@ -74,7 +76,8 @@ class Rule:
         self._maximum = policy.maximum_votes if policy.maximum_votes is not None and runs_out else NEVER
         self.thresholds = thresholds(policy, self.labels)
         self._enough = [threshold - ROUNDING for threshold in self.thresholds]
-        self._cost_of = cost_of(policy, self.labels)
+        self._costs = cost_of(policy, self.labels)
+        self._cost_of: list[list[float]] | None = None if self._costs is None else self._costs.tolist()
         self._maximum_cost = ROUNDING + (policy.maximum_cost or 0.0)
         self._by = "confidence" if self._cost_of is None else "costs"
         self._hysteresis = policy.hysteresis
@@ -218,8 +221,7 @@ class Rule:
         - `label`: the index of the label.
         - `evidence`: what is known of the task.
         """
-        asked = 1 if self._quorum is None else self._quorum.votes
-        return sum(group[label] >= asked for group in evidence.groups)
+        return evidence.groups[label] if evidence.groups else 0
 
     def disagreement(self, evidence: Evidence) -> float:
         """Return the share of the effective votes that is against the leading label.
@@ -267,12 +269,24 @@ class Rule:
         """
         if self._cost_of is None:
             return evidence.label
-        costs = [self.expected_cost(label, evidence) for label in range(len(self.labels))]
-        least = min(costs) + ROUNDING
-        if costs[evidence.label] <= least:
+        cheap = self._cheapest(evidence)
+        if evidence.label in cheap:
             return evidence.label
-        cheap = [label for label, cost in enumerate(costs) if cost <= least]
         return min(cheap, key=lambda label: (-evidence.probabilities[label], self.labels[label]))
+
+    def _cheapest(self, evidence: Evidence) -> list[int]:
+        """Return the labels of least expected cost, by exact sums; of many labels only those near the limit are summed."""
+        some: Sequence[int] = range(len(self.labels))
+        if self._costs is not None and len(self.labels) > FEW_LABELS:
+            costs = self._costs @ np.asarray(evidence.probabilities)
+            limit, slack = costs.min() + ROUNDING, 1e-12 * float(np.max(self._costs))
+            surely: list[int] = np.flatnonzero(costs <= limit - 2 * slack).tolist()
+            some = np.flatnonzero(costs <= limit + 2 * slack).tolist()
+            if len(some) == len(surely):
+                return surely
+        exact = {label: self.expected_cost(label, evidence) for label in some}
+        least = min(exact.values()) + ROUNDING
+        return [label for label, cost in exact.items() if cost <= least]
 
     def _keeps(self, standing: Standing, evidence: Evidence) -> bool:
         """Return whether hysteresis keeps the label that votes had decided."""
@@ -361,13 +375,13 @@ class Rule:
         probabilities: NDArray[np.float64] | None,
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return where a label might pass, and where the decided one surely stays, both [n]."""
-        if self._cost_of is None:
+        if self._costs is None:
             bar = np.asarray(self._enough)[np.maximum(winner, 0)]
             return confidence >= bar, (winner == label) & (confidence >= bar - self._hysteresis)
         if probabilities is None:
             raise OptionError("probabilities is None: give them, [tasks, labels], as costs need them")
-        costs = probabilities @ np.asarray(self._cost_of).T  # [n, K]: the sums round differently from the exact ones
-        slack = ROUNDING + 1e-12 * float(np.max(self._cost_of, initial=0.0))
+        costs = probabilities @ self._costs.T  # [n, K]: the sums round differently from the exact ones
+        slack = ROUNDING + 1e-12 * float(np.max(self._costs, initial=0.0))
         least = costs.min(axis=1)
         own = np.take_along_axis(costs, np.maximum(label, 0).astype(np.intp)[:, None], axis=1)[:, 0]
         rivals = (costs <= least[:, None] + 2 * slack).sum(axis=1)
@@ -393,34 +407,44 @@ def thresholds(policy: Policy, labels: Sequence[str]) -> list[float]:
     return [asked.get(label, asked.get(ANY, math.nan)) for label in labels]
 
 
-def cost_of(policy: Policy, labels: Sequence[str]) -> list[list[float]] | None:
-    """Return the cost of deciding for each label, by the true one, [decided][true]; None for a policy without costs.
+def cost_of(policy: Policy, labels: Sequence[str]) -> NDArray[np.float64] | None:
+    """Return the cost of deciding for each label, by the true one, [decided, true]; None for a policy without costs.
+
+    What names both labels counts before what names the true one, the decided one, or neither.
 
     - `policy`: the policy.
     - `labels`: the ids of the labels.
     """
     if policy.costs is None:
         return None
-    _check_known("costs", policy.costs, labels)
-    for line in policy.costs.values():
+    named, place = policy.costs, {label: place for place, label in enumerate(labels)}
+    _check_known("costs", named, labels)
+    for line in named.values():
         _check_known("costs", line, labels)
-    return [[_cost(policy.costs, true, decided) for true in labels] for decided in labels]
-
-
-def _cost(costs: dict[str, dict[str, float]], true: str, decided: str) -> float:
-    """Return one cell: what names both labels counts before what names the true one, the decided one, or neither."""
-    line, others = costs.get(true, {}), costs.get(ANY, {})
-    if true == decided:
-        return line.get(decided, 0.0)  # a right decision costs nothing unless it is named
-    for cost in (line.get(decided), line.get(ANY), others.get(decided), others.get(ANY)):
-        if cost is not None:
-            return cost
-    raise OptionError(f'costs has nothing for deciding {shown(decided)} where {shown(true)} is true: give it, or "*"')
+    others = named.get(ANY, {})
+    costs = np.full((len(labels), len(labels)), others.get(ANY, math.nan))
+    for decided, cost in others.items():
+        if decided != ANY:
+            costs[place[decided], :] = cost
+    for true, line in named.items():
+        if true != ANY and ANY in line:
+            costs[:, place[true]] = line[ANY]
+    np.fill_diagonal(costs, 0.0)  # a right decision costs nothing unless it is named
+    for true, line in named.items():
+        for decided, cost in line.items() if true != ANY else ():
+            if decided != ANY:
+                costs[place[decided], place[true]] = cost
+    missing = np.argwhere(np.isnan(costs))
+    if len(missing):
+        decided, true = (labels[place] for place in missing[0])
+        raise OptionError(f'costs has nothing for deciding {shown(decided)} where {shown(true)} is true: give it, or "*"')
+    return costs
 
 
 def _check_known(field: str, named: dict[str, float] | dict[str, dict[str, float]], labels: Sequence[str]) -> None:
+    known = {*labels, ANY}
     for label in named:
-        if label != ANY and label not in labels:
+        if label not in known:
             raise OptionError(f'{field} names the label {shown(label)}: give labels of the campaign ({listed(labels)}), or "*"')
 
 

@@ -83,7 +83,8 @@ class Evidence(msgspec.Struct, gc=False):
     - `gold`: whether the true label is known.
     - `breaker`: whether a breaker has tripped.
     - `counts`: effective votes for each label, [K].
-    - `groups`: votes for each label from each group of workers, [groups, K]. Workers without a group are in none.
+    - `groups`: for each label, the groups of workers with as many votes for it as the quorum asks of each, [K]. Workers
+      without a group are in none.
     - `expert`: the index of the label that all votes of experts name; -1 without such votes, -2 where they differ.
     - `experts`: how many votes of experts there are.
     """
@@ -97,6 +98,6 @@ class Evidence(msgspec.Struct, gc=False):
     gold: bool = False
     breaker: bool = False
     counts: Sequence[float] = ()
-    groups: Sequence[Sequence[int]] = ()
+    groups: Sequence[int] = ()
     expert: int = NO_EXPERT
     experts: int = 0

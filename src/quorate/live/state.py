@@ -17,7 +17,7 @@ import numpy as np
 from quorate.data.options import StreamedModel
 from quorate.errors import QuorateError
 from quorate.live.archived import NOTHING, Answer, Archived
-from quorate.live.breakers import Breakers, share_against
+from quorate.live.breakers import Breakers
 from quorate.live.crowd import Crowd, Worker
 from quorate.live.decision import Decision
 from quorate.live.policy import Policy
@@ -25,16 +25,21 @@ from quorate.live.readable import Readable
 from quorate.live.rule import Rule
 from quorate.live.settings import Refit, Retention
 from quorate.live.standing import Standing
+from quorate.live.tally import Tally
 from quorate.live.tasks import SETTLED, Task, Tasks
 from quorate.online import KINDS, Online
 from quorate.store import events
 from quorate.store.archive import Archive, Record
 
-Touched: TypeAlias = tuple[Task, Answer]
+Touched: TypeAlias = tuple[Task, Answer | None]  # None: readers have to ask the stream
 BY_HAND: Final = frozenset({"gold", "override"})  # reasons of decisions that breakers do not watch
 MANY_DUES: Final = 1024
 CLOSED: Final = SETTLED | {"escalated"}  # what only new votes open again, where the old ones have expired
 ROUNDING: Final = 1e-9
+MANY: Final = 64  # tasks whose change takes milliseconds
+MANY_CELLS: Final = 1_000_000  # votes on one task times labels that take milliseconds to look at
+MANY_LABELS: Final = 100  # whose squares …
+MANY_VOTES: Final = 100_000  # … or so many votes, take milliseconds to look at
 
 
 class PolicyVersion(msgspec.Struct, frozen=True):
@@ -67,6 +72,7 @@ class CampaignState(Readable):
         self.refit, self.retention = Refit.of(created.refit), Retention.of(created.retention)
         self.policies: list[PolicyVersion] = []
         self.tasks, self.crowd = Tasks(), Crowd()
+        self.tallies: dict[str, Tally] = {}
         self.changes: list[Decision] = []  # decisions that the last events made: whoever applies them takes them out
         self.since_refit = 0  # votes learned and taken back
         self.votes = 0  # in force, those kept aside among them
@@ -94,6 +100,34 @@ class CampaignState(Readable):
             raise QuorateError(f"event {position} does not follow event {self.position}: the log has a gap")
         self.position, self.time = position, event.time
         return _FOLDS[type(event)](self, event)
+
+    def is_heavy(self, event: events.Event) -> bool:
+        """Return whether folding an event may take more than some milliseconds: it looks at many tasks or votes."""
+        kind = type(event)
+        if kind is events.Vote or kind is events.Change:
+            return self.is_vote_heavy(event.task, event.worker)  # type: ignore[union-attr]
+        if isinstance(event, events.Sweep):
+            return event.decided + event.others + event.emptied > MANY
+        return kind in HEAVY or (kind in OF_ONE_TASK and self.is_task_heavy(event.task))  # type: ignore[union-attr]
+
+    def is_task_heavy(self, name: str) -> bool:
+        """Return whether a look at all votes on a task takes milliseconds."""
+        most = MANY_CELLS // len(self.labels)
+        return self.votes > most and self.stream.votes_on(name) > most
+
+    def is_vote_heavy(self, task: str, number: int | None, ahead: int = 1) -> bool:
+        """Return whether one of the next votes may take long, by its task and the number of its worker; None: a new one.
+
+        The task has very many votes, or a look at all votes is due, or many votes of the worker, which are kept aside, may
+        count from now on.
+        """
+        has_much = len(self.labels) > MANY_LABELS or self.votes > MANY_VOTES
+        if has_much and (self.stream.due(self.kind, ahead) or self.is_task_heavy(task)):
+            return True
+        if self.policy.probation is None or number is None:
+            return False
+        worker = self.crowd.all.get(number)
+        return worker is not None and worker.aside is not None and len(worker.aside) > MANY
 
     def _created(self, event: events.Created) -> None:
         if self.position != 1:
@@ -128,7 +162,18 @@ class CampaignState(Readable):
             self._promote(worker)
             return task, self._answer(name)
         self.since_refit += 1
-        answer = self.stream.vote(name, worker.text, label, self.kind) or self._renewed(name)
+        tally = self.tallies.get(name) if self.tallies else None
+        if tally is not None:
+            self._recount(tally, worker, self.stream.voted(name, worker.text), label)
+        if worker.expert and self.rule.needs_experts:  # they decide at once, however many votes the task has
+            self.stream.learn(name, worker.text, label, False, False)
+            answer: Any = self._answer(name)
+        else:
+            answer = self.stream.vote(name, worker.text, label, self.kind) or self._renewed(name)
+        if answer is True:  # a task of many votes: one of the next ones lets the policy look at it again
+            task.touched = self.time
+            self.tasks.touch(task)
+            return task, None
         worker.cast(answer[4][label])
         after = self.rule.decide(task.standing, self.evidence(task, answer))
         self._stand(task, answer, self._unless_expired(task, answer, after) if task.expired else after)
@@ -140,8 +185,7 @@ class CampaignState(Readable):
         if worker.aside is not None and event.task in worker.aside:
             _drop_aside(worker, task)
         else:
-            self.stream.retract(event.task, worker.text)
-            self.since_refit += 1
+            self._take_out(task, worker, self.stream.voted(event.task, worker.text))
         _note(task, event.worker, self.position)
         worker.votes -= 1
         self.votes -= 1
@@ -161,7 +205,7 @@ class CampaignState(Readable):
     def _reopen(self, event: events.Reopen) -> Touched:
         task = self.tasks.by_name.get(event.task) or self._enter(event.task)
         answer = self._answer(event.task)
-        experts = sum(is_expert for _, _, is_expert in self._ballots(event.task))
+        experts = self.tally(event.task).experts
         self._stand(task, answer, self.rule.reopen(task.standing, answer[2], self.time, experts=experts))
         return task, answer
 
@@ -189,8 +233,7 @@ class CampaignState(Readable):
             for name, label in self.stream.tasks_of(worker.text):
                 task = touched[name] = self.tasks.by_name[name]
                 _keep_aside(worker, task, label)
-                self.stream.retract(name, worker.text)
-                self.since_refit += 1
+                self._take_out(task, worker, label)
         self._settle_all(touched.values())
 
     def _unban(self, event: events.Unban) -> None:
@@ -201,8 +244,14 @@ class CampaignState(Readable):
 
     def _worker(self, event: events.WorkerSet) -> None:
         worker = self.crowd.get(event.worker)
+        was = worker.group, worker.expert
         worker.group = worker.group if event.group is None else event.group
         worker.expert = worker.expert if event.expert is None else event.expert
+        voted = self.stream.tasks_of(worker.text) if self.tallies or self.rule.needs_votes else ()
+        for name, label in voted:
+            if (tally := self.tallies.get(name)) is not None:
+                tally.remove((label, *was))
+                tally.add((label, worker.group, worker.expert))
         if worker.expert and not worker.trusted:  # experts need no probation, not even once they are none any more
             worker.trusted = True
             self._take_in(worker)
@@ -307,6 +356,7 @@ class CampaignState(Readable):
     def _adopt_policy(self, document: dict[str, Any], time: int, by: str | None) -> None:
         policy = Policy.of(document)
         self.rule = Rule(policy, self.labels)
+        self.tallies = {}  # the quorum may ask for other counts
         self.policies.append(PolicyVersion(len(self.policies) + 1, policy, max(1, self.position), time, by))
         self.policy, self.version = policy, len(self.policies)
 
@@ -320,6 +370,20 @@ class CampaignState(Readable):
     def _renewed(self, name: str) -> Any:
         self.online.renew_due()
         return self.stream.predict(name, self.lasting)
+
+    def _recount(self, tally: Tally, worker: Worker, was: int, label: int) -> None:
+        """Count a vote of a worker, in place of the one for the label `was`; -1: they had none, or have none any more."""
+        if was >= 0:
+            tally.remove((was, worker.group, worker.expert))
+        if label >= 0:
+            tally.add((label, worker.group, worker.expert))
+
+    def _take_out(self, task: Task, worker: Worker, was: int) -> None:
+        """Unlearn the vote of a worker on a task, which was for the label `was`."""
+        if (tally := self.tallies.get(task.name)) is not None:
+            self._recount(tally, worker, was, -1)
+        self.stream.retract(task.name, worker.text)
+        self.since_refit += 1
 
     def _settled(self, task: Task) -> Touched:
         """Let the policy look at a task again; return what the stream says of it."""
@@ -380,8 +444,8 @@ class CampaignState(Readable):
     def _watch(self, task: Task, *, is_flip: bool) -> None:
         limits, label = self.policy.breakers, task.standing.label
         assert limits is not None
-        votes = () if limits.disagreement is None else self.stream.votes_of(task.name) or ()
-        self.breakers.decided(limits, self.labels, label, against=share_against(label, votes), is_flip=is_flip)
+        against = 0.0 if limits.disagreement is None else self.tally(task.name).share_against(label)
+        self.breakers.decided(limits, self.labels, label, against=against, is_flip=is_flip)
 
     def _reconsider(self, *, every: bool = False) -> None:
         """Let the policy look at the tasks in memory again: `every` one, or those whose votes are judged otherwise now."""
@@ -457,6 +521,7 @@ class CampaignState(Readable):
         answer = self._answer(task.name)
         votes = self.stream.evict(task.name)
         self.tasks.leave(task)
+        self.tallies.pop(task.name, None)
         self.archived_tasks += 1
         record = Archived(task, answer, votes, self.version)
         if task.touched < self.expired:
@@ -470,6 +535,7 @@ class CampaignState(Readable):
         """Delete the votes of a task that stays as it is; what was learned from them stays as well."""
         answer = self._answer(task.name)
         self.stream.evict(task.name)
+        self.tallies.pop(task.name, None)
         if answer[3]:
             self.stream.set_gold(task.name, answer[0])
         self._forget_aside(task.name, task.aside or ())
@@ -502,7 +568,10 @@ class CampaignState(Readable):
             worker.trusted = True
             for name in list(worker.aside):
                 task = touched[name] = self.tasks.by_name.get(name) or self._enter(name)
-                self.stream.learn(name, worker.text, _drop_aside(worker, task), False, False)
+                label = _drop_aside(worker, task)
+                if (tally := self.tallies.get(name)) is not None:
+                    self._recount(tally, worker, -1, label)  # kept aside, so that none counted
+                self.stream.learn(name, worker.text, label, False, False)
                 self.since_refit += 1
         for task in touched.values():
             self._settled(task)
@@ -543,6 +612,22 @@ def _flips(task: Task, after: Standing) -> bool:
     return after.status in SETTLED and after.label >= 0 and 0 <= task.last != after.label
 
 
+OF_ONE_TASK: Final = frozenset({events.Retraction, events.Gold, events.Override, events.Reopen})
+HEAVY: Final = frozenset(
+    {
+        events.TasksAdded,
+        events.PolicySet,
+        events.Ban,
+        events.Unban,
+        events.WorkerSet,
+        events.LabelAdded,
+        events.RefitBegun,
+        events.RefitDone,
+        events.Tick,
+        events.Truncated,
+        events.BreakerReset,
+    }
+)
 _FOLDS: Final[dict[type, Callable[[CampaignState, Any], Touched | None]]] = {
     events.Created: CampaignState._created,
     events.TasksAdded: CampaignState._tasks,

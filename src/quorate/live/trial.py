@@ -59,7 +59,7 @@ class Trial:
         """Look at an event before the trial beside this one folds it."""
         if self._shared is None or self._beside is None:
             return
-        self._shared.remember(event.workers if type(event) is events.Ban else ())
+        self._shared.remember(event)
         if type(event) is events.PolicySet and Policy.of(event.policy).probation != self.state.policy.probation:
             self.state.follow(Online.from_bytes(self._beside.state.online.to_bytes()))  # from here on other votes count
             self.state.online.expect_every_label()
@@ -111,18 +111,31 @@ class SharedStream:
         self._owner, self._lasting = owner, lasting
         self._stream = owner.online.state
         self._voted: dict[str, list[tuple[str, int]]] = {}
+        self._before: tuple[str, str, int] | None = None  # task, worker, and the label of their vote before this event
         # What only reads is the owner's own.
         self.predict, self.predict_many = self._stream.predict, self._stream.predict_many
-        self.votes_of, self.voted, self.confusion = self._stream.votes_of, self._stream.voted, self._stream.confusion
+        self.votes_of, self.confusion = self._stream.votes_of, self._stream.confusion
 
     @property
     def state(self) -> SharedStream:
         """What a campaign calls vote by vote: this."""
         return self
 
-    def remember(self, workers: Iterable[int]) -> None:
-        """Remember what workers have voted on, before the owner takes it back."""
-        self._voted = {str(number): self._stream.tasks_of(str(number)) for number in workers}
+    def remember(self, event: events.Event) -> None:
+        """Remember the votes that an event changes or takes back, before the owner does so."""
+        workers = map(str, event.workers) if isinstance(event, events.Ban) else ()
+        self._voted = {worker: self._stream.tasks_of(worker) for worker in workers}
+        self._before = None
+        if isinstance(event, events.Vote | events.Change | events.Retraction):
+            worker = str(event.worker)
+            self._before = event.task, worker, self._stream.voted(event.task, worker)
+
+    def voted(self, task: str, worker: str) -> int:
+        """Return the label of a worker's vote on a task as it was before this event."""
+        if self._before is not None and self._before[:2] == (task, worker):
+            return self._before[2]
+        label: int = self._stream.voted(task, worker)
+        return label
 
     def tasks_of(self, worker: str) -> list[tuple[str, int]]:
         """Return task and label of the votes of a worker, those that are being taken back included."""

@@ -49,7 +49,7 @@ class Renewal:
             return True
         pairs, given, left_out, tasks, votes, changes = self._state.measure(due == ALL)
         k = len(tasks)
-        by_label, not_summed = (np.array(count, np.float64).reshape(k, k) for count in (given, left_out))
+        by_label, not_summed = (np.asarray(count, np.float64).reshape(k, k) for count in (given, left_out))
         by_class = np.array(tasks, np.float64)
         if due == ALL:
             shared_error, holds = streamed_error(PairSums(*pairs), by_label - not_summed)

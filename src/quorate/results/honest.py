@@ -410,9 +410,12 @@ def _rule(
     """Return the rule for these counts of votes and tasks, and the mean worker, [K given, K true]."""
     k, n_labels = len(exists), max(int(exists.sum()), 1)
     accuracy = (np.trace(pooled) + 1.0 / n_labels) / (pooled.sum() + 1.0)
-    mean_worker = np.zeros((k, k))
-    inner = np.ix_(exists, exists)
-    mean_worker[inner] = population(pooled[inner], np.clip(accuracy, 1.0 / n_labels + 0.02, 0.995), floor=1e-3)
+    accuracy = np.clip(accuracy, 1.0 / n_labels + 0.02, 0.995)
+    if exists.all():
+        mean_worker = population(pooled, accuracy, floor=1e-3)
+    else:
+        mean_worker, inner = np.zeros((k, k)), np.ix_(exists, exists)
+        mean_worker[inner] = population(pooled[inner], accuracy, floor=1e-3)
     with np.errstate(divide="ignore"):
         log_prior = np.where(exists, PRIOR_WEIGHT * np.log((tasks + 1.0) / (tasks.sum() + n_labels)), -np.inf)
     return HonestRule(log_prior, exists / n_labels, shared_error, holds), np.ascontiguousarray(mean_worker.T)

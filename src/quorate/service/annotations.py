@@ -8,13 +8,14 @@ however often, the votes end up as Label Studio has them.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from quorate.live.decision import Decision
 from quorate.live.state import CampaignState, Touched
+from quorate.service.turns import Slice, Steps
 from quorate.store import events
 from quorate.store.batch import AnnotatedTaskRow, AnnotationRow
 from quorate.store.protocol import Store
@@ -22,7 +23,7 @@ from quorate.store.protocol import Store
 if TYPE_CHECKING:
     from quorate.service.campaign import Campaign
 
-SLICE_S: Final = 0.005  # folding at a stretch, before other requests get their turn
+R = TypeVar("R")
 NONE: Final = -1  # in place of the code of a label
 
 
@@ -239,70 +240,111 @@ def _age(row: AnnotationRow) -> tuple[int, int, str]:
     return row.updated, len(row.annotation), row.annotation
 
 
-async def fold(campaign: Campaign, planned: Plan, may_set_gold: Callable[[], None]) -> Outcome:
-    """Make votes and gold what a plan says, task by task, and have that written.
+def folding(campaign: Campaign, planned: Plan, may_set_gold: Callable[[], None]) -> Steps[Outcome]:
+    """Make votes and gold what a plan says, all or nothing, and have that written; a piece of work for `Campaign.in_turn`.
 
-    - `campaign`: which is open.
+    - `campaign`: whose votes they are.
     - `planned`: the changes.
     - `may_set_gold`: called before anything is changed if gold changes; raises if it may not.
     """
-    turns = Turns()
+    campaign.require_open()
+    changes, pace = _Changes(campaign, planned.strangers), Slice()
+    state, before = campaign.state, campaign.position
     for step in planned.steps:
-        if step.about is not None and gold_change(campaign.state, step) is not None:
+        if step.about is not None and gold_change(state, step) is not None:
             may_set_gold()
             break
-        await turns.give_way()
-    outcome = Outcome()
-    for step in planned.steps:
-        if await turns.give_way():
-            campaign.require_open()
-        _fold_step(campaign, step, planned.strangers, outcome)
-    campaign.accepted += outcome.accepted
-    campaign.retracted += outcome.retracted
-    return outcome
+        if pace.is_over():
+            yield None
+            campaign.require_state(state)
+            pace.begin()
+    try:
+        for step in planned.steps:
+            yield from changes.fold(step)
+            if pace.is_over():
+                yield None
+                campaign.require_state(state)
+                pace.begin()
+        told = yield from campaign.told_rows(state, pace)
+    except BaseException as error:
+        campaign.drop(state, before, error)
+        raise
+    campaign.write(
+        before + 1,
+        changes.events,
+        told,
+        changes.workers,
+        annotations=changes.annotations,
+        annotated_tasks=changes.tasks,
+    )
+    campaign.accepted += changes.outcome.accepted
+    campaign.retracted += changes.outcome.retracted
+    return changes.outcome
 
 
-def _fold_step(campaign: Campaign, step: Step, strangers: list[str], outcome: Outcome) -> None:
-    """Fold what changes of a task; its rows are in the same transaction, as nothing waits in here."""
+class _Changes:
+    """What a plan changes, folded step by step: the events, and the rows that are written with them."""
 
-    def number(worker: int) -> int:
-        return campaign.enlist(strangers[-1 - worker]) if worker < 0 else worker
+    def __init__(self, campaign: Campaign, strangers: list[str]) -> None:
+        self._campaign, self._state, self._strangers = campaign, campaign.state, strangers
+        self._time = campaign.now()
+        self.events: list[events.Event] = []
+        self.workers: list[tuple[int, str]] = []
+        self.annotations: list[AnnotationRow] = []
+        self.tasks: list[AnnotatedTaskRow] = []
+        self.outcome = Outcome()
 
-    touched: Touched | None = None
-    about = step.about
-    if about is not None and step.truth != NONE:
-        about, touched = _fold_gold(campaign, step, about)
-    for worker, label in step.votes.items():
-        was, who, now = campaign.state.voted(step.task, number(worker)), number(worker), campaign.now()
-        if was == label:
-            continue
-        if label == NONE:
-            touched = campaign.submit(events.Retraction(time=now, task=step.task, worker=who))
-            outcome.retracted += 1
+    def _number(self, worker: int) -> int:
+        return self._campaign.enlist(self._strangers[-1 - worker], self.workers) if worker < 0 else worker
+
+    def _apply(self, event: events.Event) -> Steps[Touched]:
+        apply = partial(self._state.apply, self._state.position + 1, event)
+        if self._state.is_heavy(event):
+            touched: Touched | None = yield apply
+            self._campaign.require_state(self._state)
         else:
-            kind = events.Vote if was == NONE else events.Change
-            touched = campaign.submit(kind(time=now, task=step.task, worker=who, label=label))
-            outcome.accepted += 1
-    if about is not None and step.truth == NONE:  # after the vote that the annotation may have become
-        about, withdrawn = _fold_gold(campaign, step, about)
-        touched = withdrawn or touched
-    batch = campaign.campaigns.pending()
-    batch.annotations += [row._replace(worker=number(row.worker)) if row.worker < 0 else row for row in step.rows]
-    if about is not None and (step.is_new or about != step.about):
-        batch.annotated_tasks.append(about)
-    if touched is not None:
-        outcome.decisions.append(campaign.state.decision(*touched))
+            touched = apply()
+        assert touched is not None
+        self.events.append(event)
+        return touched
 
+    def fold(self, step: Step) -> Steps[None]:
+        """Fold what changes of a task."""
+        touched: Touched | None = None
+        about = step.about
+        if about is not None and step.truth != NONE:
+            about, touched = yield from self._fold_gold(step, about)
+        for worker, label in step.votes.items():
+            number = self._number(worker)
+            was = self._state.voted(step.task, number)
+            if was == label:
+                continue
+            if label == NONE:
+                event: events.Event = events.Retraction(time=self._time, task=step.task, worker=number)
+                self.outcome.retracted += 1
+            else:
+                kind = events.Vote if was == NONE else events.Change
+                event = kind(time=self._time, task=step.task, worker=number, label=label)
+                self.outcome.accepted += 1
+            touched = yield from self._apply(event)
+        if about is not None and step.truth == NONE:  # after the vote that the annotation may have become
+            about, withdrawn = yield from self._fold_gold(step, about)
+            touched = withdrawn or touched
+        self.annotations += [row._replace(worker=self._number(row.worker)) if row.worker < 0 else row for row in step.rows]
+        if about is not None and (step.is_new or about != step.about):
+            self.tasks.append(about)
+        if touched is not None:
+            self.outcome.decisions.append(self._campaign.decision_of(touched[0].name, touched[1]))
 
-def _fold_gold(campaign: Campaign, step: Step, about: AnnotatedTaskRow) -> tuple[AnnotatedTaskRow, Touched | None]:
-    """Let gold be what Label Studio calls true; return what is to be known of it, and what was touched."""
-    change = gold_change(campaign.state, step)
-    if change is None:
-        is_ours = about.gold is not None and about.gold == step.truth
-        return (about if is_ours else about._replace(gold=None)), None
-    label = None if change == NONE else change
-    touched = campaign.submit(events.Gold(time=campaign.now(), task=step.task, label=label))
-    return about._replace(gold=label), touched
+    def _fold_gold(self, step: Step, about: AnnotatedTaskRow) -> Steps[tuple[AnnotatedTaskRow, Touched | None]]:
+        """Let gold be what Label Studio calls true; return what is to be known of it, and what was touched."""
+        change = gold_change(self._state, step)
+        if change is None:
+            is_ours = about.gold is not None and about.gold == step.truth
+            return (about if is_ours else about._replace(gold=None)), None
+        label = None if change == NONE else change
+        touched = yield from self._apply(events.Gold(time=self._time, task=step.task, label=label))
+        return about._replace(gold=label), touched
 
 
 def gold_change(state: CampaignState, step: Step) -> int | None:
@@ -317,44 +359,45 @@ def gold_change(state: CampaignState, step: Step) -> int | None:
     return NONE if is_ours else None
 
 
-class Turns:
-    """Lets other requests have their turn when work on the event loop takes long."""
-
-    def __init__(self) -> None:
-        self._began = time.perf_counter()
-
-    async def give_way(self) -> bool:
-        """Wait for a moment if a slice of time is used up; return whether that was so."""
-        if time.perf_counter() - self._began < SLICE_S:
-            return False
-        await asyncio.sleep(0)
-        self._began = time.perf_counter()
-        return True
-
-
 async def forget_old(campaign: Campaign, before: int) -> None:
     """Delete what is known of annotations last seen before a time whose votes have expired.
 
     - `campaign`: which this process writes.
     - `before`: the time, in microseconds since 1970.
     """
-    store, number, turns = campaign.campaigns.store, campaign.number, Turns()
+    store, number = campaign.campaigns.store, campaign.number
     async with campaign.annotating:
         await campaign.campaigns.commit()
         annotations, tasks = store.annotations.seen_before(number, before), store.annotations.tasks_seen_before(number, before)
         while rows := await asyncio.to_thread(next, annotations, None):
-            gone: list[str] = []
-            for row in rows:
-                await turns.give_way()
-                state = campaign.state
-                counts = state.gold_of(row.task) >= 0 if row.truth else state.voted(row.task, row.worker) >= 0
-                if row.deleted or not counts:
-                    gone.append(row.annotation)
-            await campaign.campaigns.in_writer(lambda store: store.annotations.remove(number, gone, ()))  # noqa: B023
+            gone = await campaign.in_turn(_select(campaign, rows, _is_over))
+            await campaign.campaigns.in_writer(partial(_remove, number, [row.annotation for row in gone], []))
         while about := await asyncio.to_thread(next, tasks, None):
-            over: list[str] = []
-            for each in about:
-                await turns.give_way()
-                if each.gold is None or each.gold != campaign.state.gold_of(each.task):
-                    over.append(each.task)
-            await campaign.campaigns.in_writer(lambda store: store.annotations.remove(number, (), over))  # noqa: B023
+            over = await campaign.in_turn(_select(campaign, about, _is_task_over))
+            await campaign.campaigns.in_writer(partial(_remove, number, [], [row.task for row in over]))
+
+
+def _select(campaign: Campaign, rows: list[R], holds: Callable[[CampaignState, R], bool]) -> Steps[list[R]]:
+    """Return the rows of which something holds, in slices."""
+    found, pace = [], Slice()
+    for row in rows:
+        if holds(campaign.state, row):
+            found.append(row)
+        if pace.is_over():
+            yield None
+            pace.begin()
+    return found
+
+
+def _is_over(state: CampaignState, row: AnnotationRow) -> bool:
+    """Return whether an annotation that was not seen for long is of no use any more."""
+    counts = state.gold_of(row.task) >= 0 if row.truth else state.voted(row.task, row.worker) >= 0
+    return row.deleted or not counts
+
+
+def _is_task_over(state: CampaignState, row: AnnotatedTaskRow) -> bool:
+    return row.gold is None or row.gold != state.gold_of(row.task)
+
+
+def _remove(campaign: int, annotations: list[str], tasks: list[str], store: Store) -> None:
+    store.annotations.remove(campaign, annotations, tasks)

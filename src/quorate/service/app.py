@@ -15,6 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from quorate.errors import InputError, OptionError
 from quorate.service import limits, openapi
+from quorate.service import types as t
 from quorate.service.call import Call, Context, Reply
 from quorate.service.errors import ErrorAnswer, Forbidden, Invalid, NotAllowed, Problem, Unauthorized, Unavailable
 from quorate.service.handlers.votes import decode_votes
@@ -30,6 +31,8 @@ encode: Final = msgspec.json.Encoder().encode
 Answer: TypeAlias = Callable[[int, bytes, bytes], None]  # takes the status, the lines of the header, the body
 HEADERS: Final = "headers"  # the key of the frozen headers in the state of ASGI's scope
 VOTES: Final = "POST /v1/campaigns/{campaign}/votes"
+MANY_ROWS: Final = 200
+LONG_BODY_BYTES: Final = 200_000  # of JSON: it is decoded in another thread
 NOWHERE: Final = "-"  # the route, in metrics, of what has none
 ANSWERED: Final = [
     (b"content-type", b"application/json"),
@@ -85,8 +88,11 @@ class Service:
                 return False
             campaign = context.campaigns.get(name)
             found = decoded(decode_votes, body)
+            votes = found if isinstance(found, list) else [found]
+            if not campaign.can_take(votes):
+                return False
             lease = context.authority.lease(campaign)
-            content = encode(campaign.take(found if isinstance(found, list) else [found]))
+            content = encode(campaign.take(votes))
         except Exception:
             return False
         request_id = self._request_id(headers)
@@ -148,11 +154,11 @@ class Service:
                 call.body = await self._body(route, headers, receive)
             if route.stays_open:
                 with self.context.streams.open(grant.digest, ids[0]):
-                    response = _response(await self._handled(route, call), request_id)
+                    response = await _response(await self._handled(route, call, receive), request_id)
                     await response(scope, receive, sending)
             else:
                 with self.context.under_way:
-                    response = _response(await self._handled(route, call), request_id)
+                    response = await _response(await self._handled(route, call, receive), request_id)
                 await response(scope, receive, sending)  # the gate is open again: a client that does not read holds up nobody
         except limits.Disconnected:
             return
@@ -165,14 +171,14 @@ class Service:
         if scope["method"] not in ("GET", "HEAD"):
             _log(name, response.status_code, request_id, ids, grant)
 
-    async def _handled(self, route: Route, call: Call) -> Any:
+    async def _handled(self, route: Route, call: Call, receive: Receive) -> Any:
         """Return what the handler answers, if this server may answer now what it has found then."""
         call.permit.check()  # its body may have taken long
         authority = self.context.authority
         campaign = self.context.campaigns.by_name.get(call.ids[0]) if call.ids else None
         lease = None if campaign is None else authority.lease(campaign)
         try:
-            answer = await route.handler(call)
+            answer = await _unless_gone(route, call, receive)
         except Problem:
             await authority.confirm(lease)  # what is not there, or contradicts what is, was found in the same state
             raise
@@ -195,7 +201,8 @@ class Service:
         body = await limits.body(receive, headers.content_length)
         if route.optional and not body.strip():
             body = b"{}"
-        return decoded(self._decoders[route.name], body, nul=route.foreign)
+        decode = partial(decoded, self._decoders[route.name], body, nul=route.foreign)
+        return decode() if len(body) < LONG_BODY_BYTES else await asyncio.to_thread(decode)
 
     # --- both
 
@@ -272,15 +279,44 @@ def as_problem(error: BaseException, request_id: bytes) -> Problem:
     return Problem("something went wrong; the log of the server says what, under the id of this request")
 
 
-def _response(answer: Any, request_id: bytes) -> Response:
+async def _unless_gone(route: Route, call: Call, receive: Receive) -> Any:
+    """Return what the handler of a route answers; one that may take long is stopped when the client goes away."""
+    if not route.long:
+        return await route.handler(call)
+    answering, gone = asyncio.ensure_future(route.handler(call)), asyncio.ensure_future(_gone(receive))
+    try:
+        await asyncio.wait({answering, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not answering.done():
+            raise limits.Disconnected
+        return answering.result()
+    finally:
+        gone.cancel()
+        answering.cancel()
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _response(answer: Any, request_id: bytes) -> Response:
     if isinstance(answer, Response):
         response = answer
     else:
         status, content = (answer.status, answer.content) if isinstance(answer, Reply) else (200, answer)
-        response = Response(encode(content), status, media_type="application/json")
+        body = await asyncio.to_thread(encode, content) if _is_long(content) else encode(content)
+        response = Response(body, status, media_type="application/json")
         response.raw_headers += ANSWERED[1:]
     response.raw_headers.append((b"x-request-id", request_id))
     return response
+
+
+def _is_long(content: msgspec.Struct) -> bool:
+    """Return whether an answer may take milliseconds to encode: it has lists, or tables, of many lines."""
+    if isinstance(content, t.WorkersPage | t.WorkerView | t.PoliciesAnswer | t.PolicyView):  # tables of labels within tables
+        return True
+    parts = (getattr(content, field) for field in content.__struct_fields__)
+    return any(len(part) > MANY_ROWS for part in parts if isinstance(part, list | dict))
 
 
 def _log(name: str, status: int, request_id: bytes, ids: list[str], grant: Grant) -> None:

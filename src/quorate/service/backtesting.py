@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any, Final
@@ -21,10 +22,12 @@ AT_ONCE: Final = 64  # events, after which requests come first
 PAUSE: Final = 1e-4  # seconds
 
 
-def answer(store: Store, campaign: int, policy: dict[str, Any] | None, model: str | None) -> BacktestAnswer:
-    """Return how the past of a campaign would have gone; for a thread of its own."""
+def answer(
+    store: Store, campaign: int, policy: dict[str, Any] | None, model: str | None, stop: threading.Event
+) -> BacktestAnswer:
+    """Return how the past of a campaign would have gone; for a thread of its own. It ends soon after `stop` is set."""
     try:
-        found = compared(_paced(store, campaign), policy, model)
+        found = compared(_paced(store, campaign, stop), policy, model)
     except Expired as error:
         raise Unavailable(f"{error}; try again", retry_after=1) from None
     except (InputError, OptionError) as error:
@@ -41,9 +44,11 @@ def answer(store: Store, campaign: int, policy: dict[str, Any] | None, model: st
     )
 
 
-def _paced(store: Store, campaign: int) -> Iterator[tuple[int, Event]]:
+def _paced(store: Store, campaign: int, stop: threading.Event) -> Iterator[tuple[int, Event]]:
     """Yield position and event of a log; the thread of the requests gets its turn every so often."""
     for number, one in enumerate(left_of(store, campaign)):
         if not number % AT_ONCE:
             time.sleep(PAUSE)
+            if stop.is_set():
+                raise Unavailable("the backtest was stopped, as nobody waits for it any more")
         yield one

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -16,8 +16,6 @@ from quorate.service.limits import MAX_UNDER_WAY, Connections, Gate, Streams
 from quorate.service.metrics import Metrics
 from quorate.service.outbox import Outbox
 from quorate.service.tokens import Grant, Tokens
-
-T = TypeVar("T")
 
 
 @dataclass
@@ -48,8 +46,8 @@ class Context:
 
     def __post_init__(self) -> None:
         self.authority = Authority(self.tokens, self.campaigns.leases)
-        self.outbox = Outbox(self.campaigns, self.metrics.decided)
-        self.campaigns.on_decisions = self.outbox
+        self.outbox = Outbox(self.metrics.decided, self.campaigns.clock.read)
+        self.campaigns.on_decision = self.outbox
         self.campaigns.on_commit = self.metrics.committed
 
 
@@ -79,11 +77,6 @@ class Call:
     def campaign(self) -> Campaign:
         """The campaign that the path names, or `NotFound`."""
         return self.context.campaigns.get(self.ids[0])
-
-    async def told(self, answer: T) -> T:
-        """Return an answer once everything that it tells is on disk."""
-        await self.campaign.on_disk_now()
-        return answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -17,7 +18,7 @@ from quorate.live.decision import Decision
 from quorate.live.policy import Policy
 from quorate.live.rule import Rule
 from quorate.live.settings import Refit, Retention, Stream
-from quorate.live.state import Touched
+from quorate.live.state import CampaignState, Touched
 from quorate.live.tasks import Task
 from quorate.service import backtesting, lists, views
 from quorate.service.clock import MAX_STEP_S
@@ -25,8 +26,9 @@ from quorate.service.duties import Duties
 from quorate.service.errors import Conflict, Invalid, NotFound, Unavailable
 from quorate.service.leases import UNKNOWN_OWNER, Lease, now
 from quorate.service.listening import Tail
-from quorate.service.loading import Loaded, new
-from quorate.service.queue import Queue
+from quorate.service.loading import Loaded
+from quorate.service.queue import LOOKED_AT, Queue
+from quorate.service.turns import Slice, Steps, Turn, drain, finish
 from quorate.service.types import (
     BacktestAnswer,
     CampaignSpec,
@@ -44,22 +46,32 @@ from quorate.service.types import (
     WorkerView,
 )
 from quorate.store import events
-from quorate.store.batch import Batch, DecisionRow
-from quorate.store.ids import content_of
+from quorate.store.batch import AnnotatedTaskRow, AnnotationRow, ArchiveRow, DecisionRow, OutboxRow
+from quorate.store.ids import Generation, content_of
 
 if TYPE_CHECKING:
     from quorate.service.campaigns import Campaigns
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
+MAX_CELLS_AT_ONCE: Final = 3200  # votes times labels that are folded without a pause
+FEW_LABELS: Final = 100  # up to so many, a vote takes about the same
+LONG_READ_US: Final = 2000  # microseconds on the loop: what takes longer is read in another thread
+ROW_US: Final = 20  # microseconds that a row of a list takes, more or less
+LOOKED_EVERY: Final = 8  # votes between looks at the clock
+Rows: TypeAlias = tuple[list[Decision], list[DecisionRow], list[OutboxRow]]  # decisions, and what is written of them
+NO_ROWS: Final[Rows] = ([], [], [])
 _JSON = msgspec.json.Encoder().encode
 
 
 class Campaign:
-    """One campaign of a server. Everything here runs in the thread of the event loop."""
+    """One campaign of a server. Whoever reads or changes its state has its turn, in the loop's thread or in another."""
 
     def __init__(self, campaigns: Campaigns, number: int, name: str, loaded: Loaded) -> None:
         self.campaigns, self.number, self.name = campaigns, number, name
         self.tail = Tail(campaigns.store, number, lambda: self.committed)
+        self.turn = Turn()
+        self.archived: list[ArchiveRow] = []  # of the event that is being folded
         self.accepted = self.repeated = self.retracted = self.decided = 0  # since the server began
         self.duties, self.queue = Duties(self), Queue(self)
         self.annotating = asyncio.Lock()  # webhooks of Label Studio are taken one after the other
@@ -69,17 +81,13 @@ class Campaign:
         self.current = -math.inf  # when the state was last known to be all of the log, while another process owns it
         self.adopt(loaded)
 
-    @classmethod
-    def new(cls, campaigns: Campaigns, name: str, number: int, created: events.Created) -> Campaign:
-        """Return a campaign without events: `created` is to be its first one."""
-        return cls(campaigns, number, name, new(campaigns.store, number, created, campaigns.archive))
-
     def adopt(self, loaded: Loaded) -> None:
         """Go on from what was loaded from the log."""
         self.loaded = loaded
         self.state, self.names, self.ids = loaded.state, loaded.names, loaded.ids
         self.on_disk(self.state.position)
         self.current = now()
+        self.archived.clear()
         self.duties.begin(loaded.snapshot_at)
 
     def hold(self) -> None:
@@ -101,6 +109,63 @@ class Campaign:
         self.current = -math.inf  # the new owner may have written: followers answer after they have looked
         if self.committed == self.position:
             self.follow(UNKNOWN_OWNER)
+
+    # --- turns
+
+    async def in_turn(self, steps: Steps[T]) -> T:
+        """Do work on the state when it is its turn, to its end, and return what it returns.
+
+        Work that ends within its first slice never waits. Other work goes on even where nobody waits for it any more.
+        """
+        if not self.turn.take():
+            return await asyncio.shield(self._kept(self._wait_and_finish(steps)))
+        try:
+            job = next(steps)
+        except StopIteration as end:
+            self.turn.give()
+            return end.value  # type: ignore[no-any-return]
+        except BaseException:
+            self.turn.give()
+            raise
+        return await asyncio.shield(self._kept(self._finish(steps, job)))
+
+    def _kept(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.ensure_future(work)
+        task.add_done_callback(lambda task: task.cancelled() or task.exception())  # seen, whether or not anybody waits
+        return task
+
+    async def _wait_and_finish(self, steps: Steps[T]) -> T:
+        await self.turn.wait()
+        try:
+            job = next(steps)
+        except StopIteration as end:
+            self.turn.give()
+            return end.value  # type: ignore[no-any-return]
+        except BaseException:
+            self.turn.give()
+            raise
+        return await self._finish(steps, job)
+
+    async def _finish(self, steps: Steps[T], job: Callable[[], Any] | None) -> T:
+        try:
+            return await finish(steps, job, self.campaigns.in_folding_thread)
+        finally:
+            self.turn.give()
+
+    async def read(self, work: Callable[[], T], cost: int) -> T:
+        """Return what a reader of the state finds, once everything that it tells is on disk.
+
+        - `work`: reads.
+        - `cost`: how long it takes, in microseconds, more or less: what takes long runs in another thread.
+        """
+
+        def steps() -> Steps[T]:
+            found: T = (yield work) if cost > LONG_READ_US else work()
+            return found
+
+        found = await self.in_turn(steps())
+        await self.on_disk_now()
+        return found
 
     # --- events
 
@@ -148,33 +213,94 @@ class Campaign:
         self.now()
 
     def submit(self, event: events.Event) -> Touched | None:
-        """Fold an event, and have it written."""
-        state, batch = self.state, self.campaigns.pending()
-        position = state.position + 1
+        """Fold an event at once, whatever it takes, and have it written."""
+        self._require_free()
+        return drain(self.folding(event))
+
+    async def fold(self, event: Callable[[], events.Event]) -> Touched | None:
+        """Fold an event when it is its turn, and have it written; `event` makes it then."""
+
+        def steps() -> Steps[Touched | None]:
+            return (yield from self.folding(event()))
+
+        return await self.in_turn(steps())
+
+    def folding(self, event: events.Event, workers: Sequence[tuple[int, str]] = ()) -> Steps[Touched | None]:
+        """Fold an event, in another thread where that takes long, and have it written with the names of new workers."""
+        state, pace = self.state, Slice()
+        before = state.position
         try:
-            touched = state.apply(position, event)
+            if state.is_heavy(event):
+                touched: Touched | None = yield partial(state.apply, before + 1, event)
+                self.require_state(state)
+            else:
+                touched = state.apply(before + 1, event)
+            rows = (yield from self.told_rows(state, pace)) if state.changes else NO_ROWS
         except BaseException as error:
-            self.campaigns.distrust(error)  # the state may be half changed: it is built again from the log
+            self.drop(state, before, error)
             raise
-        self._write(batch, position, [event])
+        self.write(before + 1, [event], rows, workers)
         return touched
 
-    def _write(self, batch: Batch, first: int, folded: list[events.Event]) -> None:
-        """Have events written that were folded, and the decisions that they made."""
-        batch.extend(self.number, first, folded)
-        self.campaigns.count(len(folded))
-        if self.state.changes:
-            changes, self.state.changes = self.state.changes, []
-            self._record(changes)
+    def _require_free(self) -> None:
+        """Raise where other work has the turn: two folds at once would mix their events."""
+        if self.turn.is_taken:
+            raise Unavailable(f"campaign {shown(self.name)} is busy: try again", retry_after=1)
 
-    def _record(self, changes: list[Decision]) -> None:
-        """Have decisions written."""
-        batch = self.campaigns.pending()
+    def drop(self, state: CampaignState, before: int, error: BaseException) -> None:
+        """Have the state built again from the log, where a part of what was to be folded after a position is in it."""
+        if state.position != before and self.state is state and not self.campaigns.is_broken:
+            self.campaigns.distrust(error)
+
+    def require_state(self, state: CampaignState) -> None:
+        """Raise where the state was built again from the log meanwhile: what was folded into the old one is lost."""
+        if self.state is not state or self.campaigns.is_broken:
+            raise Unavailable("the campaign is being loaded again: nothing was taken", retry_after=1)
+
+    def told_rows(self, state: CampaignState, pace: Slice) -> Steps[Rows]:
+        """Return what is written of the decisions that the last events made."""
+        changes, state.changes = state.changes, []
+        rows: list[DecisionRow] = []
+        posted: list[OutboxRow] = []
+        tell = self.campaigns.on_decision
         for decision in changes:
-            batch.decide(self.number, DecisionRow(decision.position, decision.task, _JSON(decision)))
-        self.decided += len(changes)
-        if self.campaigns.on_decisions is not None:
-            self.campaigns.on_decisions(self, changes)
+            body = _JSON(decision)
+            rows.append(DecisionRow(decision.position, decision.task, body))
+            if tell is not None:
+                posted += tell(self, decision, body)
+            if pace.is_over():
+                yield None
+                self.require_state(state)
+                pace.begin()
+        return changes, rows, posted
+
+    def write(
+        self,
+        first: int,
+        folded: list[events.Event],
+        told: Rows,
+        workers: Sequence[tuple[int, str]],
+        ids: Sequence[Generation] = (),
+        annotations: Sequence[AnnotationRow] = (),
+        annotated_tasks: Sequence[AnnotatedTaskRow] = (),
+    ) -> None:
+        """Have events written that were folded, and everything that comes with them, as one."""
+        batch, (changes, rows, posted) = self.campaigns.pending(), told
+        if folded:
+            batch.extend(self.number, first, folded)
+            self.campaigns.count(len(folded))
+        for number, name in workers:
+            batch.workers.append((self.number, number, name))
+        if self.archived:
+            batch.archived.extend(self.archived)
+            self.archived.clear()
+        batch.ids.extend(ids)
+        batch.annotations.extend(annotations)
+        batch.annotated_tasks.extend(annotated_tasks)
+        if changes:
+            batch.decisions.setdefault(self.number, []).extend(rows)
+            batch.outbox.extend(posted)
+            self.decided += len(changes)
 
     def on_disk(self, position: int) -> None:
         """Note that everything up to this position is on disk; listeners look for it there."""
@@ -191,45 +317,83 @@ class Campaign:
 
     async def vote(self, votes: Sequence[VoteIn]) -> VoteAnswer:
         """Take votes, all or none; return what stands of every task that they touch, once they are on disk."""
-        answer = self.take(votes)
+        answer = await self.fold_votes(votes)
         await self.on_disk_now()
         return answer
 
-    def take(self, votes: Sequence[VoteIn]) -> VoteAnswer:
+    async def fold_votes(self, votes: Sequence[VoteIn]) -> VoteAnswer:
         """Fold votes, all or none, and have them written; return what may be told of them once they are on disk."""
+        return await self.in_turn(self._voting(votes))
+
+    def can_take(self, votes: Sequence[VoteIn]) -> bool:
+        """Return whether votes can be folded at once, without a pause that others would need."""
+        n = len(votes)
+        if self.turn.is_taken or (n > 1 and n * max(len(self.state.labels), FEW_LABELS) > MAX_CELLS_AT_ONCE):
+            return False
+        return not any(self.state.is_vote_heavy(vote.task, self.names.numbers.get(vote.worker), n) for vote in votes)
+
+    def take(self, votes: Sequence[VoteIn]) -> VoteAnswer:
+        """Fold a few votes at once, where `can_take` says so."""
+        self._require_free()
+        return drain(self._voting(votes, at_once=True))
+
+    def _voting(self, votes: Sequence[VoteIn], *, at_once: bool = False) -> Steps[VoteAnswer]:
         self.require_open()
-        codes = self._checked(votes)
-        state, batch, time = self.state, self.campaigns.pending(), self.now()
-        first = position = state.position + 1
+        state, pace, time = self.state, Slice(), self.now()
+        codes, has_ids = self._codes(votes)
+        if has_ids:
+            yield from self._look_up_ids(votes, codes, pace)
+        before = position = state.position
         taken: list[events.Event] = []
         touched: dict[str, Answer | None] = {}
+        workers: list[tuple[int, str]] = []
+        ids: list[Generation] = []
         try:
             for vote, code in zip(votes, codes, strict=True):
-                event = None if code < 0 else self._event(vote, code, time)
+                event = None if code < 0 else self._event(vote, code, time, workers)
                 if event is None:
                     touched.setdefault(vote.task, None)
                     continue
-                touched[vote.task] = state.apply(position, event)[1]  # type: ignore[index]
+                position += 1
+                if not at_once and state.is_vote_heavy(event.task, event.worker):
+                    done = yield partial(state.apply, position, event)
+                    self.require_state(state)
+                else:
+                    done = state.apply(position, event)
+                touched[vote.task] = done[1]
                 taken.append(event)
                 if vote.id is not None:
-                    self._remember(vote.id, event, position)
-                position += 1
+                    self.ids.remember(vote.id, content_of(event.task, event.worker, event.label), position)
+                    if (full := self.ids.full()) is not None:
+                        ids.append(full)
+                if not position % LOOKED_EVERY and pace.is_over():
+                    yield None
+                    self.require_state(state)
+                    pace.begin()
+            rows = (yield from self.told_rows(state, pace)) if state.changes else NO_ROWS
         except BaseException as error:
-            self.campaigns.distrust(error)
+            self.drop(state, before, error)
             raise
-        finally:
-            if taken:
-                self._write(batch, first, taken)
+        if taken:
+            self.write(before + 1, taken, rows, workers, ids)
         self.accepted += len(taken)
         self.repeated += len(votes) - len(taken)
-        decisions = [self._decision(task, answer) for task, answer in touched.items()]
+        decisions: list[Decision] = []
+        for task, answer in touched.items():
+            if answer is None and not at_once and state.is_task_heavy(task):
+                decisions.append((yield partial(self.decision_of, task, None)))
+            else:
+                decisions.append(self.decision_of(task, answer))
+            if not len(decisions) % LOOKED_EVERY and pace.is_over():
+                yield None
+                pace.begin()
         return VoteAnswer(len(taken), len(votes) - len(taken), decisions)
 
-    def _event(self, vote: VoteIn, code: int, time: int) -> events.Vote | events.Change | None:
-        """Return a vote as the log has it; None where it is there already."""
+    def _event(self, vote: VoteIn, code: int, time: int, workers: list[tuple[int, str]]) -> events.Vote | events.Change | None:
+        """Return a vote as the log has it, and note a new worker; None where it is there already."""
         number, was = self.names.numbers.get(vote.worker), -1
         if number is None:
-            number = self.enlist(vote.worker)
+            number = self.enlist(vote.worker, workers)
         else:
             was = self.state.voted(vote.task, number)
             if was == code and vote.id is None:
@@ -237,27 +401,26 @@ class Campaign:
         kind = events.Vote if was < 0 else events.Change
         return kind(time=time, task=vote.task, worker=number, label=code, id=vote.id)
 
-    def enlist(self, worker: str) -> int:
-        """Return the number of a worker, a new one for somebody unknown."""
+    def enlist(self, worker: str, fresh: list[tuple[int, str]]) -> int:
+        """Return the number of a worker; somebody unknown gets a new one, which is added to `fresh`."""
         number = self.names.number(worker)
         if number is None:
             number = self.names.add(worker)
-            self.campaigns.pending().workers.append((self.number, number, worker))
+            fresh.append((number, worker))
         return number
 
-    def _remember(self, mark: str, event: events.Vote | events.Change, position: int) -> None:
-        self.ids.remember(mark, content_of(event.task, event.worker, event.label), position)
-        if (full := self.ids.full()) is not None:
-            self.campaigns.pending().ids.append(full)
-
-    def _checked(self, votes: Sequence[VoteIn]) -> list[int]:
-        """Return the codes of the labels, -1 for a vote whose id was seen; raise before anything is taken."""
+    def _codes(self, votes: Sequence[VoteIn]) -> tuple[list[int], bool]:
+        """Return the codes of the labels, and whether any vote has an id; raise where a label is unknown."""
         codes = self.state.codes
         found = [codes.get(vote.label, -1) for vote in votes]
         if -1 in found:
             at = found.index(-1)
             where = f"vote {at}: " if len(votes) > 1 else ""
             raise Invalid(f"{where}label {shown(votes[at].label)} is unknown: the labels are {listed(self.state.labels, 20)}")
+        return found, any(vote.id is not None for vote in votes)
+
+    def _look_up_ids(self, votes: Sequence[VoteIn], codes: list[int], pace: Slice) -> Steps[None]:
+        """Make the code of a vote -1 whose id was seen; raise before anything is taken where one has other content now."""
         fresh: dict[str, tuple[str, str, str]] = {}
         for at, vote in enumerate(votes):
             if vote.id is None:
@@ -266,15 +429,19 @@ class Campaign:
             if vote.id in fresh:
                 known = "same" if fresh[vote.id] == says else "other"
             else:
-                known = self.ids.known(vote.id, content_of(vote.task, self.names.number(vote.worker) or 0, found[at]))
+                known = self.ids.known(vote.id, content_of(vote.task, self.names.number(vote.worker) or 0, codes[at]))
             if known == "other":
                 raise Conflict(f"the id {shown(vote.id)} was used for another vote")
             if known == "same":
-                found[at] = -1
+                codes[at] = -1
             fresh[vote.id] = says
-        return found
+            if pace.is_over():
+                yield None
+                self.require_open()
+                pace.begin()
 
-    def _decision(self, name: str, answer: Answer | None) -> Decision:
+    def decision_of(self, name: str, answer: Answer | None) -> Decision:
+        """Return what is decided of a task; `answer` is what the stream says of it, None: it is asked."""
         task = self.state.tasks.by_name.get(name)
         if task is None:
             return views.decision(self.state, name)
@@ -282,35 +449,53 @@ class Campaign:
 
     async def add_tasks(self, tasks: Sequence[str]) -> int:
         """Note tasks that wait for their first votes; return the position of the log at which they are."""
-        self.require_open()
-        fresh = [task for task in dict.fromkeys(tasks) if self.state.find(task) is None]
-        if fresh:
-            self.submit(events.TasksAdded(time=self.now(), tasks=fresh))
-        position = self.position
+
+        def steps() -> Steps[int]:
+            self.require_open()
+            fresh = yield lambda: [task for task in dict.fromkeys(tasks) if self.state.find(task) is None]
+            self.require_open()
+            if fresh:
+                yield from self.folding(events.TasksAdded(time=self.now(), tasks=fresh))
+            return self.position
+
+        position = await self.in_turn(steps())
         await self.on_disk_now()
         return position
 
     async def retract(self, task: str, worker: str) -> Decision:
         """Take a vote back."""
-        self.require_open()
-        number = self.names.number(worker)
-        if number is None or self.state.voted(task, number) < 0:
-            raise NotFound(f"worker {shown(worker)} has no vote on task {shown(task)}")
-        self.retracted += 1
-        return await self._touch(events.Retraction(time=self.now(), task=task, worker=number))
 
-    async def _touch(self, event: events.Event) -> Decision:
+        def event() -> events.Event:
+            number = self.names.number(worker)
+            if number is None or self.state.voted(task, number) < 0:
+                raise NotFound(f"worker {shown(worker)} has no vote on task {shown(task)}")
+            self.retracted += 1
+            return events.Retraction(time=self.now(), task=task, worker=number)
+
+        return await self._touch(event)
+
+    async def _touch(self, event: Callable[[], events.Event]) -> Decision:
         """Submit an event of one task, and return what is decided of it once that is on disk."""
-        touched = self.submit(event)
-        assert touched is not None
-        decision = self.state.decision(*touched)
+
+        def steps() -> Steps[Decision]:
+            self.require_open()
+            touched = yield from self.folding(event())
+            assert touched is not None
+            return self.decision_of(touched[0].name, touched[1])
+
+        decision = await self.in_turn(steps())
         await self.campaigns.commit()
         return decision
 
-    async def _commit(self, event: events.Event) -> int:
+    async def _commit(self, event: Callable[[], events.Event]) -> int:
         """Submit an event, and return its position once it is on disk."""
-        self.submit(event)
-        position = self.position
+
+        def steps() -> Steps[int]:
+            self.require_open()
+            yield from self.folding(event())
+            return self.position
+
+        position = await self.in_turn(steps())
         await self.campaigns.commit()
         return position
 
@@ -338,117 +523,168 @@ class Campaign:
 
     async def gold(self, task: str, label: str | None) -> Decision:
         """Note the true label of a task, seen or not; None takes it back."""
-        self.require_open()
-        if label is None:
-            self._known(task)
-            if not self.state.has_gold(task):
-                raise NotFound(f"task {shown(task)} has no gold")
-        code = None if label is None else self.code(label)
-        return await self._touch(events.Gold(time=self.now(), task=task, label=code))
+
+        def event() -> events.Event:
+            if label is None:
+                self._known(task)
+                if not self.state.has_gold(task):
+                    raise NotFound(f"task {shown(task)} has no gold")
+            return events.Gold(time=self.now(), task=task, label=None if label is None else self.code(label))
+
+        return await self._touch(event)
 
     async def override(self, task: str, label: str, by: str | None = None, reason: str | None = None) -> Decision:
         """Let a person decide a task."""
-        self.require_open()
-        self._known(task)
-        return await self._touch(events.Override(time=self.now(), task=task, label=self.code(label), by=by, reason=reason))
+
+        def event() -> events.Event:
+            self._known(task)
+            return events.Override(time=self.now(), task=task, label=self.code(label), by=by, reason=reason)
+
+        return await self._touch(event)
 
     async def reopen(self, task: str, by: str | None = None, reason: str | None = None) -> Decision:
         """Open a task again."""
-        self.require_open()
-        self._known(task)
-        return await self._touch(events.Reopen(time=self.now(), task=task, by=by, reason=reason))
+
+        def event() -> events.Event:
+            self._known(task)
+            return events.Reopen(time=self.now(), task=task, by=by, reason=reason)
+
+        return await self._touch(event)
 
     async def ban(
         self, workers: Iterable[str], by: str | None = None, reason: str | None = None, dry_run: bool = False
     ) -> list[tuple[Decision, Decision]]:
         """Let the votes of workers count no longer; return the decisions that change, before and after."""
-        numbers = [self.number_of(worker) for worker in workers]
-        return await self._judge(events.Ban(time=self.now(), workers=numbers, by=by, reason=reason), dry_run)
+        return await self._judge(
+            workers, lambda time, numbers: events.Ban(time=time, workers=numbers, by=by, reason=reason), dry_run
+        )
 
     async def unban(
         self, workers: Iterable[str], by: str | None = None, dry_run: bool = False
     ) -> list[tuple[Decision, Decision]]:
         """Let them count again."""
-        numbers = [self.number_of(worker) for worker in workers]
-        return await self._judge(events.Unban(time=self.now(), workers=numbers, by=by), dry_run)
+        return await self._judge(workers, lambda time, numbers: events.Unban(time=time, workers=numbers, by=by), dry_run)
 
-    async def _judge(self, event: events.Ban | events.Unban, dry_run: bool) -> list[tuple[Decision, Decision]]:
+    async def _judge(
+        self, workers: Iterable[str], event: Callable[[int, list[int]], events.Ban | events.Unban], dry_run: bool
+    ) -> list[tuple[Decision, Decision]]:
         if dry_run:
-            await self.on_disk_now()
-            return await self.duties.try_out(event)
-        self.require_open()
-        before = views.before(self.state, event.workers)
-        self.submit(event)
-        after = views.changed(self.state, before)
+            return await self.duties.try_out(lambda: event(self.now(), [self.number_of(worker) for worker in workers]))
+
+        def steps() -> Steps[list[tuple[Decision, Decision]]]:
+            judged = event(self.now(), [self.number_of(worker) for worker in workers])
+            self.require_open()
+            before = yield partial(views.before, self.state, judged.workers)
+            self.require_open()
+            yield from self.folding(judged)
+            after: list[tuple[Decision, Decision]] = yield partial(views.changed, self.state, before)
+            return after
+
+        changed = await self.in_turn(steps())
         await self.campaigns.commit()
-        return after
+        return changed
 
     async def set_worker(self, worker: str, group: str | None = None, expert: bool | None = None) -> WorkerView:
         """Note the group of a worker, or whether they are an expert; a worker who has not voted yet is made known."""
-        self.require_open()
-        number = self.enlist(worker)
-        await self._commit(events.WorkerSet(time=self.now(), worker=number, group=group, expert=expert))
-        return self.worker(worker)
+
+        def steps() -> Steps[WorkerView]:
+            self.require_open()
+            fresh: list[tuple[int, str]] = []
+            number = self.enlist(worker, fresh)
+            event = events.WorkerSet(time=self.now(), worker=number, group=group, expert=expert)
+            yield from self.folding(event, fresh)
+            view: WorkerView = yield partial(self._worker, worker)
+            return view
+
+        view = await self.in_turn(steps())
+        await self.campaigns.commit()
+        return view
 
     async def erase(self, worker: str) -> int:
         """Forget the name of a worker; their votes stay, under a number."""
-        self.require_open()
-        number = self.number_of(worker)
-        self.names.erase(number)
-        self.campaigns.pending().erased.append((self.number, number))
-        return await self._commit(events.Erase(time=self.now(), worker=number))
+
+        def event() -> events.Event:
+            number = self.number_of(worker)
+            self.names.erase(number)
+            self.campaigns.pending().erased.append((self.number, number))
+            return events.Erase(time=self.now(), worker=number)
+
+        return await self._commit(event)
 
     # --- settings
 
     async def set_policy(self, document: dict[str, Any], by: str | None = None) -> PolicyView:
         """Make a new version of the policy, and return it; the policy that holds already is no new one."""
-        self.require_open()
-        try:
+
+        def checked() -> dict[str, Any] | None:
             policy = Policy.of(document)
             Rule(policy, self.state.labels)
-        except (InputError, OptionError) as error:
-            raise Invalid(error) from None
-        if policy != self.state.policy:
-            self.submit(events.PolicySet(time=self.now(), policy=policy.document(), by=by))
-        version = views.policies(self.state)[-1]
+            return policy.document() if policy != self.state.policy else None
+
+        def steps() -> Steps[PolicyView]:
+            self.require_open()
+            try:
+                fresh = yield checked
+            except (InputError, OptionError) as error:
+                raise Invalid(error) from None
+            self.require_open()
+            if fresh is not None:
+                yield from self.folding(events.PolicySet(time=self.now(), policy=fresh, by=by))
+            version: PolicyView = yield partial(views.policy, self.state.policies[-1])
+            return version
+
+        view = await self.in_turn(steps())
         await self.on_disk_now()
-        return version
+        return view
 
     async def rename(self, label: str, name: str) -> int:
         """Give a label another name; its id stays."""
-        self.require_open()
-        code = self.state.codes.get(label)
-        if code is None:
-            raise NotFound(f"label {shown(label)} is unknown")
-        return await self._commit(events.Rename(time=self.now(), label=code, name=name))
+
+        def event() -> events.Event:
+            code = self.state.codes.get(label)
+            if code is None:
+                raise NotFound(f"label {shown(label)} is unknown")
+            return events.Rename(time=self.now(), label=code, name=name)
+
+        return await self._commit(event)
 
     async def add_label(self, label: str, name: str) -> int:
         """Add a label after all others."""
-        self.require_open()
-        if label in self.state.codes:
-            raise Conflict(f"there is a label {shown(label)} already")
-        try:
-            Rule(self.state.policy, [*self.state.labels, label])
-        except OptionError as error:
-            raise Invalid(error) from None
-        return await self._commit(events.LabelAdded(time=self.now(), id=label, name=name))
+
+        def steps() -> Steps[int]:
+            self.require_open()
+            if label in self.state.codes:
+                raise Conflict(f"there is a label {shown(label)} already")
+            try:
+                yield partial(Rule, self.state.policy, [*self.state.labels, label])
+            except OptionError as error:
+                raise Invalid(error) from None
+            self.require_open()
+            yield from self.folding(events.LabelAdded(time=self.now(), id=label, name=name))
+            return self.position
+
+        position = await self.in_turn(steps())
+        await self.campaigns.commit()
+        return position
 
     async def settings(self, *, refit: dict[str, Any] | None = None, retention: dict[str, Any] | None = None) -> int:
         """Change when refits run, or how long tasks stay in memory; what is left out of a document stays."""
-        self.require_open()
-        refit = None if refit is None else {**self.state.refit.document(), **refit}
-        retention = None if retention is None else {**self.state.retention.document(), **retention}
-        try:
-            Refit.of(refit or {})
-            Retention.of(retention or {})
-        except InputError as error:
-            raise Invalid(error) from None
-        return await self._commit(events.SettingsChanged(time=self.now(), refit=refit, retention=retention))
+
+        def event() -> events.Event:
+            whole = None if refit is None else {**self.state.refit.document(), **refit}
+            kept = None if retention is None else {**self.state.retention.document(), **retention}
+            try:
+                Refit.of(whole or {})
+                Retention.of(kept or {})
+            except InputError as error:
+                raise Invalid(error) from None
+            return events.SettingsChanged(time=self.now(), refit=whole, retention=kept)
+
+        return await self._commit(event)
 
     async def reset_breaker(self, by: str | None = None) -> int:
         """Let automatic decisions go on: a person has looked."""
-        self.require_open()
-        return await self._commit(events.BreakerReset(time=self.now(), by=by))
+        return await self._commit(lambda: events.BreakerReset(time=self.now(), by=by))
 
     def require_same(self, spec: CampaignSpec) -> None:
         """Raise where a campaign of this name was made otherwise."""
@@ -489,46 +725,67 @@ class Campaign:
 
     async def task(self, task: str) -> TaskView:
         """Return a task: what is decided, how likely every label is, and why."""
-        view = views.task(self.state, self.names, task)
+
+        def steps() -> Steps[TaskView]:
+            votes = self.state.stream.votes_on(task)
+            is_long = votes * max(ROW_US, len(self.state.labels)) > LONG_READ_US or task not in self.state.tasks.by_name
+            read = partial(views.task, self.state, self.names, task)
+            found: TaskView = (yield read) if is_long else read()
+            return found
+
+        view = await self.in_turn(steps())
         await self.on_disk_now()
         return view
 
-    def tasks(self, status: str | None, sort: str, limit: int, after: str | None) -> TasksPage:
+    async def tasks(self, status: str | None, sort: str, limit: int, after: str | None) -> TasksPage:
         """Return tasks in memory by status: the least certain first, or the oldest."""
-        return lists.tasks(self.state, status, sort, limit, after)
+        rows = min(limit, len(self.state.tasks))
+        cost = ROW_US * rows * max(1, len(self.state.labels) // 32) + len(self.state.tasks) // 20
+        return await self.read(lambda: lists.tasks(self.state, status, sort, limit, after), cost)
 
     async def votes(self, after: int, limit: int) -> VotesPage:
         """Return the votes in force after a position, in the order of the log."""
         return await lists.votes(self, after, limit)
 
-    def worker(self, name: str) -> WorkerView:
-        """Return what is known of a worker."""
+    def _worker(self, name: str) -> WorkerView:
         return views.worker(self.state, self.names, self.number_of(name), self.duties.intervals)
 
-    def workers(self, limit: int, after: int) -> WorkersPage:
+    async def worker(self, name: str) -> WorkerView:
+        """Return what is known of a worker."""
+        return await self.read(lambda: self._worker(name), len(self.state.labels) ** 2)
+
+    async def workers(self, limit: int, after: int) -> WorkersPage:
         """Return workers in the order of their first votes."""
-        return lists.workers(self.state, self.names, limit, after)
+        cost = min(limit, len(self.names)) * (ROW_US + len(self.state.labels) ** 2)
+        return await self.read(lambda: lists.workers(self.state, self.names, limit, after), cost)
 
-    def next(self, worker: str, n: int) -> NextAnswer:
+    async def next(self, worker: str, n: int) -> NextAnswer:
         """Return tasks for a worker to vote on, the most valuable first."""
-        return self.queue.next(worker, n)
+        cells = min(self.state.tasks.waiting, LOOKED_AT) * len(self.state.labels) ** 2
+        return await self.read(lambda: self.queue.next(worker, n), cells // 50 + self.state.tasks.waiting)
 
-    def policies(self) -> list[PolicyView]:
+    async def policies(self) -> list[PolicyView]:
         """Return every version of the policy."""
-        return views.policies(self.state)
+        cost = ROW_US * self.state.version * len(self.state.labels)
+        return await self.read(lambda: [views.policy(version) for version in self.state.policies], cost)
 
     async def backtest(self, policy: dict[str, Any] | None, model: str | None) -> BacktestAnswer:
-        """Return how the past would have gone under another policy or model."""
+        """Return how the past would have gone under another policy or model; it stops where nobody waits for it."""
         await self.on_disk_now()
-        return await self.campaigns.in_thread(partial(backtesting.answer, self.campaigns.store, self.number, policy, model))
+        stop = threading.Event()
+        try:
+            work = partial(backtesting.answer, self.campaigns.store, self.number, policy, model, stop)
+            return await self.campaigns.in_thread(work)
+        except asyncio.CancelledError:
+            stop.set()
+            raise
 
     async def refit(self) -> RefitAnswer:
         """Begin a refit; it takes effect later, as an event."""
         self.require_open()
-        begun = not self.state.refit_read
+        begun = await self.duties.begin_refit()
         if begun:
-            self.campaigns.start(self.duties.refit())
-            await asyncio.sleep(0)  # until it has read
+            self.campaigns.start(self.duties.end_refit())
         position = self.state.refit_read
         await self.on_disk_now()
         return RefitAnswer(position, begun)

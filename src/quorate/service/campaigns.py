@@ -25,11 +25,11 @@ from quorate.service.clock import Clock
 from quorate.service.errors import Invalid, NotFound, Unavailable
 from quorate.service.following import Following, owner_of
 from quorate.service.leases import Leases, now
-from quorate.service.loading import Loaded, load
+from quorate.service.loading import Loaded, load, new
 from quorate.service.types import CampaignSpec
 from quorate.store import events
 from quorate.store.archive import MemoryArchive
-from quorate.store.batch import ArchiveRow, Batch
+from quorate.store.batch import ArchiveRow, Batch, OutboxRow
 from quorate.store.errors import StoreError, StoreUnavailable
 from quorate.store.opening import open_store
 from quorate.store.protocol import Store
@@ -50,7 +50,8 @@ class Campaigns:
         self.clock = clock
         self.by_name: dict[str, Campaign] = {}
         self.by_number: dict[int, Campaign] = {}
-        self.threads = ThreadPoolExecutor(2, thread_name_prefix="quorate-work")
+        self.threads = ThreadPoolExecutor(2, thread_name_prefix="quorate-work")  # for what takes seconds
+        self._folding = ThreadPoolExecutor(2, thread_name_prefix="quorate-fold")  # for what requests wait for
         self._loop = asyncio.get_running_loop()
         self._batch, self._done = Batch(), self._loop.create_future()
         self._in_flight = self._loop.create_future()  # of the batch that is being written, or was last
@@ -60,7 +61,8 @@ class Campaigns:
         self._broken: str | None = "the campaigns are being loaded"
         self._tasks: set[asyncio.Task[None]] = set()
         self._endless: list[asyncio.Task[None]] = []
-        self.on_decisions: Callable[[Campaign, list[Decision]], None] | None = None  # called with decisions as they are made
+        # Called with every decision, and that as JSON, before it is written: what is to be posted of it.
+        self.on_decision: Callable[[Campaign, Decision, bytes], list[OutboxRow]] | None = None
         self.on_taken: Callable[[Campaign], Awaitable[None]] | None = None  # called before a campaign of others is written
         self.following, self.leases = Following(self), Leases(self)
         self._recovered, self._pause = -1e9, 0.5
@@ -101,6 +103,7 @@ class Campaigns:
         await self._loop.run_in_executor(None, self._writer.close)
         self.leases.close()
         self.threads.shutdown(wait=True)
+        self._folding.shutdown(wait=True)
         await self._loop.run_in_executor(None, self.store.close)
 
     def names(self) -> list[str]:
@@ -146,13 +149,37 @@ class Campaigns:
     async def put(self, name: str, spec: CampaignSpec) -> tuple[Campaign, bool]:
         """Make a campaign, or find it as it was made; return it, and whether it is new."""
         self.require_open()
-        pairs = spec.pairs()
         if name not in self.by_name:
             await self.following.look()  # another process may have made it
         there = self.by_name.get(name)
         if there is not None:
-            there.require_same(spec)
+            await self.in_folding_thread(partial(there.require_same, spec))
             return there, False
+        created = await self.in_folding_thread(partial(self._checked, spec))
+        try:
+            number = await self.in_writer(partial(_create, name))
+        except StoreUnavailable:
+            raise
+        except StoreError as error:
+            if name in [row.name for row in await asyncio.to_thread(self.store.campaigns)]:
+                raise Unavailable(f"campaign {shown(name)} is being made by another process: try again", retry_after=1) from None
+            raise Invalid(error) from None
+        if (raced := self.by_name.get(name)) is not None:
+            await self.in_folding_thread(partial(raced.require_same, spec))
+            return raced, False
+        loaded = await self.in_folding_thread(partial(new, self.store, number, created, self.archive))
+        if (raced := self.by_name.get(name)) is not None:
+            await self.in_folding_thread(partial(raced.require_same, spec))
+            return raced, False
+        campaign = Campaign(self, number, name, loaded)
+        self.take(campaign)
+        campaign.submit(created)
+        await self.commit()
+        return campaign, True
+
+    def _checked(self, spec: CampaignSpec) -> events.Created:
+        """Return the first event of a campaign, or raise where anything is wrong with what was asked for."""
+        pairs = spec.pairs()
         try:
             Stream.of(spec.settings)
             created = events.Created(
@@ -165,25 +192,10 @@ class Campaigns:
                 refit=spec.refit,
                 retention=spec.retention,
             )
-            CampaignState(created, MemoryArchive())  # raises where anything is wrong
+            CampaignState(created, MemoryArchive())
         except (InputError, OptionError) as error:
             raise Invalid(error) from None
-        try:
-            number = await self.in_writer(partial(_create, name))
-        except StoreUnavailable:
-            raise
-        except StoreError as error:
-            if name in [row.name for row in await asyncio.to_thread(self.store.campaigns)]:
-                raise Unavailable(f"campaign {shown(name)} is being made by another process: try again", retry_after=1) from None
-            raise Invalid(error) from None
-        if (raced := self.by_name.get(name)) is not None:
-            raced.require_same(spec)
-            return raced, False
-        campaign = Campaign.new(self, name, number, created)
-        self.take(campaign)
-        campaign.submit(created)
-        await self.commit()
-        return campaign, True
+        return created
 
     async def in_writer(self, work: Callable[[Store], T]) -> T:
         """Run work that writes to the store in the thread that may."""
@@ -211,7 +223,7 @@ class Campaigns:
 
     def archive(self, row: ArchiveRow) -> None:
         """Have a task written to the archive, with the event that sent it there."""
-        self.pending().archived.append(row)
+        self.by_number[row.campaign].archived.append(row)
 
     def commit(self) -> asyncio.Future[None]:
         """Return the future of everything folded so far being on disk."""
@@ -266,7 +278,7 @@ class Campaigns:
         self._rebuild()
 
     def distrust(self, error: BaseException) -> None:
-        """Build the states again, as an event was not folded whole; what was folded before it is written."""
+        """Build the states again, as an event was not folded whole: nothing of its request is written."""
         log.error("an event could not be folded, the campaigns are loaded again: %r", error)
         self._broken = "an event could not be folded: the campaigns are being loaded again"
         self._rebuild()
@@ -365,6 +377,10 @@ class Campaigns:
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Run work that takes long, and touches no state, beside the event loop."""
         return await self._loop.run_in_executor(self.threads, work)
+
+    async def in_folding_thread(self, work: Callable[[], T]) -> T:
+        """Run work on the state of a campaign, whose turn the caller has, beside the event loop."""
+        return await self._loop.run_in_executor(self._folding, work)
 
     async def _keep_house(self) -> None:
         while True:

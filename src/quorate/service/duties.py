@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +15,7 @@ from quorate.live import snapshot
 from quorate.live.decision import Decision
 from quorate.service import views
 from quorate.service.expiry import Expiry
+from quorate.service.turns import Steps
 from quorate.store import events
 from quorate.store.archive import CopiedArchive
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from quorate.service.campaign import Campaign
 
 log = logging.getLogger(__name__)
-SWEPT_AT_ONCE: Final = 512  # tasks per event, so that no single one holds the writer up
+SWEPT_AT_ONCE: Final = 64  # tasks per event, so that no single one holds requests or the writer up
 SNAPSHOT_EVENTS: Final = 200_000  # events since the last snapshot at which the next one is saved
 # A refit rests so many times as long as the last one took, unless nothing else comes. Answers are slower while one runs, as
 # they are while a snapshot is saved: all of that together has to be less than a hundredth of the time.
@@ -45,7 +47,7 @@ class Duties:
         self.refits = 0
         self.intervals: pl.DataFrame | None = None  # of workers' accuracies, by the last refit
         self._fitted_at = 0  # time
-        self._rests_until = 0.0  # by the monotonic clock
+        self._rests_until = self._refit_began = 0.0  # by the monotonic clock
         self._seen = 0  # position at the last look
         self.expiry = Expiry(campaign, self)
 
@@ -57,11 +59,8 @@ class Duties:
 
     async def look(self) -> None:
         """Do what is due."""
+        await self._campaign.in_turn(self._ticking())
         state = self._campaign.state
-        now = self._campaign.now()
-        due = state.next_due()
-        if due and due <= now:
-            self._campaign.submit(events.Tick(time=now))
         await self.sweep()
         if self.expiry.is_due():
             self._campaign.campaigns.start(self.expiry.run())
@@ -70,6 +69,12 @@ class Duties:
             self._campaign.campaigns.start(self.refit())
         elif state.position - self.snapshot_at >= SNAPSHOT_EVENTS and not self._is_saving and not state.refit_read:
             self._campaign.campaigns.start(self.save_snapshot())
+
+    def _ticking(self) -> Steps[None]:
+        """Let the clock change what is due."""
+        now, due = self._campaign.now(), self._campaign.state.next_due()
+        if due and due <= now:
+            yield from self._campaign.folding(events.Tick(time=now))
 
     def is_refit_due(self) -> bool:
         """Return whether enough has changed since the last refit."""
@@ -80,7 +85,7 @@ class Duties:
             return True
         if not state.since_refit:
             return False
-        if state.since_refit >= max(state.refit.votes, state.refit.share * state.votes_in_memory()):
+        if state.since_refit >= state.refit.votes and state.since_refit >= state.refit.share * state.votes_in_memory():
             return True
         seconds, now = state.refit.seconds, self._campaign.now()
         self._fitted_at = min(self._fitted_at, now)  # the log may have been set back since
@@ -88,23 +93,42 @@ class Duties:
 
     async def refit(self) -> int:
         """Fit the votes in memory, off the write path, and let that take effect; return the position that it read."""
+        if not await self.begin_refit():
+            return self._campaign.state.refit_read
+        return await self.end_refit()
+
+    async def begin_refit(self) -> bool:
+        """Begin a refit, which `end_refit` has to end; return False where one is under way."""
         campaign = self._campaign
         if self._is_refitting:
-            return campaign.state.refit_read
-        self._is_refitting, began = True, time.monotonic()
+            return False
+        self._is_refitting, self._refit_began = True, time.monotonic()
         try:
             campaign.require_open()
-            campaign.submit(events.RefitBegun(time=campaign.now()))
-            state, read = campaign.state, campaign.state.position
-            work = state.refit_under_way
+            await campaign.fold(lambda: events.RefitBegun(time=campaign.now()))
+        except BaseException:
+            self._is_refitting = False
+            raise
+        return True
+
+    async def end_refit(self) -> int:
+        """Fit what was begun, and let that take effect; return the position that it read."""
+        campaign, state = self._campaign, self._campaign.state
+        read, work = state.refit_read, state.refit_under_way
+        try:
             intervals = await campaign.campaigns.in_thread(partial(fitted, work))
-            if campaign.state is not state:  # it was built again from the log meanwhile
-                return read
-            campaign.submit(events.RefitDone(time=campaign.now(), read=read))
-            self.intervals, self._fitted_at = intervals, campaign.state.time
-            self.refits += 1
-            now = time.monotonic()
-            self._rests_until = now + REST * (now - began)
+
+            def steps() -> Steps[bool]:
+                if campaign.state is not state:  # it was built again from the log meanwhile
+                    return False
+                yield from campaign.folding(events.RefitDone(time=campaign.now(), read=read))
+                return True
+
+            if await campaign.in_turn(steps()):
+                self.intervals, self._fitted_at = intervals, campaign.state.time
+                self.refits += 1
+                now = time.monotonic()
+                self._rests_until = now + REST * (now - self._refit_began)
             return read
         finally:
             self._is_refitting = False
@@ -115,20 +139,26 @@ class Duties:
         Votes that have expired go, too: those of decided tasks as they leave, those of others while they stay.
         """
         campaign = self._campaign
-        while True:
-            tasks, keep, oldest = campaign.state.tasks, campaign.state.retention, campaign.state.expired
-            decided = min(SWEPT_AT_ONCE, tasks.settled - keep.tasks)
-            others = min(SWEPT_AT_ONCE, tasks.waiting - keep.waiting)
-            emptied = tasks.older(oldest, SWEPT_AT_ONCE, settled=False) if oldest and others <= 0 else 0
-            if keep.days is not None:
-                oldest = max(oldest, campaign.now() - int(keep.days * DAY))
-            if oldest and decided < SWEPT_AT_ONCE:
-                decided = max(decided, tasks.older(oldest, SWEPT_AT_ONCE))
-            if max(decided, others, emptied) <= 0:
-                return
-            sweep = events.Sweep(time=campaign.now(), decided=max(0, decided), others=max(0, others), emptied=emptied)
-            campaign.submit(sweep)
+        while await campaign.in_turn(self._sweeping()):
             await asyncio.sleep(0)  # requests come first
+
+    def _sweeping(self) -> Steps[bool]:
+        """Let some of them go; return whether there were any."""
+        campaign = self._campaign
+        tasks, keep, oldest = campaign.state.tasks, campaign.state.retention, campaign.state.expired
+        decided = min(SWEPT_AT_ONCE, tasks.settled - keep.tasks)
+        others = min(SWEPT_AT_ONCE, tasks.waiting - keep.waiting)
+        emptied = tasks.older(oldest, SWEPT_AT_ONCE, settled=False) if oldest and others <= 0 else 0
+        if keep.days is not None:
+            oldest = max(oldest, campaign.now() - int(keep.days * DAY))
+        if oldest and decided < SWEPT_AT_ONCE:
+            decided = max(decided, tasks.older(oldest, SWEPT_AT_ONCE))
+        if max(decided, others, emptied) <= 0:
+            return False
+        yield from campaign.folding(
+            events.Sweep(time=campaign.now(), decided=max(0, decided), others=max(0, others), emptied=emptied)
+        )
+        return True
 
     async def save_snapshot(self) -> None:
         """Save the state, for a quick start: what is saved is on disk in the log already."""
@@ -137,7 +167,7 @@ class Duties:
             return
         self._is_saving = True
         try:
-            position, data = campaign.state.position, campaign.loaded.saved()
+            position, data = await self.saved()
             await campaign.on_disk_now()
             store = campaign.campaigns.store
             await campaign.campaigns.in_thread(lambda: store.snapshots(campaign.number).save(position, [data]))
@@ -145,15 +175,30 @@ class Duties:
         finally:
             self._is_saving = False
 
-    async def try_out(self, event: events.Ban | events.Unban) -> list[tuple[Decision, Decision]]:
+    async def saved(self) -> tuple[int, bytes]:
+        """Return the position of the state, and what a snapshot of it keeps."""
+
+        def steps() -> Steps[tuple[int, bytes]]:
+            state = self._campaign.state
+            return state.position, (yield self._campaign.loaded.saved)
+
+        return await self._campaign.in_turn(steps())
+
+    async def try_out(self, event: Callable[[], events.Ban | events.Unban]) -> list[tuple[Decision, Decision]]:
         """Return the decisions that an event would change, on a copy of the state."""
         campaign = self._campaign
-        data = snapshot.to_bytes(campaign.state)
+
+        def steps() -> Steps[tuple[events.Ban | events.Unban, bytes]]:
+            judged = event()
+            return judged, (yield partial(snapshot.to_bytes, campaign.state))
+
+        judged, data = await campaign.in_turn(steps())
+        await campaign.on_disk_now()
 
         def work() -> list[tuple[Decision, Decision]]:
             copy = snapshot.from_bytes(data, CopiedArchive(campaign.state.archive))
-            before = views.before(copy, event.workers)
-            copy.apply(copy.position + 1, event)
+            before = views.before(copy, judged.workers)
+            copy.apply(copy.position + 1, judged)
             return views.changed(copy, before)
 
         return await campaign.campaigns.in_thread(work)

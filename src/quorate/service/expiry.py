@@ -80,13 +80,13 @@ class Expiry:
             return
         campaign.require_open()
         state = campaign.state
-        campaign.submit(events.Truncated(time=campaign.now(), until=cut.until, before=cut.before))
+        await campaign.fold(lambda: events.Truncated(time=campaign.now(), until=cut.until, before=cut.before))
         await self._duties.sweep()
         while campaign.state is state and state.refit_read:  # what it has read is not part of a saved state
             await asyncio.sleep(PAUSE)
         if campaign.state is not state:  # it was built again from the log meanwhile
             return
-        position, data = state.position, campaign.loaded.saved()
+        position, data = await self._duties.saved()
         begins, expired, labels = state.begins, state.expired, list(state.labels)
         await campaign.on_disk_now()
         checks = [

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Final
 
 from quorate.errors import QuorateError
 from quorate.live import snapshot
+from quorate.live.state import CampaignState
 from quorate.service.campaign import Campaign
 from quorate.service.duties import fitted
 from quorate.service.leases import UNKNOWN_OWNER, now
+from quorate.service.turns import Slice, Steps
 from quorate.store import events
 from quorate.store.errors import Expired, NotOwner
 from quorate.store.ids import IdIndex
@@ -32,7 +34,6 @@ log = logging.getLogger(__name__)
 EVERY: Final = 0.2  # seconds between looks at the logs of others
 LOCKS_EVERY: Final = 5  # looks between looks at the locks: one second
 READ_AT_ONCE: Final = 20_000  # events
-FOLDED_AT_ONCE: Final = 1000  # events, before requests have their turn
 
 
 def owner_of(campaign: int, store: Store) -> str | None:
@@ -192,19 +193,20 @@ class Following:
             campaign.adopt(loaded)
 
     async def _fold(self, campaign: Campaign, page: Iterable[events.Event]) -> None:
-        state = campaign.state
-        for count, event in enumerate(page, 1):
+        state, pace = campaign.state, Slice()
+        for event in page:
             if isinstance(event, events.RefitDone):
                 await self._finish_refit(campaign)
             elif isinstance(event, events.Erase):
                 campaign.names.erase(event.worker)
-            state.apply(state.position + 1, event)
+            await campaign.in_turn(_folding(state, event))
             if isinstance(event, events.RefitBegun):
                 work = self._campaigns.in_thread(partial(fitted, state.refit_under_way))
                 self._refits[campaign.number] = asyncio.ensure_future(work)
-            if count % FOLDED_AT_ONCE == 0:
+            if pace.is_over():
                 self._note_progress(campaign)
-                await asyncio.sleep(0)
+                await asyncio.sleep(0)  # requests have their turn
+                pace.begin()
         self._note_progress(campaign)
 
     async def _finish_refit(self, campaign: Campaign) -> None:
@@ -224,6 +226,14 @@ class Following:
 
 def _release(campaign: int, store: Store) -> None:
     store.release(campaign)
+
+
+def _folding(state: CampaignState, event: events.Event) -> Steps[None]:
+    """Fold an event of the log: in another thread where it takes long."""
+    if state.is_heavy(event):
+        yield partial(state.apply, state.position + 1, event)
+    else:
+        state.apply(state.position + 1, event)
 
 
 def _caught_up(store: Store, campaign: int, known: IdIndex, position: int) -> IdIndex:

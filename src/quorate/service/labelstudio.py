@@ -17,7 +17,7 @@ import msgspec
 
 from quorate.errors import listed, shown
 from quorate.io.formats.label_studio import VOTES, Person, Result, options
-from quorate.service.annotations import Message, Said, Skip, fold, plan
+from quorate.service.annotations import Message, Said, Skip, folding, plan
 from quorate.service.campaign import Campaign
 from quorate.service.errors import Invalid
 from quorate.service.types import MAX_BATCH, MAX_ID, LabelStudioAnswer
@@ -92,8 +92,7 @@ async def take(
     async with campaign.annotating:  # the next webhook has to see what this one writes
         await campaigns.commit()
         planned = await asyncio.to_thread(plan, campaigns.store, campaign.number, message, campaign.names.numbers, campaign.now())
-        campaign.require_open()
-        outcome = await fold(campaign, planned, may_set_gold)
+        outcome = await campaign.in_turn(folding(campaign, planned, may_set_gold))
     campaign.repeated += planned.repeated
     await campaigns.commit()
     return LabelStudioAnswer(

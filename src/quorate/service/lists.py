@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -14,12 +16,15 @@ from quorate.service import views
 from quorate.service.errors import Invalid
 from quorate.service.names import Names
 from quorate.service.types import TasksPage, VoteRow, VotesPage, WorkersPage
+from quorate.store.events import Event
+from quorate.store.protocol import Store
 
 if TYPE_CHECKING:
     from quorate.service.campaign import Campaign
 
+ROW_US: Final = 20  # microseconds that a vote takes, more or less
 READ_AT_ONCE: Final = 4096  # events
-CELLS: Final = 1_000_000  # of the confusions on one page of workers: with many labels it has fewer lines than asked for
+CELLS: Final = 200_000  # of the confusions on one page of workers: with many labels it has fewer lines than asked for
 
 
 def tasks(state: CampaignState, status: str | None, sort: str, limit: int, after: str | None) -> TasksPage:
@@ -57,11 +62,18 @@ async def votes(campaign: Campaign, after: int, limit: int) -> VotesPage:
     rows: list[VoteRow] = []
     while at < end:
         until = min(end, at + READ_AT_ONCE)
-        pages = await campaign.campaigns.in_thread(lambda: list(store.read(campaign.number, after=at, until=until, left=True)))  # noqa: B023
+        pages = await campaign.campaigns.in_folding_thread(partial(_pages, store, campaign.number, at, until))
         for first, page in pages:
-            for row in views.votes_in_force(campaign.state, campaign.names, first, page):
-                rows.append(row)
-                if len(rows) == limit:
-                    return VotesPage(rows, row.position if row.position < end else None)
+            rows += await campaign.read(partial(_votes_of, campaign, first, page, limit - len(rows)), ROW_US * len(page))
+            if len(rows) == limit:
+                return VotesPage(rows, rows[-1].position if rows[-1].position < end else None)
         at = until
     return VotesPage(rows, None)
+
+
+def _pages(store: Store, campaign: int, after: int, until: int) -> list[tuple[int, list[Event]]]:
+    return list(store.read(campaign, after=after, until=until, left=True))
+
+
+def _votes_of(campaign: Campaign, first: int, page: list[Event], limit: int) -> list[VoteRow]:
+    return list(islice(views.votes_in_force(campaign.state, campaign.names, first, page), limit))

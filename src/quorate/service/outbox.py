@@ -10,7 +10,6 @@ import msgspec
 
 from quorate.live.decision import Decision
 from quorate.service.campaign import Campaign
-from quorate.service.campaigns import Campaigns
 from quorate.store.batch import OutboxRow
 from quorate.store.webhooks import WebhookRow
 
@@ -42,12 +41,12 @@ def messages(
 class Outbox:
     """Puts what is to be posted beside the decisions that it tells, into the same transaction.
 
-    - `campaigns`: whose decisions.
     - `count`: is given the status of every decision.
+    - `now`: returns the time, in microseconds since 1970.
     """
 
-    def __init__(self, campaigns: Campaigns, count: Callable[[str, str], None]) -> None:
-        self._campaigns, self._count = campaigns, count
+    def __init__(self, count: Callable[[str, str], None], now: Callable[[], int]) -> None:
+        self._count, self._now = count, now
         self._hooks: dict[int, list[WebhookRow]] = {}
 
     def load(self, hooks: Iterable[WebhookRow], campaign: int | None = None) -> None:
@@ -66,12 +65,12 @@ class Outbox:
     def __len__(self) -> int:
         return sum(map(len, self._hooks.values()))
 
-    def __call__(self, campaign: Campaign, decisions: list[Decision]) -> None:
-        """Take note of decisions, before they are written."""
+    def __call__(self, campaign: Campaign, decision: Decision, body: bytes) -> list[OutboxRow]:
+        """Return what is to be posted of a decision, which is about to be written.
+
+        - `campaign`: whose decision it is.
+        - `decision`, `body`: what was decided, and that as JSON.
+        """
+        self._count(campaign.name, decision.status)
         hooks = self._hooks.get(campaign.number)
-        for decision in decisions:
-            self._count(campaign.name, decision.status)
-            if hooks:
-                now = self._campaigns.clock.read()
-                rows = messages(campaign.name, campaign.number, hooks, decision, _encode(decision), now)
-                self._campaigns.pending().outbox.extend(rows)
+        return messages(campaign.name, campaign.number, hooks, decision, body, self._now()) if hooks else []

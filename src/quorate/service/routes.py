@@ -52,7 +52,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         streams=True,
     ),
     Route("DELETE", f"{C}/votes", "vote", votes.retract_vote, {200: Decision}, body=t.VoteKey),
-    Route("GET", f"{C}/votes", "read", votes.list_votes, {200: t.VotesPage}, query=t.VotesQuery),
+    Route("GET", f"{C}/votes", "read", votes.list_votes, {200: t.VotesPage}, query=t.VotesQuery, long=True),
     # tasks
     Route("GET", f"{C}/tasks", "read", tasks.list_tasks, {200: t.TasksPage}, query=t.TasksQuery),
     Route("POST", f"{C}/tasks", "vote", tasks.add_tasks, {200: t.Done}, body=t.TasksIn),
@@ -76,7 +76,16 @@ ROUTES: Final[tuple[Route, ...]] = (
     # policy, refits
     Route("GET", f"{C}/policy", "read", campaigns.list_policies, {200: t.PoliciesAnswer}),
     Route("PUT", f"{C}/policy", "admin", campaigns.put_policy, {200: t.PolicyView}, body=t.PolicyIn),
-    Route("POST", f"{C}/policy/backtest", "moderate", campaigns.backtest, {200: t.BacktestAnswer}, body=t.BacktestIn, reads=True),
+    Route(
+        "POST",
+        f"{C}/policy/backtest",
+        "moderate",
+        campaigns.backtest,
+        {200: t.BacktestAnswer},
+        body=t.BacktestIn,
+        reads=True,
+        long=True,
+    ),
     Route("POST", f"{C}/refit", "admin", campaigns.refit, {202: t.RefitAnswer}),
     Route("POST", f"{C}/breaker/reset", "moderate", campaigns.reset_breaker, {200: t.Done}, body=t.BreakerIn, optional=True),
     # webhooks

@@ -25,6 +25,7 @@ from quorate.service import limits
 from quorate.service.authority import Permit
 from quorate.service.campaign import Campaign
 from quorate.service.errors import Forbidden, Invalid, Problem, TooLarge, Unauthorized, Unavailable
+from quorate.service.leases import Lease
 from quorate.service.limits import MAX_LINE, Bucket, Streams
 from quorate.service.reading import decoded
 from quorate.service.types import StreamError, VoteAnswer, VoteIn
@@ -217,25 +218,30 @@ class VoteStream(Response):
         """Hand a group to the campaign, with the numbers of its lines; one with a conflict is handed over vote by vote."""
         while not self._revoked.done() and (seconds := self._bucket.wait(len(votes))):
             await asyncio.wait({self._revoked}, timeout=seconds)
-        whole = await self._begun(lines[0], votes)
-        failed = whole.task.exception() if whole.task.done() and not whole.task.cancelled() else None
-        if len(votes) > 1 and isinstance(failed, Problem) and not isinstance(failed, LAST):
+        try:
+            await self._fold(lines[0], votes)
+        except LAST as problem:
+            await self._put(StreamError(problem.code, lines[0], str(problem)))
+        except Problem as problem:
+            if len(votes) == 1:
+                await self._put(StreamError(problem.code, lines[0], str(problem)))
+                return
             for line, vote in zip(lines, votes, strict=True):
-                await self._put(await self._begun(line, [vote]))
-        else:
-            await self._put(whole)
+                try:
+                    await self._fold(line, [vote])
+                except Problem as single:
+                    await self._put(StreamError(single.code, line, str(single)))
 
-    async def _begun(self, line: int, votes: list[VoteIn]) -> Group:
-        """Return votes under way. They are applied (or refused) in a first step, so that groups stay in order."""
-        task = asyncio.ensure_future(self._cast(votes))
-        await asyncio.sleep(0)
-        return Group(line, votes, task)
-
-    async def _cast(self, votes: list[VoteIn]) -> VoteAnswer:
-        """Vote, if the token still allows it; the answer rests on a proven lease."""
+    async def _fold(self, line: int, votes: list[VoteIn]) -> None:
+        """Have votes folded, before those of the next lines, and answer them once they are on disk."""
         self._permit.check()
         lease = self._permit.authority.lease(self._campaign)
-        answer = await self._campaign.vote(votes)
+        answer = await self._campaign.fold_votes(votes)
+        await self._put(Group(line, votes, asyncio.ensure_future(self._on_disk(answer, lease))))
+
+    async def _on_disk(self, answer: VoteAnswer, lease: Lease | None) -> VoteAnswer:
+        """Return an answer once its votes are on disk and the lease that it rests on is proven."""
+        await self._campaign.on_disk_now()
         await self._permit.authority.confirm(lease)
         return answer
 

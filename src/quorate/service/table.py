@@ -32,6 +32,7 @@ class Route:
     - `everywhere`: whether a token has to reach all campaigns.
     - `streams`: whether the handler reads the body itself.
     - `reads`: whether it changes nothing, although its method is not GET.
+    - `long`: whether the handler may take long, and is stopped when the client goes away.
     - `foreign`: whether the body is of another program, most of which is not looked at.
     - `problems`: statuses of this one beside those that many have.
     """
@@ -49,6 +50,7 @@ class Route:
     everywhere: bool = False
     streams: bool = False
     reads: bool = False
+    long: bool = False
     foreign: bool = False
     problems: tuple[int, ...] = ()
 

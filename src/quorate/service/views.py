@@ -10,7 +10,7 @@ import polars as pl
 from quorate.errors import shown
 from quorate.live.archived import Answer
 from quorate.live.decision import Decision, moment
-from quorate.live.state import CampaignState
+from quorate.live.state import CampaignState, PolicyVersion
 from quorate.live.tasks import Task
 from quorate.service.errors import NotFound
 from quorate.service.names import Names
@@ -143,12 +143,15 @@ def votes_in_force(state: CampaignState, names: Names, first: int, page: list[ev
             )
 
 
-def policies(state: CampaignState) -> list[PolicyView]:
-    """Return every version of the policy."""
-    return [
-        PolicyView(version=v.version, policy=v.policy.document(), position=v.position, time=moment(v.time), by=v.by)
-        for v in state.policies
-    ]
+def policy(version: PolicyVersion) -> PolicyView:
+    """Return a version of the policy."""
+    return PolicyView(
+        version=version.version,
+        policy=version.policy.document(),
+        position=version.position,
+        time=moment(version.time),
+        by=version.by,
+    )
 
 
 def before(state: CampaignState, workers: Iterable[int]) -> dict[str, Decision]:

@@ -19,12 +19,14 @@ async def put_campaign(call: Call) -> Reply | t.CampaignView:
     if UNSEEN.search(call.ids[0]):
         raise Invalid("the name of a campaign must not have characters that cannot be seen")
     campaign, created = await call.context.campaigns.put(call.ids[0], call.body)
-    return Reply(201, campaign.view()) if created else campaign.view()
+    view = await campaign.read(campaign.view, 0)
+    return Reply(201, view) if created else view
 
 
 async def get_campaign(call: Call) -> t.CampaignView:
     """Show a campaign: labels, settings, and how many votes and tasks it has."""
-    return await call.told(call.campaign.view())
+    campaign = call.campaign
+    return await campaign.read(campaign.view, 0)
 
 
 async def change_campaign(call: Call) -> t.CampaignView:
@@ -38,7 +40,7 @@ async def change_campaign(call: Call) -> t.CampaignView:
         await campaign.settings(refit=change.refit, retention=change.retention)
     for label, name in change.names.items():
         await campaign.rename(label, name)
-    return campaign.view()
+    return await campaign.read(campaign.view, 0)
 
 
 async def add_label(call: Call) -> Reply:
@@ -55,7 +57,7 @@ async def rename_label(call: Call) -> t.LabelsAnswer:
 
 async def list_policies(call: Call) -> t.PoliciesAnswer:
     """List every version of the policy, oldest first; the last one holds."""
-    return await call.told(t.PoliciesAnswer(call.campaign.policies()))
+    return t.PoliciesAnswer(await call.campaign.policies())
 
 
 async def put_policy(call: Call) -> t.PolicyView:

@@ -79,21 +79,24 @@ async def delete_webhook(call: Call) -> t.WebhooksAnswer:
 async def list_dead(call: Call) -> t.DeadAnswer:
     """List deliveries that were given up."""
     campaign, store, query = call.campaign, call.context.campaigns.store, call.query
-    rows = await asyncio.to_thread(lambda: store.webhooks.dead(campaign.number, after=query.after, limit=query.limit + 1))
-    more = len(rows) > query.limit
-    letters = [
-        t.DeadLetter(
-            id=row.number,
-            webhook=row.webhook,
-            delivery=row.key,
-            attempts=row.attempts,
-            error=row.error or "",
-            time=_moment(row.dead or 0),
-            decision=_posted(row.body).decision,
-        )
-        for row in rows[: query.limit]
-    ]
-    return t.DeadAnswer(letters, letters[-1].id if more else None)
+
+    def read() -> t.DeadAnswer:
+        rows = store.webhooks.dead(campaign.number, after=query.after, limit=query.limit + 1)
+        letters = [
+            t.DeadLetter(
+                id=row.number,
+                webhook=row.webhook,
+                delivery=row.key,
+                attempts=row.attempts,
+                error=row.error or "",
+                time=_moment(row.dead or 0),
+                decision=_posted(row.body).decision,
+            )
+            for row in rows[: query.limit]
+        ]
+        return t.DeadAnswer(letters, letters[-1].id if len(rows) > query.limit else None)
+
+    return await asyncio.to_thread(read)
 
 
 async def redeliver(call: Call) -> Reply:

@@ -14,7 +14,7 @@ from quorate.service.listening import Place, stored
 async def list_tasks(call: Call) -> t.TasksPage:
     """List tasks in memory by status, the least certain or the oldest first."""
     query = call.query
-    return await call.told(call.campaign.tasks(query.status, query.sort, query.limit, query.after))
+    return await call.campaign.tasks(query.status, query.sort, query.limit, query.after)
 
 
 async def add_tasks(call: Call) -> t.Done:
@@ -59,12 +59,16 @@ async def list_decisions(call: Call) -> t.DecisionsPage:
     """List decisions in the order of the log."""
     campaign, store, limit = call.campaign, call.context.campaigns.store, call.query.limit
     after = Place.of_query(call.query.after)
-    found = await asyncio.to_thread(stored, store, campaign.number, after, limit + 1)
-    more = len(found) > limit
-    del found[limit:]
-    return t.DecisionsPage([sse.decision(body) for _, body in found], str(found[-1][0]) if more else None)
+
+    def read() -> t.DecisionsPage:
+        found = stored(store, campaign.number, after, limit + 1)
+        more = len(found) > limit
+        del found[limit:]
+        return t.DecisionsPage([sse.decision(body) for _, body in found], str(found[-1][0]) if more else None)
+
+    return await asyncio.to_thread(read)
 
 
 async def next_tasks(call: Call) -> t.NextAnswer:
     """Choose tasks for a worker to vote on: where their vote is worth most, none that they have voted on."""
-    return await call.told(call.campaign.next(call.query.worker, call.query.n))
+    return await call.campaign.next(call.query.worker, call.query.n)

@@ -8,12 +8,12 @@ from quorate.service.call import Call
 
 async def list_workers(call: Call) -> t.WorkersPage:
     """List workers in the order of their first votes."""
-    return await call.told(call.campaign.workers(call.query.limit, call.query.after))
+    return await call.campaign.workers(call.query.limit, call.query.after)
 
 
 async def get_worker(call: Call) -> t.WorkerView:
     """Show a worker: accuracy with its interval, confusion, recent drift, standing."""
-    return await call.told(call.campaign.worker(call.ids[1]))
+    return await call.campaign.worker(call.ids[1])
 
 
 async def change_worker(call: Call) -> t.WorkerView:
