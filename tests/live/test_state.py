@@ -33,6 +33,7 @@ def read_everything(state):
         state.archived(name)
         state.ballots(name)
         state.has_gold(name)
+        state.gold_of(name)
         for worker in range(1, WORKERS + 2):
             state.voted(name, worker)
         if task is not None:

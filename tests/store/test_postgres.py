@@ -196,6 +196,26 @@ def test_a_campaign_that_another_took_meanwhile(store, url):
     store.write(batch_of(number, 9, 1))
 
 
+def test_held_are_the_campaigns_that_were_owned_without_a_break(store, url):
+    one, two = store.create_campaign("one"), store.create_campaign("two")
+    other = open_store(url)
+    theirs = other.create_campaign("theirs")
+    assert (store.held(), other.held()) == ({one, two}, {theirs})
+    store.release(two)
+    assert store.held() == {one}
+    cut_off(store)
+    assert store.held() == set()
+    other.own(one)
+    other.release(one)
+    with pytest.raises(StoreUnavailable):
+        store.write(batch_of(one, 1, 1))
+    store.write(batch_of(one, 1, 1))
+    assert store.held() == set(), "it owns the campaign again, but not without a break: its log has to be read"
+    store.own(one)
+    assert store.held() == {one}
+    other.close()
+
+
 def test_a_campaign_that_another_took_and_gave_back(store, url):
     number = store.create_campaign("c")
     store.write(batch_of(number, 1, 3))

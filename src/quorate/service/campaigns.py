@@ -334,6 +334,8 @@ class Campaigns:
         if owned:
             await self.leases.await_predecessor(locked)
         for campaign in owned:
+            if self.on_taken is not None:  # another process may have owned it, and changed its webhooks
+                await self.on_taken(campaign)
             campaign.hold()
 
     async def loaded(self, campaign: int) -> Loaded | None:
