@@ -10,6 +10,7 @@ from quorate.service import tokens
 from quorate.service.errors import Unauthorized
 from quorate.service.routes import ROUTES
 from quorate.service.tokens import IMPLIED, SCOPES, Tokens
+from quorate.store.beside import open_beside
 from quorate.store.tokens import TokenRow
 from service.serving import BASE, Client, serving
 
@@ -116,21 +117,19 @@ def test_revoked_and_new_tokens_are_seen_within_a_second(tmp_path):
     with serving(tmp_path, given=given) as client:
         one, two = (Client(client.address, client.tokens[name]) for name in ("one", "two"))
         assert one("GET", BASE).status == two("GET", BASE).status == 200
-        _write(client.path, "UPDATE token SET revoked = 1 WHERE name = 'one'")
+        _revoke(client.path, 1)
         _until(lambda: one("GET", BASE).status == 401)
         assert two("GET", BASE).status == 200
-        _write(client.path, "UPDATE token SET revoked = 1")
+        _revoke(client.path, 2)
         _until(lambda: two("GET", BASE).status == 401)
         assert client("GET", BASE).status == 401  # taking the last one away opens nothing
 
 
-def _write(path, statement):
+def _revoke(path, number):
     """As another process would."""
-    import sqlite3
-
-    with sqlite3.connect(path, timeout=10) as link:
-        link.execute(statement)
-    link.close()
+    store = open_beside(path)
+    assert store.tokens.revoke(number, 1)
+    store.close()
 
 
 def _until(met, seconds=10):

@@ -68,6 +68,10 @@ def _loaded(store: Store, campaign: int, put: Put, base: Base | None) -> Loaded 
             state.apply(position, event)
         state.changes.clear()
     loaded.ids.catch_up(state.position)
+    names, last = loaded.names, max(state.crowd.all, default=0)
+    if last > names.last or len(names) != names.last:
+        have = f"{len(names)} of {max(last, names.last)}"
+        raise DamagedStore(f"table worker of campaign {campaign}: {have} workers are there; restore a backup")
     return loaded
 
 

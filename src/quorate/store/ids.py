@@ -66,7 +66,7 @@ class Generation:
     def pages(self) -> Iterator[tuple[bytes, bytes, bytes]]:
         """Yield where each page begins, where the next one does, and the page: its sorted hashes of ids, then those of contents.
 
-        The first page begins, and the last one ends, with nothing: so every hash has its page, and one that is missing is noticed.
+        The first page begins and the last one ends with no hash: so every hash has a page, and a missing page is noticed.
         """
         ids = np.frombuffer(b"".join(self.contents), ">u8").reshape(-1, 2)
         contents = np.frombuffer(b"".join(self.contents.values()), ">u8").reshape(-1, 2)

@@ -140,7 +140,8 @@ class SqlStore(ABC):
             update_rows(link, "worker", lambda worker: worker.update(name=None), "WHERE campaign = ? AND number = ?", *erased)
         if batch.archived:
             rows = [ArchiveRow(*row) for row in batch.archived]
-            insert_rows(link, "archive", [(row.campaign, _bytes(row.task), row.position, row.record, row.touched) for row in rows])
+            records = [(row.campaign, _bytes(row.task), row.position, row.record, row.touched) for row in rows]
+            insert_rows(link, "archive", records)
         for ids in batch.ids:
             insert_rows(link, "id_page", [(ids.campaign, ids.number, *page) for page in ids.pages()])
             insert_rows(link, "id_generation", [(ids.campaign, ids.number, ids.until)])
@@ -386,7 +387,7 @@ class SqlStore(ABC):
                         f"SELECT campaign, count(*) FROM {table} WHERE campaign NOT IN (SELECT number FROM campaign) "
                         "GROUP BY campaign ORDER BY campaign"
                     )
-                problems += [f"table {table} has {count} rows of campaign {number}, which does not exist" for number, count in rows]
+                problems += [f"table {table} has {count} rows of campaign {at}, which does not exist" for at, count in rows]
         return problems
 
 

@@ -277,8 +277,10 @@ class SqliteStore(SqlStore):
         if rows and rows[0].position < page.first:
             return False  # others may be stored that begin at the same position
         new = sealed(head, page.events)
-        decided = decision_values(campaign, 0, rows) if rows else (None,) * 6
-        told = (decided[1], *decided[3:])
+        told: tuple[object, ...] = (None,) * 4
+        if rows:
+            _, first, _, *others = decision_values(campaign, 0, rows)
+            told = first, *others
         try:
             with self._translated("written"):
                 self._writer.connection.execute(PAGE, (campaign, *new, *told))
@@ -288,7 +290,7 @@ class SqliteStore(SqlStore):
                 return False  # the page does not follow the last one: the other way says so
             raise
         self._heads[campaign] = Head(new.last, new.checksum)
-        self._since += 16384 + len(new.body) + len(decided[4] or b"")
+        self._since += 16384 + len(new.body) + sum(len(value) for value in told if isinstance(value, bytes))
         return True
 
     def overwrite(self) -> None:
