@@ -19,8 +19,9 @@ from quorate.client.client import Client
 from quorate.service import running
 from quorate.service.routes import ROUTES
 
-NOT_OURS = {  # the description, what Label Studio calls, and what `bans` does for several
+NOT_OURS = {  # the description, what Label Studio calls, what `bans` does for several, and what an operator does by hand
     "GET /openapi.json",
+    "POST /v1/clock",
     "POST /v1/campaigns/{campaign}/labelstudio",
     "POST /v1/campaigns/{campaign}/workers/{worker}/ban",
 }

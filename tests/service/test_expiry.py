@@ -15,6 +15,7 @@ from quorate.live.backtest import backtest
 from quorate.live.replay import check, replay
 from quorate.service import expiry
 from quorate.service.campaigns import Campaigns
+from quorate.service.clock import Clock as ServiceClock
 from quorate.service.loading import load
 from quorate.service.types import CampaignSpec, VoteIn
 from quorate.store import events
@@ -44,7 +45,7 @@ def url(request, tmp_path):
 
 async def opened(url, clock):
     """The campaigns of a server that does nothing by itself."""
-    campaigns = await Campaigns.open(url, clock=clock)
+    campaigns = await Campaigns.open(url, clock=ServiceClock(clock, clock))
     await asyncio.sleep(0)
     for task in campaigns._endless:
         task.cancel()
@@ -69,8 +70,16 @@ async def vote(campaign, task, *labels, first=0, **more):
     return answer.decisions[0]
 
 
+async def wait_an_hour(campaign):
+    """Let the clock of a test show the time that it shows now for an hour, and a second: what is deleted is deleted by that."""
+    clock = campaign.campaigns.clock
+    clock.read()
+    clock._wall.now += DAY // 24 + 1_000_000_000
+
+
 async def expire(campaign):
-    """Let what is too old expire, and return the digest of the state then."""
+    """Let what is too old expire, an hour after that was seen, and return the digest of the state then."""
+    await wait_an_hour(campaign)
     await campaign.duties.expiry.run()
     await campaign.on_disk_now()
     return snapshot.digest(campaign.state)

@@ -15,6 +15,8 @@ import pytest
 from quorate.service import addresses, outgoing
 from quorate.service.addresses import check, public, resolve, target
 from quorate.service.errors import Invalid
+from quorate.store.opening import open_store
+from quorate.store.rows import update_rows
 from service.serving import serving
 
 SECRET = "a secret of some length"
@@ -296,13 +298,11 @@ def test_deliveries_survive_a_restart(tmp_path):
             client("POST", "webhooks", {"url": "http://127.0.0.1:9/"})  # where nobody listens
             client.decide("waits")
             until(lambda: 'outcome="failed"' in client("GET", "/metrics").body.decode())
-        import sqlite3
-
-        with sqlite3.connect(client.path) as link:
-            assert link.execute("SELECT count(*) FROM outbox").fetchone() == (1,)
-            link.execute("UPDATE webhook SET url = ?", (url,))
-            link.execute("UPDATE outbox SET due = 0")
-        link.close()
+        store = open_store(client.path)
+        with store.writing() as link:
+            assert update_rows(link, "webhook", lambda hook: hook.update(url=url), "") == 1
+            assert update_rows(link, "outbox", lambda message: message.update(due=0), "") == 1
+        store.close()
         with serving(tmp_path, allow_private=True):
             until(lambda: seen)
         assert json.loads(seen[0][2])["decision"]["task"] == "waits"

@@ -371,3 +371,12 @@ def test_a_snapshot_of_another_log_is_not_used(store):
     store.write(batch_of(one, 1, 5, tag="other"))
     with pytest.warns(DamagedSnapshot, match="it is of another log"):
         assert store.snapshots(one).latest() is None
+
+
+def test_messages_that_were_dated_ahead_are_hastened(store):
+    number = store.create_campaign("c")
+    batch = Batch()
+    batch.outbox += [OutboxRow(1, number, 1, f"{due}", b"{}", due) for due in (5, 10, 99)]
+    store.write(batch)
+    store.webhooks.hasten(number, 10)
+    assert sorted((each.key, each.due) for each in store.webhooks.due(10)) == [("10", 10), ("5", 5), ("99", 10)]

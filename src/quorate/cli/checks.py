@@ -248,7 +248,8 @@ def _last(opened: Store, campaign: int, name: str) -> Iterator[Finding]:
         ahead = (moment - datetime.now(UTC)).total_seconds()
         text = f"last event at {moment:%Y-%m-%d %H:%M:%S} UTC"
         if ahead > 60:
-            yield Finding("warn", name, f"{text}, {ahead:.0f} s ahead of the clock: set the clock; until then times stay there")
+            remedy = "set the clock right, or the log back (POST /v1/clock)"
+            yield Finding("warn", name, f"{text}, {ahead:.0f} s ahead of the clock: {remedy}")
         else:
             yield Finding("ok", name, text)
 

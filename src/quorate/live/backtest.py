@@ -231,7 +231,8 @@ class _Run:
         """Return the median time from a task's first vote to its decision, in seconds."""
         lines, first = np.unique(np.asarray(self._lines), return_index=True)
         began = dict(zip(lines.tolist(), np.asarray(self._times)[first].tolist(), strict=True))
-        took = [ending.time - began[state.tasks.by_name[name].slot] for name, ending in decided.items()]
+        # A decision can be dated before a vote whose time was ahead: see `events.ClockSet`.
+        took = [max(0, ending.time - began[state.tasks.by_name[name].slot]) for name, ending in decided.items()]
         return median(took) / SECOND if took else None
 
     def _needed(self, state: CampaignState, endings: dict[str, Ending]) -> int:

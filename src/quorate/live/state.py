@@ -73,6 +73,7 @@ class CampaignState(Readable):
         self.archived_tasks = 0  # that have left memory
         self.begins = 1  # the first position of the log that is kept
         self.expired = 0  # archived tasks that were last touched before this time have no votes
+        self.clock_sets: list[tuple[int, int]] = []  # position and time of each `ClockSet` in the log that is kept
         self.away: dict[str, tuple[int, list[int]]] = {}  # of archived tasks with votes kept aside: last touch, and workers
         self.refit_read = 0  # where the refit under way has read; 0: none is
         self.refit_under_way: Any = None
@@ -244,6 +245,7 @@ class CampaignState(Readable):
 
     def _truncated(self, event: events.Truncated) -> None:
         self.begins, self.expired = event.until + 1, max(self.expired, event.before)
+        self.clock_sets = [(position, time) for position, time in self.clock_sets if position >= self.begins]
         for name in [name for name, (touched, _) in self.away.items() if touched < self.expired]:
             self._forget_aside(name, self.away.pop(name)[1])
 
@@ -256,6 +258,27 @@ class CampaignState(Readable):
     def _breaker_reset(self, event: events.BreakerReset) -> None:
         self.breakers.reset()
         self._reconsider(every=True)
+
+    def _clock_set(self, event: events.ClockSet) -> None:
+        """Date what happened later than now, by a clock that was ahead, to now; what lasts a while ends after that while."""
+        time = self.time
+        self.clock_sets.append((self.position, time))
+        self.expired = min(self.expired, time)
+        self.policies = [msgspec.structs.replace(each, time=min(each.time, time)) for each in self.policies]
+        self.away = {name: (min(touched, time), workers) for name, (touched, workers) in self.away.items()}
+        for task in self.tasks:
+            self._clamp(task)
+            self.tasks.opened[task.slot] = task.opened
+        self._note_dues()
+
+    def _clamp(self, task: Task) -> None:
+        """Let no time of a task be later than now."""
+        time, standing = self.time, task.standing
+        task.opened, task.touched = min(task.opened, time), min(task.touched, time)
+        if max(standing.since, standing.due) > time:
+            earlier = msgspec.structs.replace(standing, since=min(standing.since, time))
+            due = min(standing.due, self.rule.adopt(earlier, time).due)
+            task.standing = msgspec.structs.replace(earlier, due=due)
 
     def pass_over(self, position: int, event: events.Event) -> None:
         """Go on to an event without folding it: for those who try out what would have been."""
@@ -408,6 +431,8 @@ class CampaignState(Readable):
             self.tasks.enter(task)
             return task
         task = record.task
+        if task.touched > self.time:  # by a clock that was ahead: the log was set back since
+            self._clamp(task)
         self.archived_tasks -= 1
         self.away.pop(name, None)
         if record.votes is not None:
@@ -541,4 +566,5 @@ _FOLDS: Final[dict[type, Callable[[CampaignState, Any], Touched | None]]] = {
     events.Truncated: CampaignState._truncated,
     events.SettingsChanged: CampaignState._settings,
     events.BreakerReset: CampaignState._breaker_reset,
+    events.ClockSet: CampaignState._clock_set,
 }

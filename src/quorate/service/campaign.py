@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from quorate.live.settings import Refit, Retention, Stream
 from quorate.live.state import Touched
 from quorate.live.tasks import Task
 from quorate.service import backtesting, lists, views
+from quorate.service.clock import MAX_STEP_S
 from quorate.service.duties import Duties
 from quorate.service.errors import Conflict, Invalid, NotFound, Unavailable
 from quorate.service.listening import Listeners
@@ -46,6 +48,7 @@ from quorate.store.ids import content_of
 if TYPE_CHECKING:
     from quorate.service.campaigns import Campaigns
 
+log = logging.getLogger(__name__)
 _JSON = msgspec.json.Encoder().encode
 
 
@@ -59,6 +62,7 @@ class Campaign:
         self.accepted = self.repeated = self.retracted = self.decided = 0  # since the server began
         self.duties, self.queue = Duties(self), Queue(self)
         self.follows: str | None = None  # which other process writes it; None: this one does
+        self._was_ahead = False  # its log, of the clock
         self.adopt(loaded)
 
     @classmethod
@@ -82,8 +86,33 @@ class Campaign:
         return self.state.position
 
     def now(self) -> int:
-        """Return the time of the next event, which is never before that of the last one."""
-        return max(self.campaigns.clock() // 1000, self.state.time)
+        """Return the time of the next event, which is never before that of the last one; raise while it is in doubt."""
+        time = self.campaigns.clock.now()
+        doubt = self.doubt(time)
+        if doubt is not None:
+            raise Unavailable(doubt, retry_after=10)
+        return max(time, self.state.time)
+
+    def doubt(self, time: int) -> str | None:
+        """Return why no event can be given a time, where the log is ahead of the clock: None where it is not."""
+        ahead = (self.state.time - time) / 1e6
+        if ahead <= MAX_STEP_S:
+            return None
+        return (
+            f"the log of campaign {shown(self.name)} is {ahead:.0f} s ahead of the clock: set the clock right, "
+            "or the log back (POST /v1/clock)"
+        )
+
+    def is_in_doubt(self) -> bool:
+        """Return whether nothing can be done by time now; what begins or ends that is logged."""
+        time = self.campaigns.clock.read()
+        if self.campaigns.clock.doubt is not None:
+            return True
+        doubt = self.doubt(time)
+        if doubt is not None and not self._was_ahead:
+            log.error("%s; until then it takes no events", doubt)
+        self._was_ahead = doubt is not None
+        return self._was_ahead
 
     def require_open(self) -> None:
         """Raise where an event cannot be taken now."""
@@ -92,6 +121,7 @@ class Campaign:
                 f"campaign {shown(self.name)} is written by {self.follows}: send it there, or try again", retry_after=1
             )
         self.campaigns.require_open()
+        self.now()
 
     def submit(self, event: events.Event) -> Touched | None:
         """Fold an event, and have it written."""
@@ -497,6 +527,7 @@ class Campaign:
             "listeners": len(self.listeners),
             "following": int(self.follows is not None),
             "breaker": self.state.breakers.tripped,
+            "ahead": max(0.0, (self.state.time - self.campaigns.clock.read()) / 1e6),
         }
 
     def listen(self) -> AsyncIterator[Decision]:

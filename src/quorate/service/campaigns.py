@@ -21,6 +21,7 @@ from quorate.live.policy import Policy
 from quorate.live.settings import Stream
 from quorate.live.state import CampaignState
 from quorate.service.campaign import Campaign
+from quorate.service.clock import Clock
 from quorate.service.errors import Invalid, NotFound, Unavailable
 from quorate.service.following import Following, owner_of
 from quorate.service.loading import Loaded, load
@@ -43,9 +44,9 @@ EVERY: Final = 0.2  # seconds between looks at what the clock brings
 class Campaigns:
     """The campaigns of one server."""
 
-    def __init__(self, store: Store, clock: Callable[[], int]) -> None:
+    def __init__(self, store: Store, clock: Clock) -> None:
         self.store = store
-        self.clock = clock  # nanoseconds since 1970
+        self.clock = clock
         self.by_name: dict[str, Campaign] = {}
         self.by_number: dict[int, Campaign] = {}
         self.threads = ThreadPoolExecutor(2, thread_name_prefix="quorate-work")
@@ -67,11 +68,11 @@ class Campaigns:
         self._writer = Writer(store, self._written)
 
     @classmethod
-    async def open(cls, store_url: str, *, clock: Callable[[], int] = time.time_ns) -> Campaigns:
+    async def open(cls, store_url: str, *, clock: Clock | None = None) -> Campaigns:
         """Return the campaigns of a store, after they were loaded."""
         loop = asyncio.get_running_loop()
         store = await loop.run_in_executor(None, open_store, store_url)
-        self = cls(store, clock)
+        self = cls(store, Clock() if clock is None else clock)
         await self._load(store.campaigns())
         self._broken = None
         self._endless = [self.start(self._keep_house()), self.start(self.following.run())]
@@ -116,7 +117,29 @@ class Campaigns:
         reasons = [self._broken] if self._broken else []
         if self._waiting >= MOST_WAITING:
             reasons.append("too many events wait to be written")
-        return reasons
+        self.clock.read()
+        if self.clock.doubt is not None:
+            return [*reasons, self.clock.doubt]
+        mine = [campaign for campaign in self.by_name.values() if campaign.follows is None]
+        return [*reasons, *(doubt for campaign in mine if (doubt := campaign.doubt(self.clock.read())) is not None)]
+
+    async def set_clock(self, by: str | None = None, reason: str | None = None) -> tuple[int, list[str]]:
+        """Take the time of the clock for right, and set the logs back that are ahead of it.
+
+        Return the time, in microseconds since 1970, and the names of the campaigns whose logs were set back.
+        """
+        self.require_open()
+        self.clock.accept()
+        now, names = self.clock.now(), []
+        for name, campaign in sorted(self.by_name.items()):
+            if campaign.follows is None and campaign.state.time > now:
+                log.warning("campaign %r: its log is set back by %.0f s", name, (campaign.state.time - now) / 1e6)
+                campaign.submit(events.ClockSet(time=now, by=by, reason=reason))
+                names.append(name)
+        await self.commit()
+        for name in names:
+            await self.in_writer(partial(_hasten, self.by_name[name].number, now))
+        return now, names
 
     async def put(self, name: str, spec: CampaignSpec) -> tuple[Campaign, bool]:
         """Make a campaign, or find it as it was made; return it, and whether it is new."""
@@ -131,7 +154,7 @@ class Campaigns:
         try:
             Stream.of(spec.settings)
             created = events.Created(
-                time=self.clock() // 1000,
+                time=self.clock.now(),
                 labels=[label for label, _ in pairs],
                 names=[shown for _, shown in pairs],
                 model=spec.model,
@@ -326,7 +349,7 @@ class Campaigns:
         while True:
             await asyncio.sleep(EVERY)
             for campaign in list(self.by_name.values()):
-                if self._broken is None and campaign.follows is None:
+                if self._broken is None and campaign.follows is None and not campaign.is_in_doubt():
                     try:
                         await campaign.duties.look()
                     except Unavailable:
@@ -337,6 +360,10 @@ class Campaigns:
 
 def _release(campaign: int, store: Store) -> None:
     store.release(campaign)
+
+
+def _hasten(campaign: int, time: int, store: Store) -> None:
+    store.webhooks.hasten(campaign, time)
 
 
 def _create(name: str, store: Store) -> int:

@@ -82,8 +82,9 @@ class Duties:
             return False
         if state.since_refit >= max(state.refit.votes, state.refit.share * state.votes_in_memory()):
             return True
-        seconds = state.refit.seconds
-        return seconds is not None and self._campaign.now() - self._fitted_at >= seconds * 1e6
+        seconds, now = state.refit.seconds, self._campaign.now()
+        self._fitted_at = min(self._fitted_at, now)  # the log may have been set back since
+        return seconds is not None and now - self._fitted_at >= seconds * 1e6
 
     async def refit(self) -> int:
         """Fit the votes in memory, off the write path, and let that take effect; return the position that it read."""

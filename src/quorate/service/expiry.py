@@ -40,11 +40,11 @@ class Expiry:
     def __init__(self, campaign: Campaign, duties: Duties) -> None:
         self._campaign, self._duties = campaign, duties
         self._is_running = False
-        self._looked_at = 0  # time
+        self._due_at = 0.0  # seconds of the steady clock
 
     def begin(self) -> None:
         """Begin with a campaign that was loaded: what was cut off is ended first."""
-        self._looked_at = 0
+        self._due_at = 0.0
 
     def is_due(self) -> bool:
         """Return whether it is time to look: after a day, or sooner where votes are kept for days; never within an hour."""
@@ -52,8 +52,7 @@ class Expiry:
         days = state.retention.votes_days
         if self._is_running or (days is None and state.begins == 1):
             return False
-        every = DAY if days is None else min(DAY, max(HOUR, days * DAY / 24))
-        return self._campaign.now() - self._looked_at >= every
+        return self._campaign.campaigns.clock.elapsed_s() >= self._due_at
 
     async def run(self) -> None:
         """Delete what has expired."""
@@ -61,10 +60,12 @@ class Expiry:
             return
         self._is_running = True
         try:
-            self._looked_at = self._campaign.now()
-            days = self._campaign.state.retention.votes_days
-            if days is not None:
-                await self._expire(self._looked_at - int(days * DAY))
+            clock, days = self._campaign.campaigns.clock, self._campaign.state.retention.votes_days
+            settled = clock.settled()
+            every = HOUR if settled is None else DAY if days is None else min(DAY, max(HOUR, days * DAY / 24))
+            self._due_at = clock.elapsed_s() + every / 1e6
+            if days is not None and settled is not None:
+                await self._expire(settled - int(days * DAY))
             await self._delete()
         finally:
             self._is_running = False
@@ -72,7 +73,8 @@ class Expiry:
     async def _expire(self, before: int) -> None:
         """Let votes from before a time expire, and the log begin with the state as it is then."""
         campaign, campaigns = self._campaign, self._campaign.campaigns
-        cut = await campaigns.in_thread(lambda: campaigns.store.bases.cut(campaign.number, before))
+        resets = list(campaign.state.clock_sets)
+        cut = await campaigns.in_thread(lambda: campaigns.store.bases.cut(campaign.number, before, resets))
         if cut is None:
             return
         campaign.require_open()
@@ -105,7 +107,9 @@ class Expiry:
         while await campaigns.in_writer(partial(_delete_some, number)):
             await asyncio.sleep(0)
         await campaigns.in_thread(lambda: store.snapshots(number).forget(base.position))
-        while rows := await campaigns.in_thread(partial(_without_votes, number, base.expired, store)):
+        # The state's time may be earlier than that of the base, where the log was set back since.
+        expired = min(base.expired, self._campaign.state.expired)
+        while rows := await campaigns.in_thread(partial(_without_votes, number, expired, store)):
             await campaigns.in_writer(partial(_replace, rows))
 
 

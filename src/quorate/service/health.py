@@ -19,6 +19,7 @@ CAMPAIGN: Final = (
     ("workers", "workers", "gauge", "Workers known."),
     ("refits", "refits_total", "counter", "Refits that took effect."),
     ("archived", "archived_tasks", "gauge", "Tasks that have left memory."),
+    ("ahead", "log_ahead_seconds", "gauge", "Seconds by which the log is ahead of the clock."),
     ("following", "following", "gauge", "1 where another process writes the campaign, and this one follows its log."),
 )
 STARTED: Final = time.time()
@@ -78,6 +79,12 @@ def figures(context: Context) -> str:
     )
     tripped = [({"campaign": name}, float(found["breaker"] is not None)) for name, found in stats]
     page.metric("breaker_tripped", "gauge", "1 while a circuit breaker holds decisions.", tripped)
+    page.metric(
+        "clock_jump_seconds",
+        "gauge",
+        "Seconds by which the clock has jumped; while it is not 0, no events are taken.",
+        [({}, context.campaigns.clock.jump_s)],
+    )
     page.metric("memory_bytes", "gauge", "Memory that the process has in use.", [({}, memory())])
     page.metric("tokens", "gauge", "Tokens that hold.", [({}, len(context.tokens))])
     page.metric("start_seconds", "gauge", "When the process started, in seconds since 1970.", [({}, STARTED)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -73,6 +72,6 @@ class Outbox:
         for decision in decisions:
             self._count(campaign.name, decision.status)
             if hooks:
-                now = time.time_ns() // 1000
+                now = self._campaigns.clock.read()
                 rows = messages(campaign.name, campaign.number, hooks, decision, _encode(decision), now)
                 self._campaigns.pending().outbox.extend(rows)

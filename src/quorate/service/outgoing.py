@@ -146,9 +146,10 @@ class Courier:
     async def round(self) -> bool:
         """Try what is due now; return whether there was anything."""
         store, loop = self._context.campaigns.store, asyncio.get_running_loop()
-        if not self._context.outbox:
+        clock = self._context.campaigns.clock
+        now, owned = clock.read(), self._context.campaigns.owned()  # those of others are delivered by them
+        if not self._context.outbox or clock.doubt is not None:  # the next attempt would be dated by a wrong clock
             return False
-        now, owned = time.time_ns() // 1000, self._context.campaigns.owned()  # those of others are delivered by them
         due = await loop.run_in_executor(self._threads, lambda: store.webhooks.due(now, 4 * AT_ONCE, campaigns=owned))
         if not due:
             return False
@@ -174,7 +175,7 @@ class Courier:
         return post(hook.url, hook.secret, delivery.key, delivery.body, allow_private=self._context.allow_private)
 
     def _failure(self, delivery: Delivery, error: str) -> Failure:
-        tried, now = delivery.attempts + 1, time.time_ns() // 1000
+        tried, now = delivery.attempts + 1, self._context.campaigns.clock.read()
         given_up = tried >= self._attempts
         due = None if given_up else now + int(pause(tried, self._random.random()) * 1e6)
         LOGGER.warning(

@@ -64,7 +64,8 @@ class Queue:
         """Return how many tasks the worker may be given now; raise where there are none left."""
         caps, left = self._campaign.state.policy.next, 1 << 30
         kept = DAY if caps.per_worker_per_day is not None else HOUR if caps.per_worker_per_hour is not None else LEASE
-        given = [pair for pair in self._given.pop(worker, ()) if now - pair[0] < kept]
+        known = ((min(time, now), task) for time, task in self._given.pop(worker, ()))  # the log may have been set back since
+        given = [pair for pair in known if now - pair[0] < kept]
         if given:
             self._given[worker] = given
         for cap, span, word in ((caps.per_worker_per_hour, HOUR, "hour"), (caps.per_worker_per_day, DAY, "day")):

@@ -21,6 +21,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/readyz", None, server.readyz, {200: t.ReadyAnswer, 503: t.ReadyAnswer}),
     Route("GET", "/metrics", "read", server.metrics, {200: None}, content="text/plain", everywhere=True),
     Route("GET", "/openapi.json", None, server.description, {200: t.Document}),
+    Route("POST", "/v1/clock", "admin", server.set_clock, {200: t.ClockAnswer}, body=t.ClockIn, optional=True, everywhere=True),
     # campaigns
     Route("GET", "/v1/campaigns", "read", campaigns.list_campaigns, {200: t.CampaignsAnswer}),
     Route(

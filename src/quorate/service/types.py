@@ -565,6 +565,20 @@ class HealthAnswer(_Out, frozen=True):
     status: Literal["ok"] = "ok"
 
 
+class ClockIn(_In, frozen=True):
+    """Who says that the clock is right, and why."""
+
+    by: Id | None = None
+    reason: Id | None = None
+
+
+class ClockAnswer(_Out, frozen=True):
+    """The time that holds, and the campaigns whose logs were ahead of it and were set back."""
+
+    time: datetime
+    campaigns: list[str] = []
+
+
 class ReadyAnswer(_Out, frozen=True):
     """Whether votes can be taken now, and if not, why."""
 

@@ -9,15 +9,15 @@ turn: whoever reads sees it no more, deleted or not yet.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
 from quorate.store.errors import DamagedStore, Expired, StoreError
-from quorate.store.events import decode
+from quorate.store.events import Event
 from quorate.store.link import Link, Links, raw
-from quorate.store.pages import Head, StoredPage, checksum, empty
+from quorate.store.pages import Chain, Head, StoredPage, checksum, empty
 from quorate.store.rows import insert_rows, read_rows
 
 PART: Final = 1 << 20  # bytes of a base in one row
@@ -97,8 +97,9 @@ class Bases:
             rows = read_rows(link, "base", "WHERE campaign = ?", campaign)
         if not rows:
             return None
-        *before, labels, parts, content = rows[0]
-        return Base(*before, msgspec.json.decode(labels, type=list[str]), parts, content)
+        number, position, begins, expired, chain, mark, labels, parts, content = rows[0]
+        names = msgspec.json.decode(labels, type=list[str])
+        return Base(number, position, begins, expired, chain, mark, names, parts, content)
 
     def data(self, base: Base) -> bytes:
         """Return the state of a base, after every checksum of it was computed again.
@@ -120,30 +121,40 @@ class Bases:
         where = f"the base of campaign {base.campaign} at position {base.position}"
         raise DamagedStore(f"{where} is damaged, or is of another log: restore a backup")
 
-    def cut(self, campaign: int, before: int) -> Cut | None:
+    def cut(self, campaign: int, before: int, resets: Iterable[tuple[int, int]] = ()) -> Cut | None:
         """Return how much of a log is older than a time, in whole pages; None where nothing is.
 
         - `campaign`: its number.
         - `before`: the time, in microseconds since 1970.
+        - `resets`: position and time of every `ClockSet` of the log. An event before one happened before it, whatever its own
+          time says. So the times that count never fall, although those of the events do.
         """
+        resets = list(resets)
+
+        def latest(position: int, time: int) -> int:
+            """Return when an event happened at the latest."""
+            return min([time, *(reset for at, reset in resets if at >= position)])
+
         with self._log.reading() as link:
             low = head_of(link, campaign).last + 1
             newest = _page(link, campaign, 1 << 62)
             high = 0 if newest is None else newest.last + 1
             until = 0
-            while low < high:  # times never fall
+            while low < high:
                 page = _page(link, campaign, (low + high) // 2)
                 if page is None:
                     break
-                if decode(page.body)[-1].time < before:
+                if latest(page.last, _open(link, campaign, page)[-1].time) < before:
                     until = page.last
                     low = until + 1
                 else:
                     high = page.first
             following = None if newest is None or until == newest.last else _page(link, campaign, until + 1)
-        if not until:
-            return None
-        return Cut(until, before if following is None else min(before, decode(following.body)[0].time))
+            if not until:
+                return None
+            if following is None:
+                return Cut(until, before)
+            return Cut(until, min(before, latest(until + 1, _open(link, campaign, following)[0].time)))
 
     def add_part(self, campaign: int, position: int, part: int, body: bytes) -> bytes:
         """Keep one part of a state, and return its checksum; nobody sees it until `put`.
@@ -224,6 +235,15 @@ class Bases:
         if not parts:
             self._log.overwrite()
         return bool(parts)
+
+
+def _open(link: Link, campaign: int, page: StoredPage) -> list[Event]:
+    """Return the events of a page; raise where it is damaged: what is deleted by their times must not depend on a flipped bit."""
+    head = head_of(link, campaign)
+    if page.first > head.last + 1:
+        before = _page(link, campaign, page.first - 1)
+        head = head if before is None else Head(before.last, before.checksum)
+    return Chain(campaign, head).opened(page)
 
 
 def _page(link: Link, campaign: int, position: int) -> StoredPage | None:

@@ -13,7 +13,7 @@ import msgspec
 
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="event", gc=False):
-    """One entry of a log; `time` is in microseconds since 1970, and never falls from one entry to the next."""
+    """One entry of a log; `time` is in microseconds since 1970, and falls from one entry to the next only at a `ClockSet`."""
 
     time: int
 
@@ -180,6 +180,13 @@ class BreakerReset(_Event, frozen=True, tag="breaker-reset"):
     by: str | None = None
 
 
+class ClockSet(_Event, frozen=True, tag="clock"):
+    """An operator has set the log's time, which was ahead, back to that of the clock: the only event whose time may fall."""
+
+    by: str | None = None
+    reason: str | None = None
+
+
 Event: TypeAlias = (
     Created
     | TasksAdded
@@ -203,6 +210,7 @@ Event: TypeAlias = (
     | Truncated
     | SettingsChanged
     | BreakerReset
+    | ClockSet
 )
 EVENTS: tuple[type[_Event], ...] = Event.__args__
 

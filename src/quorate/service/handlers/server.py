@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from quorate.live.decision import moment
 from quorate.service import health, sse
 from quorate.service import types as t
 from quorate.service.call import Call, Reply
@@ -19,6 +20,15 @@ async def readyz(call: Call) -> Reply | t.ReadyAnswer:
     """Say whether votes can be taken now: campaigns are loaded and the log can be written."""
     reasons = await health.reasons(call.context)
     return Reply(503, t.ReadyAnswer(False, reasons)) if reasons else t.ReadyAnswer(True)
+
+
+async def set_clock(call: Call) -> t.ClockAnswer:
+    """Take the time of the server's clock for right, and set the logs of campaigns back that are ahead of it.
+
+    Times of tasks that are later than the clock become its time: a hold that began then lasts from now on.
+    """
+    time, names = await call.context.campaigns.set_clock(call.body.by, call.body.reason)
+    return t.ClockAnswer(moment(time), names)
 
 
 async def metrics(call: Call) -> Response:
