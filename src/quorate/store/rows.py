@@ -7,6 +7,7 @@ place of another, is found and named. The log has a stronger one (`pages.py`), w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -80,6 +81,7 @@ def read_rows(link: Link, table: str, which: str, *values: object) -> list[Row]:
     return [open_row(table, row) for row in link.rows(f"SELECT {select_list(table)} FROM {table} {which}", *values)]
 
 
+@cache
 def select_list(table: str, alias: str = "") -> str:
     """Return the columns that `open_row` takes, for a SELECT.
 
