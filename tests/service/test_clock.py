@@ -229,7 +229,7 @@ def test_a_start_with_a_clock_a_year_ahead_deletes_nothing_and_can_be_set_right(
             assert (await campaign.campaigns.set_clock())[1] == [], "once is enough"
             view = await campaign.task("ahead")
             assert view.touched.timestamp() <= now / 1e6
-            assert campaign.policies()[-1].time.timestamp() <= now / 1e6
+            assert (await campaign.policies())[-1].time.timestamp() <= now / 1e6
             assert (await vote(campaign, "now")).status == "held"
             time.passes(49)
             await look(campaign)
@@ -318,15 +318,15 @@ def test_leases_and_refits_go_on_after_a_log_is_set_back(tmp_path):
         async with running(str(tmp_path / "votes.db"), time) as campaign:
             await campaign.settings(refit={"seconds": 100, "votes": 1000})
             await vote(campaign, "t", workers=1)
-            assert [task.task for task in campaign.next("w1", 5).tasks] == ["t"]
+            assert [task.task for task in (await campaign.next("w1", 5)).tasks] == ["t"]
             time.wrong = 0
             with pytest.raises(Unavailable):
-                campaign.next("w1", 5)
+                await campaign.next("w1", 5)
             await campaign.campaigns.set_clock()
-            assert campaign.next("w1", 5).tasks == [], "it was given to them just now"
+            assert (await campaign.next("w1", 5)).tasks == [], "it was given to them just now"
             assert not campaign.duties.is_refit_due()
             time.passes(301)
-            assert [task.task for task in campaign.next("w1", 5).tasks] == ["t"]
+            assert [task.task for task in (await campaign.next("w1", 5)).tasks] == ["t"]
             assert campaign.duties.is_refit_due()
 
     asyncio.run(story())

@@ -121,7 +121,7 @@ async def answers(url):
         for task in tasks:
             record = campaign.state.find(task)
             told[task] = None if record is None else repr(await campaign.task(task))
-        told["workers"] = repr(campaign.workers(100, 0))
+        told["workers"] = repr(await campaign.workers(100, 0))
         told["votes"] = repr(await campaign.votes(0, 1000))
         told["decisions"] = repr(list(campaigns.store.decisions(campaign.number)))
         told["tokens"] = repr(campaigns.store.tokens.all())

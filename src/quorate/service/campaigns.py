@@ -139,7 +139,7 @@ class Campaigns:
         for name, campaign in sorted(self.by_name.items()):
             if campaign.follows is None and campaign.state.time > now:
                 log.warning("campaign %r: its log is set back by %.0f s", name, (campaign.state.time - now) / 1e6)
-                campaign.submit(events.ClockSet(time=now, by=by, reason=reason))
+                await campaign.fold(partial(events.ClockSet, time=now, by=by, reason=reason))
                 names.append(name)
         await self.commit()
         for name in names:
