@@ -115,6 +115,11 @@ class CampaignState(Readable):
         most = MANY_CELLS // len(self.labels)
         return self.votes > most and self.stream.votes_on(name) > most
 
+    @property
+    def has_heavy_votes(self) -> bool:
+        """Whether `is_vote_heavy` may say so of any vote."""
+        return self.votes > MANY_VOTES or len(self.labels) > MANY_LABELS or self.policy.probation is not None
+
     def is_vote_heavy(self, task: str, number: int | None, ahead: int = 1) -> bool:
         """Return whether one of the next votes may take long, by its task and the number of its worker; None: a new one.
 

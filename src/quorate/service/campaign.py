@@ -60,6 +60,7 @@ LONG_READ_US: Final = 2000  # microseconds on the loop: what takes longer is rea
 ROW_US: Final = 20  # microseconds that a row of a list takes, more or less
 LOOKED_EVERY: Final = 8  # votes between looks at the clock
 Rows: TypeAlias = tuple[list[Decision], list[DecisionRow], list[OutboxRow]]  # decisions, and what is written of them
+ENDLESS: Final = Slice(math.inf)
 NO_ROWS: Final[Rows] = ([], [], [])
 _JSON = msgspec.json.Encoder().encode
 
@@ -203,14 +204,14 @@ class Campaign:
         self._was_ahead = doubt is not None
         return self._was_ahead
 
-    def require_open(self) -> None:
-        """Raise where an event cannot be taken now."""
+    def require_open(self) -> int:
+        """Return the time of the next event; raise where none can be taken now."""
         if self.follows is not None:
             raise Unavailable(
                 f"campaign {shown(self.name)} is written by {self.follows}: send it there, or try again", retry_after=1
             )
         self.campaigns.require_open()
-        self.now()
+        return self.now()
 
     def submit(self, event: events.Event) -> Touched | None:
         """Fold an event at once, whatever it takes, and have it written."""
@@ -330,16 +331,39 @@ class Campaign:
         n = len(votes)
         if self.turn.is_taken or (n > 1 and n * max(len(self.state.labels), FEW_LABELS) > MAX_CELLS_AT_ONCE):
             return False
+        if not self.state.has_heavy_votes:
+            return True
         return not any(self.state.is_vote_heavy(vote.task, self.names.numbers.get(vote.worker), n) for vote in votes)
 
     def take(self, votes: Sequence[VoteIn]) -> VoteAnswer:
         """Fold a few votes at once, where `can_take` says so."""
         self._require_free()
+        if len(votes) == 1 and votes[0].id is None and votes[0].label in self.state.codes:
+            return self._take_one(votes[0])
         return drain(self._voting(votes, at_once=True))
+
+    def _take_one(self, vote: VoteIn) -> VoteAnswer:
+        """Do what `_voting` does with one vote without an id, in fewer steps: nearly all requests are this."""
+        time, state, workers = self.require_open(), self.state, list[tuple[int, str]]()
+        event = self._event(vote, state.codes[vote.label], time, workers)
+        if event is None:
+            self.repeated += 1
+            return VoteAnswer(0, 1, [self.decision_of(vote.task, None)])
+        before = state.position
+        try:
+            touched = state.apply(before + 1, event)
+            assert touched is not None
+            rows = drain(self.told_rows(state, ENDLESS)) if state.changes else NO_ROWS
+        except BaseException as error:
+            self.drop(state, before, error)
+            raise
+        self.write(before + 1, [event], rows, workers)
+        self.accepted += 1
+        return VoteAnswer(1, 0, [self.decision_of(vote.task, touched[1])])
 
     def _voting(self, votes: Sequence[VoteIn], *, at_once: bool = False) -> Steps[VoteAnswer]:
         self.require_open()
-        state, pace, time = self.state, Slice(), self.now()
+        state, pace, time = self.state, ENDLESS if at_once else Slice(), self.now()
         codes, has_ids = self._codes(votes)
         if has_ids:
             yield from self._look_up_ids(votes, codes, pace)
@@ -417,7 +441,7 @@ class Campaign:
             at = found.index(-1)
             where = f"vote {at}: " if len(votes) > 1 else ""
             raise Invalid(f"{where}label {shown(votes[at].label)} is unknown: the labels are {listed(self.state.labels, 20)}")
-        return found, any(vote.id is not None for vote in votes)
+        return found, bool([vote.id for vote in votes if vote.id is not None])
 
     def _look_up_ids(self, votes: Sequence[VoteIn], codes: list[int], pace: Slice) -> Steps[None]:
         """Make the code of a vote -1 whose id was seen; raise before anything is taken where one has other content now."""

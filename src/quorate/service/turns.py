@@ -82,7 +82,7 @@ class Turn:
 def drain(steps: Steps[T]) -> T:
     """Do work at once, whatever it takes."""
     try:
-        job = next(steps)
+        job = steps.send(None)
         while True:
             job = steps.send(None if job is None else job())
     except StopIteration as end:
