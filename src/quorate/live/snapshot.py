@@ -44,6 +44,7 @@ class _Snapshot(msgspec.Struct):
     begins: int = 1
     expired: int = 0
     away: list[tuple[str, int, list[int]]] = []
+    unreached: list[tuple[int, int]] = []
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -76,6 +77,7 @@ def to_bytes(state: CampaignState) -> bytes:
             state.begins,
             state.expired,
             [(name, *each) for name, each in state.away.items()],
+            list(state.unreached.items()),
         )
     )
 
@@ -121,6 +123,7 @@ def from_bytes(data: bytes, archive: Archive) -> CampaignState:
     state.since_refit, state.votes, state.breakers = saved.since_refit, saved.votes, saved.breakers
     state.archived_tasks, state.begins, state.expired = saved.archived_tasks, saved.begins, saved.expired
     state.away = {name: (touched, workers) for name, touched, workers in saved.away}
+    state.unreached = dict(saved.unreached)
     state.follow(Online.from_bytes(saved.online))
     state.online.expect_every_label()
     state.policy, state.version = state.policies[-1].policy, state.policies[-1].version

@@ -323,9 +323,10 @@ class Campaign:
         self.require_open()
         before = views.before(self.state, event.workers)
         self.submit(event)
-        after = views.changed(self.state, before)
+        changes = views.changed(self.state, before)
+        changes += await self.duties.reach.run(event.workers)
         await self.campaigns.commit()
-        return after
+        return changes
 
     async def set_worker(self, worker: str, group: str | None = None, expert: bool | None = None) -> WorkerView:
         """Note the group of a worker, or whether they are an expert; a worker who has not voted yet is made known."""
@@ -450,7 +451,7 @@ class Campaign:
 
     def worker(self, name: str) -> WorkerView:
         """Return what is known of a worker."""
-        return views.worker(self.state, self.names, self.number_of(name), self.duties.intervals)
+        return views.workers(self.state, self.names, [self.number_of(name)])[0]
 
     def workers(self, limit: int, after: int) -> WorkersPage:
         """Return workers in the order of their first votes."""

@@ -98,6 +98,8 @@ class StoreArchive:
         self._stored = store.last(campaign)  # records up to here were written with their events
         self._pending: dict[str, list[tuple[int, bytes]]] = {}  # perhaps not on disk yet
         self._put_at: deque[tuple[int, list[str]]] = deque()  # the positions of those, and the tasks at each
+        self._expected: set[str] = set()  # tasks whose records are read ahead
+        self._lent: dict[str, bytes | None] = {}  # those that were
         self._filter = Bloom()
         if state is None:
             tasks = store.archived_tasks(campaign)
@@ -114,11 +116,36 @@ class StoreArchive:
         self._forget()
         records = list(records)
         self._remember(task for task, *_ in records)
+        for task, *_ in records:  # what was read ahead is not the newest any more
+            self._expected.discard(task)
+            self._lent.pop(task, None)
         if position > self._stored:
             self._put_at.append((position, [task for task, *_ in records]))
             for task, record, *touched in records:
                 self._pending.setdefault(task, []).append((position, record))
                 self._put(ArchiveRow(self._campaign, position, task, record, *touched))
+
+    def expect(self, tasks: Iterable[str]) -> None:
+        """Begin to read records ahead, in another thread: `lend` follows. Those that were lent before are let go of.
+
+        - `tasks`: whose.
+        """
+        self._expected, self._lent = set(tasks), {}
+
+    def read_all(self, tasks: Iterable[str], until: int) -> dict[str, bytes | None]:
+        """Return the newest stored records of tasks at or before a position; any thread may call it.
+
+        - `tasks`: their ids.
+        - `until`: the position.
+        """
+        return {task: self._store.archived(self._campaign, task, until=until) for task in tasks}
+
+    def lend(self, records: dict[str, bytes | None]) -> None:
+        """Answer with records that were read ahead, unless newer ones came meanwhile.
+
+        - `records`: of `read_all`.
+        """
+        self._lent = {task: record for task, record in records.items() if task in self._expected}
 
     def follow(self, position: int) -> None:
         """Note that another process has written the log up to a position, and the records with it.
@@ -132,7 +159,9 @@ class StoreArchive:
         if not self.seen(task):
             return None
         pending = _newest(self._pending.get(task, []), until)
-        return pending if pending is not None else self._store.archived(self._campaign, task, until=until)
+        if pending is not None:
+            return pending
+        return self._lent[task] if task in self._lent else self._store.archived(self._campaign, task, until=until)
 
     def seen(self, task: str) -> bool:
         """Return whether a task may have a record."""
