@@ -28,6 +28,7 @@ OPS = {
     "policy": 1,
     "ban": 2,
     "unban": 2,
+    "revisit": 2,
     "worker": 2,
     "rename": 1,
     "label": 1,
@@ -126,6 +127,10 @@ class Story:
         chosen = sorted({1 + a % WORKERS, 1 + b % WORKERS} & self.workers)
         self.banned -= set(chosen)
         return e.Unban(time=self.time, workers=chosen) if chosen else None
+
+    def _revisit(self, a, b, c):
+        chosen = [f"t{n}" for n in range(TASKS) if (a * 97 + b) >> n & 1]
+        return e.Revisit(time=self.time, tasks=chosen, reached=[1 + c % WORKERS] if len(chosen) == TASKS else [])
 
     def _worker(self, a, b, c):
         self.workers.add(1 + a % WORKERS)

@@ -14,6 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import quorate as qr
 from quorate.data.options import DEFAULTS, STREAMED_DEFAULTS
 from quorate.kernels.online_units import ONE
+from quorate.online import KINDS
+from quorate.online.reading import crowd_sums
 from streams import LABELS, counts, recount, saved, with_reference
 
 TASKS, WORKERS = st.integers(0, 5).map("t{}".format), st.integers(0, 4).map("w{}".format)
@@ -207,6 +209,12 @@ class Stream(RuleBasedStateMachine):
         if hasattr(self, "online"):
             assert self.online.labels().equals(self.twin.labels())
             assert self.online.workers().equals(self.twin.workers())
+            kind = KINDS[self.online.settings["confidence"]]
+            crowds = [stream._renewal.read(kind, stream._state.crowd) for stream in (self.online, self.twin)]
+            assert all(map(np.array_equal, *crowds))
+            ids, cells = self.online.workers()["worker"].cast(pl.String).to_list(), crowd_sums(crowds[0]).by_answer()
+            found = [stream._state.judge([*ids, "nobody"], *cells) for stream in (self.online, self.twin)]
+            assert all(map(np.array_equal, *found))
             one, two = (stream._state.snapshot() for stream in (self.online, self.twin))
             assert one.keys() == two.keys()
             assert all(np.array_equal(one[name], two[name]) for name in one if one[name] is not None)

@@ -33,7 +33,7 @@ def stream(*, compiled=True, **options):
 
 
 def by_the_rule(online):
-    """Honest probabilities before the last step by task, and the mean of every worker, by the naive version of the rule.
+    """Honest probabilities before the last step by task, and the accuracy of every worker, by the naive version of the rule.
 
     The labels are those that stand in the counts of the stream.
     """
@@ -62,13 +62,16 @@ def by_the_rule(online):
     means = {}
     for t, w, g in coded:
         means.setdefault(workers[w], []).append(before[t][g])
-    return spread, {worker: min(max(math.fsum(x) / len(x), 0.01), 0.99) for worker, x in means.items()}
+    shares = [math.exp(x / 0.8) for x in now["log_prior"].tolist()]
+    lent = math.fsum(x * now["lent"][c, c] for c, x in enumerate(shares)) / now["measured"][0] / math.fsum(shares)
+    filled = {worker: [*x, *[min(lent, 0.95)] * (5 - len(x))] for worker, x in means.items()}  # up to five votes, by the mean worker
+    return spread, {worker: min(max(math.fsum(x) / len(x), 0.01), 0.99) for worker, x in filled.items()}
 
 
 def assert_is_the_rule(online):
     """Every answer of a stream is that of the rule."""
-    before, means = by_the_rule(online)
     frame = online.labels()
+    before, means = by_the_rule(online)
     for task, label, confidence, votes, tie, *gold in frame.iter_rows():
         seen = online.predict(task)
         assert (seen.label, seen.votes, seen.gold) == (label, votes, any(gold))
@@ -88,8 +91,9 @@ def assert_is_the_rule(online):
         near = sum(p >= best - 1e-9 for p in likely.values()) > 1
         nearly = sum(p >= best - 1.1e-9 for p in likely.values()) > 1  # rounding decides between the two
         assert tie or not near or nearly
-    for worker, _, accuracy in online.workers().iter_rows():
+    for worker, _, accuracy, low, high in online.workers().iter_rows():
         assert accuracy == pytest.approx(means[str(worker)], abs=1e-9)
+        assert 0.0 <= low <= accuracy <= high <= 1.0
 
 
 EVENTS = st.lists(
@@ -189,7 +193,8 @@ def test_right_after_a_refit_confidence_is_that_of_the_fit(model):
     assert len(same) >= (len(frame) if model == "auto" else 0.95 * len(frame))
     assert np.abs(same["confidence"] - same["confidence_fit"]).max() < 1e-9
     workers = online.workers().join(fitted.workers, on="worker", suffix="_fit")
-    assert np.abs(workers["accuracy"] - workers["accuracy_fit"]).max() < 1e-9
+    for name in ("accuracy", "accuracy_low", "accuracy_high"):
+        assert np.abs(workers[name] - workers[f"{name}_fit"]).max() < 1e-9
     shorter = before.join(online.labels(), on="task", suffix="_now")
     assert not shorter["confidence"].equals(shorter["confidence_now"])
 
@@ -234,7 +239,8 @@ def test_with_gold_what_is_measured_is_that_of_the_fit(crowd, name, model, compi
     assert same["gold"].sum() == 50
     assert np.abs(same["confidence"] - same["confidence_fit"]).max() < 1e-9
     workers = online.workers().join(fitted.workers, on="worker", suffix="_fit")
-    assert np.abs(workers["accuracy"] - workers["accuracy_fit"]).max() < 1e-9
+    for name in ("accuracy", "accuracy_low", "accuracy_high"):
+        assert np.abs(workers[name] - workers[f"{name}_fit"]).max() < 1e-9
 
 
 def online_facts(online):

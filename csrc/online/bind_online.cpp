@@ -355,7 +355,59 @@ nb::object worker_table(SharedOnline& s, int kind) {
     });
     if (due) return nb::bool_(false);
     return nb::make_tuple(texts(std::move(all.workers)), numbers, owned<int64_t>(std::move(all.votes)),
-                          owned<int64_t>(std::move(all.right)));
+                          owned<int64_t>(std::move(all.right)), owned<int64_t>(std::move(all.doubt)));
+}
+
+nb::object counts_of(const std::vector<int64_t>& numbers, size_t k) {
+    Growing<int64_t> copy(numbers.size());
+    std::copy(numbers.begin(), numbers.end(), copy.data());
+    return nb::cast(owned<int64_t>(std::move(copy))).attr("reshape")(k, k);
+}
+
+// (votes, answers and doubts by given label and label of the task, [k, k] each; votes; pairs; shared error; log prior, [k], and
+// the mean worker's chance of a right answer, [k]: empty where nothing was measured); False: a renewal is due.
+nb::object crowd(SharedOnline& s, int kind) {
+    const Confidence asked = confidence(kind);
+    CrowdSums sums;
+    std::vector<double> log_prior, mean;
+    double shared_error = 0.0;
+    size_t k = 0;
+    const bool is_due = at_length<Reading>(s.mutex, [&] {
+        const Online& state = s.state();
+        if (state.due(asked) != Due::nothing) return true;
+        k = size_t(state.labels());
+        sums = state.crowd(asked);
+        if (asked == Confidence::posterior) return false;
+        const Measured& m = state.measured();
+        log_prior = m.log_prior;
+        shared_error = m.shared_error;
+        for (size_t c = 0; c < k; ++c) mean.push_back(m.lent[c * k + c] / m.lent_total);
+        return false;
+    });
+    if (is_due) return nb::bool_(false);
+    return nb::make_tuple(counts_of(sums.votes, k), counts_of(sums.right, k), counts_of(sums.doubt, k), sums.cast, sums.pairs,
+                          shared_error, array_of(log_prior), array_of(mean));
+}
+
+// Of each of some workers: (votes, and sums of what the arrays, [k given, k label], say of them, as `Online::judge` has them); a
+// worker who is not known has no votes. None: a label was added meanwhile.
+nb::object judge(SharedOnline& s, const std::vector<std::string>& workers, In<double, 2> right, In<double, 2> doubt) {
+    const size_t n = workers.size(), k = right.shape(0);
+    require(right.shape(1) == k && doubt.shape(0) == k && doubt.shape(1) == k, "a place for every pair of labels");
+    Growing<int64_t> votes(n);
+    Growing<double> sum_right(n), sum_doubt(n);
+    const bool is_done = at_length<Reading>(s.mutex, [&] {
+        if (k != size_t(s.state().labels())) return false;
+        for (size_t i = 0; i < n; ++i) {
+            const uint32_t who = s.find_worker(workers[i]);
+            const Online::Judged found = who == NONE ? Online::Judged{} : s.state().judge(who, right.data(), doubt.data());
+            votes[i] = found.votes, sum_right[i] = found.right, sum_doubt[i] = found.doubt;
+        }
+        return true;
+    });
+    if (!is_done) return nb::none();
+    return nb::make_tuple(owned<int64_t>(std::move(votes)), owned<double>(std::move(sum_right)),
+                          owned<double>(std::move(sum_doubt)));
 }
 
 using Winners = In<int32_t, 1>;
@@ -509,6 +561,8 @@ void bind_online(nb::module_& m) {
         .def("snapshot", &snapshot)
         .def("task_table", &task_table, "kind"_a)
         .def("worker_table", &worker_table, "kind"_a)
+        .def("crowd", &crowd, "kind"_a)
+        .def("judge", &judge, "workers"_a, "right"_a.noconvert(), "doubt"_a.noconvert())
         .def("restore", &restore, "task_offsets"_a.noconvert(), "task_texts"_a.noconvert(), "worker_offsets"_a.noconvert(),
              "worker_texts"_a.noconvert(), "row_worker"_a.noconvert(), "row_label"_a.noconvert(), "task_ptr"_a.noconvert(),
              "row"_a.noconvert(), "gold_offsets"_a.noconvert(), "gold_texts"_a.noconvert(), "gold_labels"_a.noconvert(),

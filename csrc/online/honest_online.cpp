@@ -88,6 +88,61 @@ void Online::honest(uint32_t task, Scratch& scratch, double* p) const {
     honest_mix(h, k_, double(mine.size()), p, shown);
 }
 
+CrowdSums Online::crowd(Confidence kind) const {
+    const size_t k = size_t(k_);
+    CrowdSums out;
+    out.votes.assign(k * k, 0), out.right.assign(k * k, 0), out.doubt.assign(k * k, 0);
+    uint64_t votes = 0;
+    for (const Task& t : tasks_) {
+        const int64_t size = int64_t(t.votes.size());
+        votes += uint64_t(size);
+        if (t.gold >= 0) continue;
+        out.cast += size;
+        out.pairs += size * (size - 1);
+    }
+    const uint64_t every = std::max<uint64_t>(1, votes * k / kSampledCells);
+    std::vector<double> p(k);
+    Scratch scratch;
+    for (uint32_t t = 0; t < tasks(); ++t) {
+        if (tasks_[t].votes.empty() || baseline::mix(number_[t]) % every) continue;
+        const size_t label = size_t(tasks_[t].label);
+        if (const int gold = tasks_[t].gold; gold >= 0) {
+            std::fill(p.begin(), p.end(), 0.0);
+            p[size_t(gold)] = 1.0;
+        } else if (kind == Confidence::posterior) {
+            predict(t, scratch, p.data());
+        } else {
+            honest(t, scratch, p.data());
+        }
+        const int64_t doubt = std::llrint((1.0 - p[label]) / kAnswerUnit);
+        for (const uint32_t row : tasks_[t].votes) {
+            const size_t cell = size_t(row_label_[row]) * k + label;
+            ++out.votes[cell];
+            out.right[cell] += std::llrint(p[row_label_[row]] / kAnswerUnit);
+            out.doubt[cell] += doubt;
+        }
+    }
+    return out;
+}
+
+Online::Judged Online::judge(uint32_t worker, const double* right, const double* doubt) const {
+    Judged out;
+    const size_t k = size_t(k_);
+    for (uint32_t g = 0; g < uint32_t(k_); ++g) {
+        const int32_t row = row_of(worker, g);
+        if (row < 0) continue;
+        const int64_t* line = labelled().rows.data() + size_t(row) * k;
+        for (size_t c = 0; c < k; ++c) {
+            if (!line[c]) continue;
+            const int64_t votes = line[c] / ONE;
+            out.votes += votes;
+            out.right += double(votes) * right[g * k + c];
+            out.doubt += double(votes) * doubt[g * k + c];
+        }
+    }
+    return out;
+}
+
 int Online::majority(uint32_t task, int64_t* shown) const {
     const Ballots& mine = tasks_[task].votes;
     int64_t most = 0;

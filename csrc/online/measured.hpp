@@ -50,6 +50,16 @@ struct Measures {
     uint64_t changes = 0;
 };
 
+// What the accuracies of workers are judged by, beside their own counts: see `CrowdSums` there. The sums by label are over the
+// votes of a sample of the tasks in memory, which is the same whatever the codes of tasks are.
+struct CrowdSums {
+    std::vector<int64_t> votes;         // [k given, k label]
+    std::vector<int64_t> right, doubt;  // [k given, k label] probabilities of answers, and of labels being wrong, in kAnswerUnit
+    int64_t cast = 0, pairs = 0;        // votes in memory on tasks without gold, and ordered pairs of different ones on one task
+};
+
+constexpr uint64_t kSampledCells = uint64_t(1) << 17;  // votes x labels of the sample, about
+
 // What readers are told of a task.
 struct Answer {
     int label;

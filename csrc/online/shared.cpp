@@ -455,9 +455,10 @@ TaskTable SharedOnline::task_table(Confidence kind) const {
 
 WorkerTable SharedOnline::worker_table(Confidence kind) const {
     const size_t n = workers_.size(), k = size_t(state_.labels());
-    WorkerTable out{copy_of(workers_), Growing<int64_t>(n), Growing<int64_t>(n)};
+    WorkerTable out{copy_of(workers_), Growing<int64_t>(n), Growing<int64_t>(n), Growing<int64_t>(n)};
     std::fill_n(out.votes.data(), n, 0);
     std::fill_n(out.right.data(), n, 0);
+    std::fill_n(out.doubt.data(), n, 0);
     for (uint32_t t = 0; t < state_.tasks(); ++t)
         for (const uint32_t row : state_.votes(t)) ++out.votes[state_.row_worker(row)];
     if (kind != Confidence::posterior) {
@@ -471,8 +472,11 @@ WorkerTable SharedOnline::worker_table(Confidence kind) const {
                 continue;
             }
             state_.honest(t, scratch, p.data());
-            for (const uint32_t row : state_.votes(t))
+            const int64_t doubt = std::llrint((1.0 - p[size_t(state_.label(t))]) / kAnswerUnit);
+            for (const uint32_t row : state_.votes(t)) {
                 out.right[state_.row_worker(row)] += std::llrint(p[state_.row_label(row)] / kAnswerUnit);
+                out.doubt[state_.row_worker(row)] += doubt;
+            }
         }
         return out;
     }

@@ -99,6 +99,7 @@ struct TaskTable {
 struct WorkerTable {
     Texts workers;
     Growing<int64_t> votes, right;  // right: the expected number of right ones, in units; honest: in units of their own
+    Growing<int64_t> doubt;         // honest: the sum of the probabilities that the labels of their tasks are wrong, in the same
 };
 
 class SharedOnline {

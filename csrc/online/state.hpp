@@ -151,6 +151,14 @@ public:
     // Whether such an answer must wait for a renewal of what was measured, and of how much of it.
     Due due(Confidence kind, uint64_t ahead = 0) const;  // ahead: once so many more votes have come
     Measures measure(bool sums) const;  // without the sums: counts alone, whatever the number of votes
+    CrowdSums crowd(Confidence kind) const;
+    // Sums over all votes of a worker, of tasks that were evicted, too: how many there are, and of each what IN [k given, k label]
+    // say of it.
+    struct Judged {
+        int64_t votes = 0;
+        double right = 0.0, doubt = 0.0;
+    };
+    Judged judge(uint32_t worker, const double* right, const double* doubt) const;
     void install(Measured&& measured) noexcept { measured_ = std::move(measured); }
     const Measured& measured() const { return measured_; }
 

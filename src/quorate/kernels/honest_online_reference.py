@@ -19,6 +19,7 @@ FIT: Final = 1 << 32  # changes that a fit counts as: more than a tenth of any v
 LENT_HITS: Final = 5.0  # votes of the mean worker lent where shared error is measured
 LENT_AGREED: Final = 2.0  # and where agreement with the labels is
 TOGETHER: Final = 8  # votes whose probabilities are multiplied before the logarithm is taken
+SAMPLED_CELLS: Final = 1 << 17  # votes x labels of the sample that workers are judged by, about
 Line = tuple[int, ...]  # [K] counts, in units
 
 

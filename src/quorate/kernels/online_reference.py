@@ -14,6 +14,7 @@ from quorate.kernels import honest_online_reference as honest
 from quorate.kernels.online_evicted import Evicting, Record, is_record
 from quorate.kernels.online_tables import Change, Texts, pack, unpack
 from quorate.kernels.online_units import NONE, ONE
+from quorate.kernels.reference import mix
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -418,13 +419,70 @@ class Online(Evicting):
         return texts, whole["fact"]["task numbers"], label, confidence, tie, votes, gold if there else None
 
     @_alone
-    def worker_table(self, kind: int) -> tuple[Texts, bool, Any, Any] | bool:
-        """Return (ids, whether they came as numbers, votes, expected right votes in units) of every worker."""
+    def crowd(self, kind: int) -> tuple[Any, ...] | bool:
+        """Return what the accuracies of workers are judged by, beside their own counts: see `CrowdSums` in results/honest.py.
+
+        Sums of probabilities are in units.
+        """
+        state = self._begin()
+        if self._due(state, kind):
+            return False
+        whole, k = self._alive(state), self._k
+        votes, right, doubt = (np.zeros((k, k), np.int64) for _ in range(3))
+        open_sizes = [len(rows) for task, rows in whole["votes"].items() if whole["held"][task] < 0]
+        cast, pairs = sum(open_sizes), sum(size * (size - 1) for size in open_sizes)
+        every = max(1, sum(map(len, whole["votes"].values())) * k // honest.SAMPLED_CELLS)
+        for task, rows in whole["votes"].items():
+            if not rows or int(mix(np.array([whole["number"][task]], np.uint64))[0]) % every:
+                continue
+            held, label = whole["held"][task], whole["label"][task]
+            if held >= 0:
+                likely = self._certain(held)
+            else:
+                likely = self._predict(state, task)[2] if kind == honest.POSTERIOR else self._honest(state, task)
+            for row in rows:
+                given = whole["pair"][row][1]
+                votes[given, label] += 1
+                right[given, label] += honest.answer_units(likely[given])
+                doubt[given, label] += honest.answer_units(1.0 - likely[label])
+        measured: honest.Measured | None = None if kind == honest.POSTERIOR else state.get("fact", "measured")
+        if measured is None:
+            return votes, right, doubt, cast, pairs, 0.0, np.zeros(0), np.zeros(0)
+        mean = np.array([measured.lent[c][c] / measured.lent_total for c in range(k)])
+        return votes, right, doubt, cast, pairs, measured.shared_error, np.array(measured.log_prior, np.float64), mean
+
+    @_alone
+    def judge(
+        self, workers: Sequence[str], right: NDArray[np.float64], doubt: NDArray[np.float64]
+    ) -> tuple[Any, Any, Any] | None:
+        """Return votes of workers, and sums of what arrays, [K given, K label], say of each, [workers] each.
+
+        None says that a label was added meanwhile.
+        """
+        state = self._begin()
+        if len(right) != self._k:
+            return None
+        count, _, _ = self._names(state)
+        votes, sums = np.zeros(len(workers), np.int64), np.zeros((2, len(workers)))
+        for at, worker in enumerate(workers):
+            who = state.get("worker", worker)
+            for given in range(self._k) if who is not None else ():
+                row = state.get("row", (who, given))
+                for label, units in enumerate(() if row is None else state.get(count, row)):
+                    number = units // ONE
+                    votes[at] += number
+                    for out, cells in zip(sums, (right, doubt), strict=True):
+                        out[at] += float(number) * cells[given, label]
+        return votes, sums[0], sums[1]
+
+    @_alone
+    def worker_table(self, kind: int) -> tuple[Texts, bool, Any, Any, Any] | bool:
+        """Return (ids, whether they came as numbers, votes, expected right votes and doubts in units) of every worker."""
         change = self._begin()
         if self._due(change, kind):
             return False
         state = change.merged()
-        votes, right = (np.zeros(len(state["worker"]), np.int64) for _ in range(2))
+        votes, right, doubt = (np.zeros(len(state["worker"]), np.int64) for _ in range(3))
         for task, rows in state["votes"].items():
             held, before = state["held"][task], None
             if rows and kind != honest.POSTERIOR:
@@ -432,12 +490,14 @@ class Online(Evicting):
             for row in rows:
                 who, given = state["pair"][row]
                 votes[who] += 1
-                right[who] += 0 if before is None else honest.answer_units(before[given])
+                if before is not None:
+                    right[who] += honest.answer_units(before[given])
+                    doubt[who] += honest.answer_units(1.0 - before[state["label"][task]])
         if kind != honest.POSTERIOR:
-            return pack(state["worker"]), state["fact"]["worker numbers"], votes, right
+            return pack(state["worker"]), state["fact"]["worker numbers"], votes, right, doubt
         for row, (who, given) in state["pair"].items():
             right[who] += state["count"][row][given] - self._base_line(change, "base count", row)[given]
-        return pack(state["worker"]), state["fact"]["worker numbers"], votes, right
+        return pack(state["worker"]), state["fact"]["worker numbers"], votes, right, doubt
 
     @_alone
     def restore(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 import msgspec
@@ -50,6 +52,23 @@ class Archived(msgspec.Struct, array_like=True, frozen=True):
             return _DECODER.decode(record)
         except msgspec.MsgspecError as error:
             raise InputError(f"a task in the archive is damaged: {error}") from None
+
+
+class VotesOf:
+    """Looks for the votes of some workers in records, without reading all of each: most have none.
+
+    - `texts`: the workers' ids in the stream.
+    """
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._texts = frozenset(texts)
+        self._written = re.compile(b"|".join(re.escape(msgspec.msgpack.encode(text)) for text in sorted(self._texts)))
+
+    def has_some(self, record: bytes) -> bool:
+        """Return whether a record has votes of the workers that count."""
+        if self._written.search(record) is None:
+            return False
+        return any(text in self._texts for text, _ in Archived.from_bytes(record).ballots)
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()

@@ -13,6 +13,18 @@ RECENT: Final = 1 / 20  # weight of a vote in the recent share of right votes
 USUAL: Final = 1 / 200  # and in the usual one
 
 
+class BanRecord(msgspec.Struct, array_like=True, frozen=True):
+    """What a worker was banned for: the figures at the moment of the ban, and who banned them and why."""
+
+    time: int  # in microseconds since 1970
+    position: int  # of the ban in the log
+    votes: int  # in force then
+    accuracy: float | None = None  # None: no vote of theirs had counted
+    interval: tuple[float, float] | None = None  # holds it with a chance of .9
+    by: str | None = None
+    reason: str | None = None
+
+
 class Worker(msgspec.Struct):
     """One worker; their name is kept elsewhere, so that it can be erased."""
 
@@ -29,6 +41,7 @@ class Worker(msgspec.Struct):
     recent: float = 0.0  # running means of how likely their votes were right when they were cast
     usual: float = 0.0
     seen: int = 0  # votes in those means
+    ban: BanRecord | None = None  # while they are banned
 
     def cast(self, likely: float) -> None:
         """Note how likely a new vote is right."""

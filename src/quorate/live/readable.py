@@ -5,7 +5,11 @@ Readers are told the confidence by what the fold has measured last: measuring ag
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from quorate.live.archived import NOTHING, Answer, Archived
 from quorate.live.breakers import Breakers
@@ -17,8 +21,28 @@ from quorate.live.standing import Evidence
 from quorate.live.tally import Ballot, Tally
 from quorate.live.tasks import Task, Tasks
 from quorate.online import Online
+from quorate.online.reading import crowd_sums
+from quorate.results.honest import AccuracyLaw, accuracy_columns
 from quorate.store import events
 from quorate.store.archive import Archive
+
+# How likely an answer is right and a label wrong, by given label and label of the task, [K, K] each, and what follows from it.
+CrowdView: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64], AccuracyLaw]
+
+
+class Accuracy(NamedTuple):
+    """How often a worker is right."""
+
+    mean: float | None  # None: no vote of theirs counts
+    interval: tuple[float, float] | None  # holds it with a chance of .9; None where confidence is not honest
+
+
+UNKNOWN: Final = Accuracy(None, None)
+
+
+def prepare_intervals() -> None:
+    """Compute the tables that intervals are read from, which are kept."""
+    accuracy_columns(np.array([0.5]), np.array([2.0]))
 
 
 class Readable:
@@ -41,6 +65,7 @@ class Readable:
     breakers: Breakers
     tallies: dict[str, Tally]  # of tasks in memory whose votes were counted once; every change of them is counted, too
     _dues: list[tuple[int, str]]
+    _crowd_at: tuple[int, CrowdView | None] = (-1, None)  # position, and what workers are judged by there, for readers
     _absent: str | None = None  # the last task that was not in the archive: a new one is looked for twice
 
     def code(self, label: str) -> int | None:
@@ -78,7 +103,8 @@ class Readable:
             task, votes = record.task, record.ballots
         found = [(int(text), label, not workers[int(text)].banned) for text, label in votes]
         aside = [workers[number] for number in (task.aside if task is not None else None) or ()]
-        return [*found, *((worker.number, worker.aside[name], False) for worker in aside if worker.aside is not None)]
+        kept = ((worker.number, worker.aside[name], self.counts(worker)) for worker in aside if worker.aside is not None)
+        return [*found, *kept]
 
     def has_gold(self, name: str) -> bool:
         """Return whether the true label of a task is known."""
@@ -98,11 +124,6 @@ class Readable:
         task = self.find(event.task)
         moved = None if task is None else task.moved
         return (moved or {}).get(event.worker, position) == position
-
-    def label_shares(self) -> list[float]:
-        """Return how often each label comes, as a share, among the tasks in memory."""
-        tasks = self.stream.measure(False)[3]
-        return [number / max(1, sum(tasks)) for number in tasks]
 
     def votes_in_memory(self) -> int:
         """Return how many votes that count are in memory."""
@@ -174,6 +195,46 @@ class Readable:
             cast = record.ballots
         votes = ((label, workers[int(text)]) for text, label in cast)
         return [(label, worker.group, worker.expert) for label, worker in votes if not worker.banned]
+
+    def accuracy_of(self, workers: Sequence[Worker]) -> list[Accuracy]:
+        """Return how often workers are right, by the votes of theirs that count, for readers."""
+        if self._crowd_at[0] != self.position:
+            self._crowd_at = self.position, self._crowd_view()
+        return self._accuracy_by(self._crowd_at[1], workers)
+
+    def _crowd_view(self) -> CrowdView | None:
+        """Return what workers are judged by beside their own votes; None while it has to be measured again."""
+        found = self.stream.crowd(self.lasting)
+        if found is False:
+            return None
+        sums = crowd_sums(found)
+        return *sums.by_answer(), sums.law
+
+    def _accuracy_by(self, view: CrowdView | None, workers: Sequence[Worker]) -> list[Accuracy]:
+        """Return how often workers are right, with the interval by the library's rule where confidence is honest."""
+        found = None if view is None else self.stream.judge([worker.text for worker in workers], *view[:2])
+        if view is None or found is None:
+            return [UNKNOWN] * len(workers)
+        votes, right, doubt = found
+        counted = np.maximum(votes, 1)
+        columns = accuracy_columns(*view[2](right / counted, doubt / counted, votes))
+        bounds = zip(columns["accuracy_low"].tolist(), columns["accuracy_high"].tolist(), strict=True)
+        figures = zip(votes.tolist(), columns["accuracy"].tolist(), bounds, strict=True)
+        return [Accuracy(mean, both if self.lasting else None) if n else UNKNOWN for n, mean, both in figures]
+
+    def counts(self, worker: Worker) -> bool:
+        """Return whether the votes of a worker count."""
+        return not worker.banned and not self.on_probation(worker)
+
+    def is_concerned(self, name: str) -> bool:
+        """Return whether a ban or an unban changes which votes of an archived task count."""
+        record = None if name in self.tasks.by_name else self._archived(name)
+        if record is None:
+            return False
+        workers = self.crowd.all
+        return any(workers[int(text)].banned for text, _ in record.ballots) or any(
+            self.counts(workers[number]) for number in record.task.aside or ()
+        )
 
     def on_probation(self, worker: Worker) -> bool:
         """Return whether the votes of a worker do not count yet."""

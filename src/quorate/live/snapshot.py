@@ -45,6 +45,7 @@ class _Snapshot(msgspec.Struct):
     expired: int = 0
     away: list[tuple[str, int, list[int]]] = []
     clock_sets: list[tuple[int, int]] = []
+    unreached: list[tuple[int, int]] = []
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -78,6 +79,7 @@ def to_bytes(state: CampaignState) -> bytes:
             state.expired,
             [(name, *each) for name, each in state.away.items()],
             state.clock_sets,
+            list(state.unreached.items()),
         )
     )
 
@@ -124,6 +126,7 @@ def from_bytes(data: bytes, archive: Archive) -> CampaignState:
     state.archived_tasks, state.begins, state.expired = saved.archived_tasks, saved.begins, saved.expired
     state.clock_sets = saved.clock_sets
     state.away = {name: (touched, workers) for name, touched, workers in saved.away}
+    state.unreached = dict(saved.unreached)
     state.follow(Online.from_bytes(saved.online))
     state.online.expect_every_label()
     state.policy, state.version = state.policies[-1].policy, state.policies[-1].version

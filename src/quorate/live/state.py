@@ -18,7 +18,7 @@ from quorate.data.options import StreamedModel
 from quorate.errors import QuorateError
 from quorate.live.archived import NOTHING, Answer, Archived
 from quorate.live.breakers import Breakers
-from quorate.live.crowd import Crowd, Worker
+from quorate.live.crowd import BanRecord, Crowd, Worker
 from quorate.live.decision import Decision
 from quorate.live.policy import Policy
 from quorate.live.readable import Readable
@@ -81,6 +81,7 @@ class CampaignState(Readable):
         self.expired = 0  # archived tasks that were last touched before this time have no votes
         self.clock_sets: list[tuple[int, int]] = []  # position and time of each `ClockSet` in the log that is kept
         self.away: dict[str, tuple[int, list[int]]] = {}  # of archived tasks with votes kept aside: last touch, and workers
+        self.unreached: dict[int, int] = {}  # worker: position of a ban or unban that has not reached the whole archive
         self.refit_read = 0  # where the refit under way has read; 0: none is
         self.refit_under_way: Any = None
         self._dues: list[tuple[int, str]] = []
@@ -229,23 +230,49 @@ class CampaignState(Readable):
         self._reconsider(every=True)
 
     def _ban(self, event: events.Ban) -> None:
+        workers = [worker for number in event.workers if not (worker := self.crowd.get(number)).banned]
+        if not workers:
+            return
         touched: dict[str, Task] = {}
-        for number in event.workers:
-            worker = self.crowd.get(number)
-            if worker.banned:
-                continue
+        self.online.renew_due()
+        for worker, known in zip(workers, self._accuracy_by(self._crowd_view(), workers), strict=True):
             worker.banned = True
-            for name, label in self.stream.tasks_of(worker.text):
+            worker.ban = BanRecord(self.time, self.position, worker.votes, *known, event.by, event.reason)
+            self.unreached.pop(worker.number, None)
+            in_memory = self.stream.tasks_of(worker.text)
+            if worker.votes > len(in_memory) + len(worker.aside or ()):
+                self.unreached[worker.number] = self.position
+            for name, label in in_memory:
                 task = touched[name] = self.tasks.by_name[name]
                 _keep_aside(worker, task, label)
                 self._take_out(task, worker, label)
         self._settle_all(touched.values())
 
     def _unban(self, event: events.Unban) -> None:
-        workers = [self.crowd.get(number) for number in event.workers]
-        for worker in workers:
-            worker.banned = False
-        self._take_in(*workers)
+        touched: dict[str, Task] = {}
+        for number in event.workers:
+            worker = self.crowd.get(number)
+            if not worker.banned:
+                continue
+            worker.banned, worker.ban = False, None
+            self.unreached.pop(number, None)
+            if not worker.aside or self.on_probation(worker):
+                continue
+            worker.trusted = True
+            in_memory = {name: task for name in worker.aside if (task := self.tasks.by_name.get(name)) is not None}
+            touched.update(in_memory)
+            if len(in_memory) < len(worker.aside):
+                self.unreached[number] = self.position
+        # Task by task, as the archive follows: worker by worker, the first of a ring would be judged without the others.
+        for task in touched.values():
+            self._meet(task, ())
+        self._settle_all(touched.values())
+
+    def _revisit(self, event: events.Revisit) -> None:
+        names = [name for name in dict.fromkeys(event.tasks) if self.is_concerned(name)]
+        self._settle_all([self._enter(name, settles=False) for name in names])
+        for number in event.reached:
+            self.unreached.pop(number, None)
 
     def _worker(self, event: events.WorkerSet) -> None:
         worker = self.crowd.get(event.worker)
@@ -492,8 +519,11 @@ class CampaignState(Readable):
     def _note_dues(self) -> None:
         self._dues = sorted((task.standing.due, task.name) for task in self.tasks if task.standing.due)
 
-    def _enter(self, name: str) -> Task:
-        """Take a task into memory: a new one, or one from the archive."""
+    def _enter(self, name: str, *, settles: bool = True) -> Task:
+        """Take a task into memory: a new one, or one from the archive, which meets the bans and unbans since it left.
+
+        With `settles` the policy looks at it again if they change which votes count.
+        """
         record = self._archived(name)
         if record is None:
             task = Task(name, self.time, self.time)
@@ -513,12 +543,31 @@ class CampaignState(Readable):
         self.tasks.enter(task, record.confidence)
         if task.standing.due:
             self._note_due(task.standing.due, name)
-        for text, label in record.ballots:
+        if self._meet(task, record.ballots) and settles:
+            self._settle_all([task])
+        return task
+
+    def _meet(self, task: Task, ballots: Iterable[tuple[str, int]]) -> bool:
+        """Keep the votes of the banned aside and count those of the unbanned again; return whether there were any."""
+        before = self.since_refit
+        for text, label in ballots:
             worker = self.crowd.all[int(text)]
             if worker.banned:
                 _keep_aside(worker, task, label)
-                self.stream.retract(name, text)
-        return task
+                self._take_out(task, worker, label)
+        for number in list(task.aside or ()):
+            worker = self.crowd.all[number]
+            if self.counts(worker):
+                self._count_again(worker, task)
+        return self.since_refit > before
+
+    def _count_again(self, worker: Worker, task: Task) -> None:
+        """Learn a vote that was kept aside."""
+        label = _drop_aside(worker, task)
+        if (tally := self.tallies.get(task.name)) is not None:
+            self._recount(tally, worker, -1, label)
+        self.stream.learn(task.name, worker.text, label, False, False)
+        self.since_refit += 1
 
     def _leave(self, task: Task) -> Record:
         """Take a task out of memory, and return what the archive keeps of it."""
@@ -572,12 +621,12 @@ class CampaignState(Readable):
                 continue
             worker.trusted = True
             for name in list(worker.aside):
-                task = touched[name] = self.tasks.by_name.get(name) or self._enter(name)
-                label = _drop_aside(worker, task)
-                if (tally := self.tallies.get(name)) is not None:
-                    self._recount(tally, worker, -1, label)  # kept aside, so that none counted
-                self.stream.learn(name, worker.text, label, False, False)
-                self.since_refit += 1
+                task = self.tasks.by_name.get(name)
+                if task is None:
+                    task = self._enter(name, settles=False)
+                else:
+                    self._count_again(worker, task)
+                touched[name] = task
         for task in touched.values():
             self._settled(task)
 
@@ -624,6 +673,7 @@ HEAVY: Final = frozenset(
         events.PolicySet,
         events.Ban,
         events.Unban,
+        events.Revisit,
         events.WorkerSet,
         events.LabelAdded,
         events.RefitBegun,
@@ -643,6 +693,7 @@ _FOLDS: Final[dict[type, Callable[[CampaignState, Any], Touched | None]]] = {
     events.PolicySet: CampaignState._policy,
     events.Ban: CampaignState._ban,
     events.Unban: CampaignState._unban,
+    events.Revisit: CampaignState._revisit,
     events.WorkerSet: CampaignState._worker,
     events.Rename: CampaignState._rename,
     events.LabelAdded: CampaignState._label,

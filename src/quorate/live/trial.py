@@ -17,8 +17,8 @@ from quorate.store import events
 from quorate.store.archive import MemoryArchive
 
 # Gold judges, and must not decide; the clock runs by itself, as holds differ by policy; nothing leaves memory, as sweeps
-# count tasks that another policy decides otherwise.
-LEFT_OUT: Final = frozenset({events.Gold, events.Tick, events.Sweep, events.Truncated})
+# count tasks that another policy decides otherwise. So bans reach every task at once, and need not revisit the archive.
+LEFT_OUT: Final = frozenset({events.Gold, events.Tick, events.Sweep, events.Truncated, events.Revisit})
 
 
 class Ending(msgspec.Struct):
@@ -115,6 +115,7 @@ class SharedStream:
         # What only reads is the owner's own.
         self.predict, self.predict_many = self._stream.predict, self._stream.predict_many
         self.votes_of, self.confusion = self._stream.votes_of, self._stream.confusion
+        self.crowd, self.judge = self._stream.crowd, self._stream.judge
 
     @property
     def state(self) -> SharedStream:

@@ -16,6 +16,7 @@ from quorate.io.label_names import LabelNames
 from quorate.io.stream_votes import stream_ids
 from quorate.kernels.online_units import ONE
 from quorate.kernels.reference import ANSWER_UNIT
+from quorate.results.honest import AccuracyLaw, CrowdSums, accuracy_columns
 
 
 @dataclass(frozen=True)
@@ -76,13 +77,20 @@ def task_frame(found: tuple[Any, ...], names: LabelNames) -> pl.DataFrame:
     return frame.with_columns(pl.when(pl.col("label").is_not_null()).then("confidence"))
 
 
-def worker_frame(found: tuple[Any, ...], *, honest: bool) -> pl.DataFrame:
-    """Return the state's table of workers as a frame: worker, votes, accuracy; `honest` says which units right votes are in."""
-    texts, numbers, votes, right = found
-    accuracy = right * ANSWER_UNIT if honest else right / ONE
-    frame = pl.DataFrame({"worker": column(stream_ids(texts, numbers)), "votes": votes, "accuracy": accuracy})
-    share = pl.col("accuracy") / pl.col("votes")
-    return frame.filter(pl.col("votes") > 0).with_columns(share.clip(0.01, 0.99) if honest else share)
+def worker_frame(found: tuple[Any, ...], law: AccuracyLaw | None) -> pl.DataFrame:
+    """Return the state's table of workers as a frame: worker, votes, accuracy, and with a `law` the bounds of its interval."""
+    texts, numbers, votes, right, doubt = found
+    frame = pl.DataFrame({"worker": column(stream_ids(texts, numbers)), "votes": votes}).filter(votes > 0)
+    votes, right, doubt = (each[votes > 0] for each in (votes, right, doubt))
+    if law is None:
+        return frame.with_columns(accuracy=right / ONE / votes)
+    return frame.with_columns(**accuracy_columns(*law(right * ANSWER_UNIT / votes, doubt * ANSWER_UNIT / votes, votes)))
+
+
+def crowd_sums(found: tuple[Any, ...]) -> CrowdSums:
+    """Return what the state says of its crowd."""
+    votes, right, doubt, *rest = found
+    return CrowdSums(votes, right * ANSWER_UNIT, doubt * ANSWER_UNIT, *rest)
 
 
 def confusion_frame(matrix: NDArray[np.float64], names: LabelNames) -> pl.DataFrame:

@@ -30,7 +30,7 @@ from quorate.io.stream_votes import state_arrays, stream_gold
 from quorate.kernels import online_reference
 from quorate.kernels.cpu import compiled
 from quorate.online import saving
-from quorate.online.reading import EvictedTask, Prediction, confusion_frame, prediction, task_frame, worker_frame
+from quorate.online.reading import EvictedTask, Prediction, confusion_frame, crowd_sums, prediction, task_frame, worker_frame
 from quorate.online.refit import Refit, shares
 from quorate.online.renewal import Renewal
 from quorate.online.settings import KINDS, RULES, STREAMED, VERSION, OnlineSettings
@@ -397,11 +397,20 @@ class Online:
     def workers(self) -> Frame:
         """Return worker, votes, accuracy (expected share of right votes) of every worker with votes.
 
-        The share follows `confidence`: the mean honest probability of the worker's answers, or the model's own. Intervals and
-        verdicts need a look at all votes: `refit().workers` has them.
+        With honest confidence the accuracy is that of `qr.aggregate`, with `accuracy_low` and `accuracy_high`, the bounds of its
+        90% interval: the mean honest probability of the worker's answers. A worker with fewer than five votes is lent the others
+        by the mean worker. With `confidence="posterior"` it is the model's own share. Verdicts need a refit: `refit().workers`.
+
+        >>> import quorate as qr
+        >>> online = qr.Online(labels=["cat", "dog"])
+        >>> online.learn_many([("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t2", "ann", "dog")])
+        >>> online.workers()["accuracy"].round(2).to_list()
+        [0.85, 0.84]
         """
-        found = self._renewal.read(KINDS[self._confidence], self._state.worker_table)
-        return native(worker_frame(found, honest=self._confidence == "honest"), self._frame_kind)
+        kind = KINDS[self._confidence]
+        found = self._renewal.read(kind, self._state.worker_table)
+        law = crowd_sums(self._renewal.read(kind, self._state.crowd)).law if self._confidence == "honest" else None
+        return native(worker_frame(found, law), self._frame_kind)
 
     def renew(self) -> None:
         """Measure now what honest confidence rests on: shared errors, and the mean worker.

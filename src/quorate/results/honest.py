@@ -28,6 +28,7 @@ from quorate.kernels.reference import HonestRule
 log = logging.getLogger(__name__)
 Floats = NDArray[np.float64]
 LENT: Final = 5.0  # votes of the mean worker that every worker is lent
+MAX_LENT_ACCURACY: Final = 0.95  # so that a newcomer to a crowd that agrees on everything is not certain to be right
 PRIOR_WEIGHT: Final = 0.8  # of the logarithm of class priors in scores
 FEW_WORKERS: Final = 3  # with two votes or more, below which the spread of skill is not measured
 USUAL_SPREAD: Final = 1 / 11  # taken then
@@ -71,6 +72,30 @@ DEPENDENCE: Final = ("shared_error", "votes_per_task", "skill_spread")  # facts 
 UNKNOWN: Final = Dependence(0.0, 1.0, USUAL_SPREAD)  # where there are no votes to measure it from
 
 
+@dataclass(frozen=True)
+class AccuracyLaw:
+    """How the accuracy of a worker follows from its votes and from the crowd: the one rule of batch fits and streams.
+
+    The accuracy is the mean honest probability of the worker's answers. A worker with fewer than five votes is lent the
+    others by the mean worker, so that one vote says little, and an interval of few votes is wide.
+    """
+
+    inflation: float  # by how much shared error makes votes count less
+    mean_worker: float  # the accuracy of the mean worker
+
+    def __call__(self, mean: Floats, doubt: Floats, votes: NDArray[np.number[Any]]) -> tuple[Floats, Floats]:
+        """Return the mean of accuracies, and the strength of the beta law around each, [workers] each.
+
+        `mean` is the probability of a worker's answers, `doubt` that of the labels of its tasks being wrong, [workers] each, in
+        the mean over so many `votes`, [workers].
+        """
+        counted = np.maximum(votes, LENT)
+        lent = (counted - votes) * min(self.mean_worker, MAX_LENT_ACCURACY)
+        mean = np.clip((votes * mean + lent) / counted, 0.01, 0.99)
+        variance = mean * (1.0 - mean) / counted + (SHARED_DOUBT * doubt) ** 2 * self.inflation
+        return mean, np.maximum(mean * (1.0 - mean) / variance - 1.0, 0.5)
+
+
 @dataclass(frozen=True, eq=False)
 class Honest:
     """Honest probabilities of the labels of a fit: the rule, and the mean worker that it lends."""
@@ -78,6 +103,11 @@ class Honest:
     rule: HonestRule
     population: Floats  # [K given, K true] probabilities
     dependence: Dependence
+
+    @property
+    def accuracy_law(self) -> AccuracyLaw:
+        """How the accuracies of workers follow from their votes."""
+        return AccuracyLaw(self.dependence.inflation, mean_accuracy(self.rule.log_prior, np.diagonal(self.population)))
 
     def lines(self, block: WorkerBlock, counts: Any) -> tuple[Floats, Floats]:
         """Return log-probabilities of votes by true label, with and without one of them, [rows, K] each.
@@ -161,13 +191,13 @@ class HonestProbabilities:
         votes count by their weight in the means; the width is that of (sum of weights)^2 / (sum of their squares) votes,
         regardless of the scale of the weights.
         """
-        sums, weight, found = self.answer_sums(), panel.row_weight, self.honest.dependence
+        sums, weight, law = self.answer_sums(), panel.row_weight, self.honest.accuracy_law
         if weight is None:
-            return accuracy_law(panel, sums / per_set, votes / per_set, found)
+            return worker_law(panel, sums / per_set, votes / per_set, law)
         by_row = self.session.votes.votes_per_row()
         counted = panel.by_worker(by_row * weight)
         effective = counted**2 / panel.by_worker(by_row * weight**2)
-        return accuracy_law(panel, sums * weight, counted, found, effective)
+        return worker_law(panel, sums * weight, counted, law, effective)
 
     def answer_sums(self) -> Floats:
         """Return by row the probabilities of the votes' answers, and of their tasks' labels being wrong, [2, rows]."""
@@ -204,8 +234,8 @@ class HonestProbabilities:
         return self.honest.rule.uniform > 0
 
 
-def accuracy_law(
-    panel: Panel, sums: Floats, votes: NDArray[np.number[Any]], found: Dependence, effective: Floats | None = None
+def worker_law(
+    panel: Panel, sums: Floats, votes: NDArray[np.number[Any]], law: AccuracyLaw, effective: Floats | None = None
 ) -> tuple[Floats, Floats]:
     """Return the mean of every worker's accuracy, and the strength of the beta law around it, [workers] each.
 
@@ -213,18 +243,17 @@ def accuracy_law(
     how many each worker has, [workers], and `effective` how many the width is that of, where this is another number.
     """
     answers, doubts = (panel.by_worker(one) for one in sums)
-    return beta_law(answers / votes, doubts / votes, votes if effective is None else effective, found.inflation)
+    return law(answers / votes, doubts / votes, votes if effective is None else effective)
 
 
-def beta_law(mean: Floats, doubt: Floats, votes: NDArray[np.number[Any]], inflation: float) -> tuple[Floats, Floats]:
-    """Return the mean of accuracies, and the strength of the beta law around each, [workers] each.
+def mean_accuracy(log_prior: Floats, right: Floats) -> float:
+    """Return the accuracy of the mean worker: its chance of a right answer by true label, [K], weighed by their shares.
 
-    `mean` is the probability of a worker's answers, `doubt` that of the labels of its tasks being wrong, [workers] each, in the
-    mean over so many `votes`, [workers].
+    `log_prior` is that of an `HonestRule`, [K].
     """
-    mean = np.clip(mean, 0.01, 0.99)
-    variance = mean * (1.0 - mean) / votes + (SHARED_DOUBT * doubt) ** 2 * inflation
-    return mean, np.maximum(mean * (1.0 - mean) / variance - 1.0, 0.5)
+    share = np.exp(log_prior / PRIOR_WEIGHT)
+    total = share.sum()
+    return float((share * right).sum() / total) if total else 0.5  # nobody has voted
 
 
 def accuracy_columns(mean: Floats, strength: Floats) -> dict[str, Floats]:
@@ -358,6 +387,46 @@ def streamed_rule(
     exists = (given.sum(axis=1) > 0) | (tasks > 0) | every_label
     rule, mean_worker = _rule(given.T, tasks, exists, shared_error, holds)
     return rule, LENT * mean_worker
+
+
+class CrowdSums(NamedTuple):
+    """What a stream knows of its votes in memory: sums over all of them, or over a sample of their tasks."""
+
+    votes: NDArray[np.int64]  # [K given, K label] votes of the sample, by their own label and that of their task
+    right: Floats  # the same: probabilities of their answers, summed
+    doubt: Floats  # the same: probabilities that the labels of their tasks are wrong
+    cast: int  # votes on tasks without gold
+    pairs: int  # ordered pairs of different ones on one task
+    shared_error: float
+    log_prior: Floats  # [K] of the rule; empty where confidence is not honest
+    mean_worker: Floats  # [K] the mean worker's chance of a right answer, by true label
+
+    @property
+    def law(self) -> AccuracyLaw:
+        """How the accuracies of workers follow from their votes."""
+        inflation = Dependence(self.shared_error, 1.0 + self.pairs / max(self.cast, 1), USUAL_SPREAD).inflation
+        if len(self.log_prior):
+            return AccuracyLaw(inflation, mean_accuracy(self.log_prior, self.mean_worker))
+        return AccuracyLaw(inflation, float((self.right.sum() + 0.5) / (self.votes.sum() + 1.0)))
+
+    def by_answer(self) -> tuple[Floats, Floats]:
+        """Return how likely an answer is right and a label wrong, by given label and label of the task, [K, K] each.
+
+        Cells with few votes are filled up with the mean of those that agree with the label, or of those that do not.
+        """
+        accuracy, own = self.law.mean_worker, np.arange(len(self.votes))
+        votes, agreeing = float(self.votes.sum()), np.diagonal(self.votes)
+        usual = accuracy, (1.0 - accuracy) / max(len(own) - 1, 1)  # without votes: of answers that agree, and of others
+        tables = []
+        for sums, (same, other) in ((self.right, usual), (self.doubt, (1.0 - accuracy, 1.0 - accuracy))):
+            agreed = np.diagonal(sums)
+            pooled = (sums.sum() - agreed.sum() + other) / (votes - agreeing.sum() + 1.0)
+            table = (sums + LENT * pooled) / (self.votes + LENT)
+            pooled = (agreed.sum() + same) / (agreeing.sum() + 1.0)
+            table[own, own] = (agreed + LENT * pooled) / (agreeing + LENT)
+            tables.append(table)
+        right, doubt = tables
+        return right, doubt
 
 
 def facts_of(found: Dependence) -> dict[str, object]:

@@ -28,7 +28,7 @@ from quorate.io.read import Shaping
 from quorate.io.sets import SetVotes, read_sets
 from quorate.io.sources import Source
 from quorate.results import sets_file
-from quorate.results.honest import accuracy_columns, beta_law
+from quorate.results.honest import AccuracyLaw, accuracy_columns
 from quorate.results.predicted import predicted
 from quorate.results.result import Result
 from quorate.results.sets_file import LearnedSets
@@ -370,8 +370,9 @@ class MultiResult:
             return {"accuracy": right / answers}
         sums = [r.votes.by_worker(one.answer_sums().T) for r, one in zip(self.results, judged, strict=True)]
         mean, doubt = (np.sum(sums, axis=0) / answers[:, None]).T
-        inflation = float(np.mean([one.honest.dependence.inflation for one in judged]))
-        return accuracy_columns(*beta_law(mean, doubt, answers / len(self.results), inflation))
+        laws = [one.honest.accuracy_law for one in judged]
+        law = AccuracyLaw(*np.mean([(one.inflation, one.mean_worker) for one in laws], axis=0).tolist())
+        return accuracy_columns(*law(mean, doubt, answers / len(self.results)))
 
     def _gold(self) -> dict[str, NDArray[np.bool_]]:
         parts = [r.fit.task_columns["gold"] for r in self.results if "gold" in r.fit.task_columns]

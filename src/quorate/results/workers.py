@@ -62,14 +62,6 @@ class JudgedWorkers:
         found = accuracy_columns(*self.result.fit.honest.worker_accuracy(self.result.votes, votes, self.result.per_set))
         return found if self.below_chance is None else {**found, "below_chance": self.below_chance}
 
-    def intervals(self) -> pl.DataFrame | None:
-        """Return worker, accuracy, accuracy_low, accuracy_high of every worker; None where confidence is not honest."""
-        if self.result.fit.honest is None:
-            return None
-        votes = self._by_worker(self.result.votes.votes_per_row())
-        found = accuracy_columns(*self.result.fit.honest.worker_accuracy(self.result.votes, votes, self.result.per_set))
-        return pl.DataFrame({"worker": column(self.result.votes.workers), **found})
-
     @cached_property
     def assessment(self) -> Assessment:
         """Intervals and verdicts of all workers, whatever the model."""

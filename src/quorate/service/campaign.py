@@ -28,7 +28,7 @@ from quorate.service.leases import UNKNOWN_OWNER, Lease, now
 from quorate.service.listening import Tail
 from quorate.service.loading import Loaded
 from quorate.service.queue import LOOKED_AT, Queue
-from quorate.service.turns import Slice, Steps, Turn, drain, finish
+from quorate.service.turns import LONG_READ_US, Slice, Steps, Turn, drain, finish
 from quorate.service.types import (
     BacktestAnswer,
     CampaignSpec,
@@ -56,7 +56,6 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 MAX_CELLS_AT_ONCE: Final = 3200  # votes times labels that are folded without a pause
 FEW_LABELS: Final = 100  # up to so many, a vote takes about the same
-LONG_READ_US: Final = 2000  # microseconds on the loop: what takes longer is read in another thread
 ROW_US: Final = 20  # microseconds that a row of a list takes, more or less
 LOOKED_EVERY: Final = 8  # votes between looks at the clock
 Rows: TypeAlias = tuple[list[Decision], list[DecisionRow], list[OutboxRow]]  # decisions, and what is written of them
@@ -595,18 +594,18 @@ class Campaign:
         if dry_run:
             return await self.duties.try_out(lambda: event(self.now(), [self.number_of(worker) for worker in workers]))
 
-        def steps() -> Steps[list[tuple[Decision, Decision]]]:
+        def steps() -> Steps[tuple[list[int], list[tuple[Decision, Decision]]]]:
             judged = event(self.now(), [self.number_of(worker) for worker in workers])
             self.require_open()
             before = yield partial(views.before, self.state, judged.workers)
             self.require_open()
             yield from self.folding(judged)
-            after: list[tuple[Decision, Decision]] = yield partial(views.changed, self.state, before)
-            return after
+            return judged.workers, (yield partial(views.changed, self.state, before))
 
-        changed = await self.in_turn(steps())
+        numbers, changes = await self.in_turn(steps())
+        changes += await self.duties.reach.run(numbers)
         await self.campaigns.commit()
-        return changed
+        return changes
 
     async def set_worker(self, worker: str, group: str | None = None, expert: bool | None = None) -> WorkerView:
         """Note the group of a worker, or whether they are an expert; a worker who has not voted yet is made known."""
@@ -772,7 +771,7 @@ class Campaign:
         return await lists.votes(self, after, limit)
 
     def _worker(self, name: str) -> WorkerView:
-        return views.worker(self.state, self.names, self.number_of(name), self.duties.intervals)
+        return views.workers(self.state, self.names, [self.number_of(name)])[0]
 
     async def worker(self, name: str) -> WorkerView:
         """Return what is known of a worker."""

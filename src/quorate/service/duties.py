@@ -1,4 +1,4 @@
-"""What a campaign does by itself: ticks of the clock, refits, sweeps of old tasks into the archive, snapshots, expiry."""
+"""What a campaign does by itself: ticks of the clock, refits, sweeps of old tasks into the archive, snapshots, expiry, bans."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import polars as pl
-
 from quorate.live import snapshot
 from quorate.live.decision import Decision
 from quorate.service import views
 from quorate.service.expiry import Expiry
+from quorate.service.reach import Reach, batches
 from quorate.service.turns import Steps
 from quorate.store import events
 from quorate.store.archive import CopiedArchive
 
 if TYPE_CHECKING:
+    from quorate.live.state import CampaignState
     from quorate.online.refit import Refit
     from quorate.service.campaign import Campaign
 
@@ -32,9 +32,24 @@ REST: Final = 300
 DAY: Final = 86_400 * 1_000_000  # microseconds
 
 
-def fitted(refit: Refit) -> pl.DataFrame | None:
-    """Run a refit, and return the intervals of workers' accuracies by it."""
-    return refit.run(threads=1).judged.intervals()  # one thread: requests need the others
+def run_refit(refit: Refit) -> None:
+    """Run a refit on one thread: requests need the others."""
+    refit.run(threads=1)
+
+
+def due_sweep(state: CampaignState, now: int) -> events.Sweep | None:
+    """Return the sweep that is due; None where no task has to leave memory, and no votes have expired."""
+    tasks, keep, oldest = state.tasks, state.retention, state.expired
+    decided = min(SWEPT_AT_ONCE, tasks.settled - keep.tasks)
+    others = min(SWEPT_AT_ONCE, tasks.waiting - keep.waiting)
+    emptied = tasks.older(oldest, SWEPT_AT_ONCE, settled=False) if oldest and others <= 0 else 0
+    if keep.days is not None:
+        oldest = max(oldest, now - int(keep.days * DAY))
+    if oldest and decided < SWEPT_AT_ONCE:
+        decided = max(decided, tasks.older(oldest, SWEPT_AT_ONCE))
+    if max(decided, others, emptied) <= 0:
+        return None
+    return events.Sweep(time=now, decided=max(0, decided), others=max(0, others), emptied=emptied)
 
 
 class Duties:
@@ -45,11 +60,11 @@ class Duties:
         self._is_refitting = self._is_saving = False
         self.snapshot_at = 0
         self.refits = 0
-        self.intervals: pl.DataFrame | None = None  # of workers' accuracies, by the last refit
         self._fitted_at = 0  # time
         self._rests_until = self._refit_began = 0.0  # by the monotonic clock
         self._seen = 0  # position at the last look
         self.expiry = Expiry(campaign, self)
+        self.reach = Reach(campaign, self)
 
     def begin(self, snapshot_at: int) -> None:
         """Begin with a campaign that was loaded: its last snapshot is at this position."""
@@ -64,6 +79,8 @@ class Duties:
         await self.sweep()
         if self.expiry.is_due():
             self._campaign.campaigns.start(self.expiry.run())
+        if self.reach.is_due():
+            self._campaign.campaigns.start(self.reach.run())
         is_quiet, self._seen = state.position == self._seen, state.position
         if self.is_refit_due() and (is_quiet or time.monotonic() >= self._rests_until):
             self._campaign.campaigns.start(self.refit())
@@ -116,7 +133,7 @@ class Duties:
         campaign, state = self._campaign, self._campaign.state
         read, work = state.refit_read, state.refit_under_way
         try:
-            intervals = await campaign.campaigns.in_thread(partial(fitted, work))
+            await campaign.campaigns.in_thread(partial(run_refit, work))
 
             def steps() -> Steps[bool]:
                 if campaign.state is not state:  # it was built again from the log meanwhile
@@ -125,7 +142,7 @@ class Duties:
                 return True
 
             if await campaign.in_turn(steps()):
-                self.intervals, self._fitted_at = intervals, campaign.state.time
+                self._fitted_at = campaign.state.time
                 self.refits += 1
                 now = time.monotonic()
                 self._rests_until = now + REST * (now - self._refit_began)
@@ -145,19 +162,10 @@ class Duties:
     def _sweeping(self) -> Steps[bool]:
         """Let some of them go; return whether there were any."""
         campaign = self._campaign
-        tasks, keep, oldest = campaign.state.tasks, campaign.state.retention, campaign.state.expired
-        decided = min(SWEPT_AT_ONCE, tasks.settled - keep.tasks)
-        others = min(SWEPT_AT_ONCE, tasks.waiting - keep.waiting)
-        emptied = tasks.older(oldest, SWEPT_AT_ONCE, settled=False) if oldest and others <= 0 else 0
-        if keep.days is not None:
-            oldest = max(oldest, campaign.now() - int(keep.days * DAY))
-        if oldest and decided < SWEPT_AT_ONCE:
-            decided = max(decided, tasks.older(oldest, SWEPT_AT_ONCE))
-        if max(decided, others, emptied) <= 0:
+        sweep = due_sweep(campaign.state, campaign.now())
+        if sweep is None:
             return False
-        yield from campaign.folding(
-            events.Sweep(time=campaign.now(), decided=max(0, decided), others=max(0, others), emptied=emptied)
-        )
+        yield from campaign.folding(sweep)
         return True
 
     async def save_snapshot(self) -> None:
@@ -185,7 +193,7 @@ class Duties:
         return await self._campaign.in_turn(steps())
 
     async def try_out(self, event: Callable[[], events.Ban | events.Unban]) -> list[tuple[Decision, Decision]]:
-        """Return the decisions that an event would change, on a copy of the state."""
+        """Return the decisions that an event would change, archived ones included, on a copy of the state."""
         campaign = self._campaign
 
         def steps() -> Steps[tuple[events.Ban | events.Unban, bytes]]:
@@ -194,11 +202,22 @@ class Duties:
 
         judged, data = await campaign.in_turn(steps())
         await campaign.on_disk_now()
+        archive = CopiedArchive(campaign.state.archive)
+        is_ban, known = isinstance(judged, events.Ban), campaign.state.crowd.all
+        workers = [known[number] for number in judged.workers if number in known and known[number].banned != is_ban]
+        names = await self.reach.find_tasks(workers, voted=is_ban)
 
         def work() -> list[tuple[Decision, Decision]]:
-            copy = snapshot.from_bytes(data, CopiedArchive(campaign.state.archive))
+            copy = snapshot.from_bytes(data, archive)
             before = views.before(copy, judged.workers)
             copy.apply(copy.position + 1, judged)
-            return views.changed(copy, before)
+            changes = views.changed(copy, before)
+            for some in batches(names):
+                before = views.archived_before(copy, some)
+                copy.apply(copy.position + 1, events.Revisit(time=judged.time, tasks=some))
+                changes += views.changed(copy, before)
+                while (sweep := due_sweep(copy, judged.time)) is not None:
+                    copy.apply(copy.position + 1, sweep)
+            return changes
 
         return await campaign.campaigns.in_thread(work)

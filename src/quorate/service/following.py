@@ -17,7 +17,7 @@ from quorate.errors import QuorateError
 from quorate.live import snapshot
 from quorate.live.state import CampaignState
 from quorate.service.campaign import Campaign
-from quorate.service.duties import fitted
+from quorate.service.duties import run_refit
 from quorate.service.leases import UNKNOWN_OWNER, now
 from quorate.service.turns import Slice, Steps
 from quorate.store import events
@@ -26,8 +26,6 @@ from quorate.store.ids import IdIndex
 from quorate.store.protocol import Store
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from quorate.service.campaigns import Campaigns
 
 log = logging.getLogger(__name__)
@@ -57,7 +55,7 @@ class Following:
 
     def __init__(self, campaigns: Campaigns) -> None:
         self._campaigns = campaigns
-        self._refits: dict[int, asyncio.Future[pl.DataFrame | None]] = {}  # under way in the log, fitted here as well
+        self._refits: dict[int, asyncio.Future[None]] = {}  # under way in the log, fitted here as well
         self._is_told = False  # that the store cannot be read
         self._one_at_a_time = asyncio.Lock()
 
@@ -201,7 +199,7 @@ class Following:
                 campaign.names.erase(event.worker)
             await campaign.in_turn(_folding(state, event))
             if isinstance(event, events.RefitBegun):
-                work = self._campaigns.in_thread(partial(fitted, state.refit_under_way))
+                work = self._campaigns.in_thread(partial(run_refit, state.refit_under_way))
                 self._refits[campaign.number] = asyncio.ensure_future(work)
             if pace.is_over():
                 self._note_progress(campaign)
@@ -213,9 +211,9 @@ class Following:
         """Wait for the fit that the log is about to take up; where it began before this server did, make it now."""
         work = self._refits.pop(campaign.number, None)
         if work is None and campaign.state.refit_under_way is not None:
-            work = asyncio.ensure_future(self._campaigns.in_thread(partial(fitted, campaign.state.refit_under_way)))
+            work = asyncio.ensure_future(self._campaigns.in_thread(partial(run_refit, campaign.state.refit_under_way)))
         if work is not None:
-            campaign.duties.intervals = await work
+            await work
 
     @staticmethod
     def _note_progress(campaign: Campaign) -> None:

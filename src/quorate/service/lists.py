@@ -50,8 +50,7 @@ def workers(state: CampaignState, names: Names, limit: int, after: int) -> Worke
     """Return workers in the order of their first votes, after a number."""
     limit = min(limit, max(1, CELLS // len(state.labels) ** 2))
     numbers = names.after(after, limit)
-    rows = [views.worker(state, names, number) for number in numbers]
-    return WorkersPage(rows, numbers[-1] if len(numbers) == limit else None)
+    return WorkersPage(views.workers(state, names, numbers), numbers[-1] if len(numbers) == limit else None)
 
 
 async def votes(campaign: Campaign, after: int, limit: int) -> VotesPage:

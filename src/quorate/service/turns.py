@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[Callable[[], Any] | None, Any, T]
+LONG_READ_US: Final = 2000  # microseconds on the loop: what takes longer is read in another thread
 SLICE_S: Final = 0.005  # of work on the loop, after which others have their turn
 
 

@@ -194,7 +194,7 @@ class Ballot(_Out, frozen=True, kw_only=True):
     worker: Annotated[str | None, says("None: the worker's name was erased.")]
     label: str
     counts: Annotated[bool, says("False: the worker is banned, or on probation.")] = True
-    accuracy: Annotated[float | None, says("How often the worker is right, as far as is known.")] = None
+    accuracy: Annotated[float | None, says("How often the worker is right, as `WorkerView` has it.")] = None
     group: str | None = None
     expert: bool = False
 
@@ -264,12 +264,25 @@ class ReopenIn(_In, frozen=True, kw_only=True):
 # --- workers
 
 
+class BanView(_Out, frozen=True, kw_only=True):
+    """What a worker was banned for: the figures at the moment of the ban, who banned them, and why."""
+
+    time: datetime
+    votes: Annotated[int, says("In force then.")]
+    accuracy: float | None = None
+    interval: Interval | None = None
+    by: str | None = None
+    reason: str | None = None
+
+
 class WorkerView(_Out, frozen=True, kw_only=True):
     """What is known of a worker."""
 
     worker: str | None
     votes: Annotated[int, says("In force.")]
-    accuracy: Annotated[float | None, says("How often they are right, expected.")] = None
+    accuracy: Annotated[
+        float | None, says("How often they are right, expected: now, or when they were banned. None: no vote of theirs counts.")
+    ] = None
     interval: Annotated[Interval | None, says("Low and high: holds their accuracy with a chance of .9.")] = None
     confusion: Annotated[
         dict[str, dict[str, float]] | None, says("How often they give a label, by true label, then given label.")
@@ -279,6 +292,7 @@ class WorkerView(_Out, frozen=True, kw_only=True):
     group: str | None = None
     expert: bool = False
     banned: bool = False
+    ban: Annotated[BanView | None, says("Set while they are banned.")] = None
     probation: Annotated[bool, says("Their votes do not count yet.")] = False
 
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
-
-import polars as pl
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from quorate.errors import shown
 from quorate.live.archived import Answer
+from quorate.live.crowd import BanRecord, Worker
 from quorate.live.decision import Decision, moment
+from quorate.live.readable import Accuracy
 from quorate.live.state import CampaignState, PolicyVersion
 from quorate.live.tasks import Task
 from quorate.service.errors import NotFound
 from quorate.service.names import Names
-from quorate.service.types import Ballot, CampaignView, Label, PolicyView, TaskView, VoteRow, WorkerView
+from quorate.service.types import Ballot, BanView, CampaignView, Label, PolicyView, TaskView, VoteRow, WorkerView
 from quorate.store import events
-
-if TYPE_CHECKING:
-    from quorate.live.crowd import Worker
-
 
 EXPIRED: Final = "its earlier votes have expired and are deleted; what they decided holds until there are enough new ones"
 
@@ -80,50 +76,63 @@ def task(state: CampaignState, names: Names, name: str) -> TaskView:
 
 
 def _ballots(state: CampaignState, names: Names, name: str) -> Iterable[Ballot]:
-    for number, label, counts in state.ballots(name):
-        worker = state.crowd.all[number]
+    ballots = state.ballots(name)
+    workers = [state.crowd.all[number] for number, _, _ in ballots]
+    for (number, label, counts), worker, known in zip(ballots, workers, accuracies(state, workers), strict=True):
         yield Ballot(
             worker=names.name(number),
             label=state.labels[label],
             counts=counts,
-            accuracy=accuracy(state, worker),
+            accuracy=known.mean,
             group=worker.group,
             expert=worker.expert,
         )
 
 
-def accuracy(state: CampaignState, worker: Worker) -> float | None:
-    """Return how often a worker is right, as far as the stream knows: by true label, weighed by how often each comes."""
-    matrix = state.online.state.confusion(worker.text)
-    if matrix is None:
-        return None
-    shares = state.label_shares()
-    return float(sum(share * matrix[c, c] for c, share in enumerate(shares)))
+def accuracies(state: CampaignState, workers: Sequence[Worker]) -> list[Accuracy]:
+    """Return how often workers are right; of the banned, how often they were when they were banned."""
+    return [
+        now if each.ban is None else Accuracy(each.ban.accuracy, each.ban.interval)
+        for each, now in zip(workers, state.accuracy_of(workers), strict=True)
+    ]
 
 
-def worker(state: CampaignState, names: Names, number: int, intervals: pl.DataFrame | None = None) -> WorkerView:
-    """Return what is known of a worker; `intervals` are those of the last refit."""
-    known = state.crowd.get(number) if number in state.crowd.all else None
-    if known is None:
-        return WorkerView(worker=names.name(number), votes=0)
-    matrix = state.online.state.confusion(known.text)
+def workers(state: CampaignState, names: Names, numbers: Sequence[int]) -> list[WorkerView]:
+    """Return what is known of workers."""
+    known = [state.crowd.all[number] for number in numbers if number in state.crowd.all]
+    found = {each.number: (each, now) for each, now in zip(known, accuracies(state, known), strict=True)}
+    return [
+        _worker(state, names, *found[number]) if number in found else WorkerView(worker=names.name(number), votes=0)
+        for number in numbers
+    ]
+
+
+def _worker(state: CampaignState, names: Names, known: Worker, accuracy: Accuracy) -> WorkerView:
+    matrix = None if known.banned or accuracy.mean is None else state.online.state.confusion(known.text)
     confusion = None
     if matrix is not None:
         confusion = {
             true: dict(zip(state.labels, line, strict=True)) for true, line in zip(state.labels, matrix.tolist(), strict=True)
         }
     return WorkerView(
-        worker=names.name(number),
+        worker=names.name(known.number),
         votes=known.votes,
-        accuracy=accuracy(state, known),
-        interval=None if intervals is None else _interval(intervals, known.text),
+        accuracy=accuracy.mean,
+        interval=accuracy.interval,
         confusion=confusion,
         recent=known.recent if known.seen else None,
         drift=known.recent - known.usual if known.seen else None,
         group=known.group,
         expert=known.expert,
         banned=known.banned,
+        ban=None if known.ban is None else _ban(known.ban),
         probation=state.on_probation(known),
+    )
+
+
+def _ban(ban: BanRecord) -> BanView:
+    return BanView(
+        time=moment(ban.time), votes=ban.votes, accuracy=ban.accuracy, interval=ban.interval, by=ban.by, reason=ban.reason
     )
 
 
@@ -161,17 +170,16 @@ def before(state: CampaignState, workers: Iterable[int]) -> dict[str, Decision]:
         known = state.crowd.all.get(number)
         if known is not None:
             names.update(name for name, _ in state.online.state.tasks_of(known.text))
-            names.update(known.aside or ())
+            names.update(name for name in known.aside or () if name in state.tasks.by_name)
     return {name: decision(state, name) for name in sorted(names)}
+
+
+def archived_before(state: CampaignState, names: Iterable[str]) -> dict[str, Decision]:
+    """Return what is decided of those of some tasks that are archived, and that a ban or an unban changes."""
+    return {name: decision(state, name) for name in names if state.is_concerned(name)}
 
 
 def changed(state: CampaignState, before: dict[str, Decision]) -> list[tuple[Decision, Decision]]:
     """Return the decisions whose status or label is another now, before and after."""
     now = ((was, decision(state, name)) for name, was in before.items())
     return [(was, is_) for was, is_ in now if (was.status, was.label) != (is_.status, is_.label)]
-
-
-def _interval(intervals: pl.DataFrame, text: str) -> tuple[float, float] | None:
-    """Return the interval that holds a worker's accuracy with a chance of .9."""
-    line = intervals.filter(pl.col("worker") == text)
-    return None if line.is_empty() else (line["accuracy_low"][0], line["accuracy_high"][0])

@@ -23,7 +23,7 @@ from quorate.engines.shard import Units, class_totals
 from quorate.errors import OptionError
 from quorate.kernels import reference
 from quorate.kernels.reference import HonestRule
-from quorate.results.honest import Dependence
+from quorate.results.honest import AccuracyLaw
 from quorate.spark import session as spark
 from quorate.spark.blocks import (
     AtBlock,
@@ -297,20 +297,20 @@ class DistributedSession(RemoteSession):
         assert priors is not None
         return Estimate(Parameters(priors, none, none), Statistics(none, last.class_counts), {})
 
-    def workers(self, dependence: Dependence | None = None) -> Frame:
+    def workers(self, law: AccuracyLaw | None = None) -> Frame:
         """Return a Spark frame of worker, votes, accuracy, agreement, abstained, and further columns of the model.
 
-        With `dependence`, of a fit whose confidence is honest, accuracy is the honest mean, and has its interval.
+        With `law`, of a fit whose confidence is honest, accuracy is the honest mean, and has its interval.
         """
         scored = self._scored
         names: tuple[str, ...] = () if scored is None else scored.names
         states = {END: self._end} if scored is None or not names else {END: self._end, OWN: scored.state}
-        if dependence is not None:
+        if law is not None:
             states[ANSWERS] = self._answers
         recipe = None if scored is None else scored.recipe
-        found = self._named_with(states).mapPartitions(partial(worker_frames, recipe, names, dependence, self._votes.abstentions))
+        found = self._named_with(states).mapPartitions(partial(worker_frames, recipe, names, law, self._votes.abstentions))
         schema = f"worker {SQL_KIND[self._votes.workers.kind]}, votes bigint, accuracy double, agreement double"
-        shown = ["abstained", *(INTERVAL if dependence is not None else ()), *names]
+        shown = ["abstained", *(INTERVAL if law is not None else ()), *names]
         return spark.frame_of(found, schema + "".join(f", {quoted(name)} double" for name in shown), self.spark)
 
     @cached_property

@@ -241,7 +241,7 @@ class DistributedResult(SparkResult):
         With honest confidence, accuracy is honest, too, and has its 90% interval.
         """
         honest = self.fit.honest
-        return cast(Frame, self.session.workers(None if honest is None else honest.honest.dependence))
+        return cast(Frame, self.session.workers(None if honest is None else honest.honest.accuracy_law))
 
     def workers_frame(self, *, trust: bool = True) -> pl.DataFrame:
         """Return `workers` as a polars frame, gathered on the driver; without `trust` what costs no pass alone."""

@@ -21,7 +21,7 @@ from quorate.data.votes import Panel
 from quorate.engines.base import Recipe
 from quorate.io.ids import column, matched
 from quorate.kernels.reference import ANSWER_UNIT
-from quorate.results.honest import Dependence, accuracy_columns, accuracy_law
+from quorate.results.honest import AccuracyLaw, accuracy_columns, worker_law
 from quorate.spark import session as spark
 from quorate.spark.blocks import (
     ROUTED_SCHEMA,
@@ -76,11 +76,11 @@ def task_frames(settings: FitSettings, decide: RoutedDecision, names: list[str] 
 
 
 def worker_frames(
-    recipe: Recipe | None, names: tuple[str, ...], dependence: Dependence | None, abstentions: int, items: Items
+    recipe: Recipe | None, names: tuple[str, ...], law: AccuracyLaw | None, abstentions: int, items: Items
 ) -> Iterator[bytes]:
     """Yield the frame of a block's workers as bytes, with the columns of the recipe that have these names.
 
-    With `dependence` accuracy is honest, and has its interval. `abstentions` of all workers are not counted by worker.
+    With `law` accuracy is honest, and has its interval. `abstentions` of all workers are not counted by worker.
     """
     for named, states in _blocks_with_states(items):
         block, end = named.block, states[END].counts
@@ -96,9 +96,9 @@ def worker_frames(
             "agreement": block.by_worker(agreeing) / votes,
             "abstained": pl.repeat(None if abstentions else 0.0, len(votes), dtype=pl.Float64, eager=True),
         }
-        if dependence is not None:
+        if law is not None:
             sums = (states[ANSWERS].counts * ANSWER_UNIT).T
-            columns |= accuracy_columns(*accuracy_law(block, sums, votes, dependence))
+            columns |= accuracy_columns(*worker_law(block, sums, votes, law))
         if names and recipe is not None:
             known = recipe.on(block.worker_block())(states[OWN].counts, None).columns
             columns |= {name: known[name] for name in names}

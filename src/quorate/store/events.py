@@ -90,6 +90,13 @@ class Unban(_Event, frozen=True, tag="unban"):
     by: str | None = None
 
 
+class Revisit(_Event, frozen=True, tag="revisit"):
+    """Archived tasks that a ban or an unban concerns: they come back into memory, and the policy looks at them again."""
+
+    tasks: list[str]
+    reached: list[int] = []  # workers whose ban or unban has now reached the whole archive
+
+
 class WorkerSet(_Event, frozen=True, tag="worker"):
     """What is known of a worker beside votes: the group they belong to, whether they are an expert. None: as it was."""
 
@@ -197,6 +204,7 @@ Event: TypeAlias = (
     | PolicySet
     | Ban
     | Unban
+    | Revisit
     | WorkerSet
     | Rename
     | LabelAdded

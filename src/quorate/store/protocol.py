@@ -195,6 +195,15 @@ class Store(Protocol):
         - `campaign`: its number.
         """
 
+    def archived_page(self, campaign: int, *, after: str, until: int, limit: int) -> list[ArchiveRow]:
+        """Return the newest record of some tasks at or before a position, by task.
+
+        - `campaign`: its number.
+        - `after`: the task before the first that is wanted; "": from the first on.
+        - `until`: the position.
+        - `limit`: at most so many.
+        """
+
     def records_before(self, campaign: int, touched: int, *, limit: int) -> list[ArchiveRow]:
         """Return records with votes whose tasks were last touched before a time, the oldest first.
 
