@@ -193,10 +193,7 @@ class Online(Evicting):
 
     @_alone
     def vote(self, task: str, worker: str, label: int, kind: int) -> Told | bool:
-        """Learn one vote, and return what `predict` then does; False says that it is learned, and that a renewal is due.
-
-        True says that it is learned, and that the label of its task, which has many votes, stays until one of the next votes.
-        """
+        """Learn one vote, and return what `predict` then does; False: a renewal is due; True: its task keeps its label."""
         state = self._begin()
         place = self._find(state, task)
         is_light = place is not None and not self._settles_next(state, place)
@@ -243,9 +240,7 @@ class Online(Evicting):
     @_alone
     def votes_on(self, task: str) -> int:
         """Return how many votes there are on a task."""
-        state = self._begin()
-        place = self._find(state, task)
-        return 0 if place is None else len(state.get("votes", place))
+        return len(self.votes_of(task) or ())
 
     @_alone
     def tasks_of(self, worker: str) -> list[tuple[str, int]]:
