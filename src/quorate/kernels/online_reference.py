@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quorate.kernels import honest_online_reference as honest
-from quorate.kernels.online_evicted import Evicting, Record, is_record
+from quorate.kernels.online_evicted import Record, is_record
+from quorate.kernels.online_judging import Floats, Judging
 from quorate.kernels.online_tables import Change, Texts, pack, unpack
 from quorate.kernels.online_units import NONE, ONE
-from quorate.kernels.reference import mix
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,7 +32,7 @@ def _alone(method: Callable[Concatenate[Online, P], R]) -> Callable[Concatenate[
     return cast("Callable[Concatenate[Online, P], R]", run)
 
 
-class Online(Evicting):
+class Online(Judging):
     """Counts kept vote by vote; the same methods as the compiled `Online`.
 
     A change is prepared separately, becomes part of the state by one assignment (`_pending`), and is then copied into the
@@ -194,10 +194,7 @@ class Online(Evicting):
 
     @_alone
     def vote(self, task: str, worker: str, label: int, kind: int) -> Told | bool:
-        """Learn one vote, and return what `predict` then does; False says that it is learned, and that a renewal is due.
-
-        True says that it is learned, and that the label of its task, which has many votes, stays until one of the next votes.
-        """
+        """Learn one vote, and return what `predict` then does; False: a renewal is due; True: its task keeps its label."""
         state = self._begin()
         place = self._find(state, task)
         is_light = place is not None and not self._settles_next(state, place)
@@ -244,9 +241,7 @@ class Online(Evicting):
     @_alone
     def votes_on(self, task: str) -> int:
         """Return how many votes there are on a task."""
-        state = self._begin()
-        place = self._find(state, task)
-        return 0 if place is None else len(state.get("votes", place))
+        return len(self.votes_of(task) or ())
 
     @_alone
     def tasks_of(self, worker: str) -> list[tuple[str, int]]:
@@ -420,60 +415,17 @@ class Online(Evicting):
 
     @_alone
     def crowd(self, kind: int) -> tuple[Any, ...] | bool:
-        """Return what the accuracies of workers are judged by, beside their own counts: see `CrowdSums` in results/honest.py.
-
-        Sums of probabilities are in units.
-        """
+        """Return what the accuracies of workers are judged by, beside their own counts: see `CrowdSums` in results/honest.py."""
         state = self._begin()
-        if self._due(state, kind):
-            return False
-        whole, k = self._alive(state), self._k
-        votes, right, doubt = (np.zeros((k, k), np.int64) for _ in range(3))
-        open_sizes = [len(rows) for task, rows in whole["votes"].items() if whole["held"][task] < 0]
-        cast, pairs = sum(open_sizes), sum(size * (size - 1) for size in open_sizes)
-        every = max(1, sum(map(len, whole["votes"].values())) * k // honest.SAMPLED_CELLS)
-        for task, rows in whole["votes"].items():
-            if not rows or int(mix(np.array([whole["number"][task]], np.uint64))[0]) % every:
-                continue
-            held, label = whole["held"][task], whole["label"][task]
-            if held >= 0:
-                likely = self._certain(held)
-            else:
-                likely = self._predict(state, task)[2] if kind == honest.POSTERIOR else self._honest(state, task)
-            for row in rows:
-                given = whole["pair"][row][1]
-                votes[given, label] += 1
-                right[given, label] += honest.answer_units(likely[given])
-                doubt[given, label] += honest.answer_units(1.0 - likely[label])
-        measured: honest.Measured | None = None if kind == honest.POSTERIOR else state.get("fact", "measured")
-        if measured is None:
-            return votes, right, doubt, cast, pairs, 0.0, np.zeros(0), np.zeros(0)
-        mean = np.array([measured.lent[c][c] / measured.lent_total for c in range(k)])
-        return votes, right, doubt, cast, pairs, measured.shared_error, np.array(measured.log_prior, np.float64), mean
+        return False if self._due(state, kind) else self._crowd(state, self._alive(state), kind)
 
     @_alone
-    def judge(
-        self, workers: Sequence[str], right: NDArray[np.float64], doubt: NDArray[np.float64]
-    ) -> tuple[Any, Any, Any] | None:
+    def judge(self, workers: Sequence[str], right: Floats, doubt: Floats) -> tuple[Any, Any, Any] | None:
         """Return votes of workers, and sums of what arrays, [K given, K label], say of each, [workers] each.
 
         None says that a label was added meanwhile.
         """
-        state = self._begin()
-        if len(right) != self._k:
-            return None
-        count, _, _ = self._names(state)
-        votes, sums = np.zeros(len(workers), np.int64), np.zeros((2, len(workers)))
-        for at, worker in enumerate(workers):
-            who = state.get("worker", worker)
-            for given in range(self._k) if who is not None else ():
-                row = state.get("row", (who, given))
-                for label, units in enumerate(() if row is None else state.get(count, row)):
-                    number = units // ONE
-                    votes[at] += number
-                    for out, cells in zip(sums, (right, doubt), strict=True):
-                        out[at] += float(number) * cells[given, label]
-        return votes, sums[0], sums[1]
+        return self._judge(self._begin(), workers, right, doubt) if len(right) == self._k else None
 
     @_alone
     def worker_table(self, kind: int) -> tuple[Texts, bool, Any, Any, Any] | bool:

@@ -36,10 +36,6 @@ BY_HAND: Final = frozenset({"gold", "override"})  # reasons of decisions that br
 MANY_DUES: Final = 1024
 CLOSED: Final = SETTLED | {"escalated"}  # what only new votes open again, where the old ones have expired
 ROUNDING: Final = 1e-9
-MANY: Final = 64  # tasks whose change takes milliseconds
-MANY_CELLS: Final = 1_000_000  # votes on one task times labels that take milliseconds to look at
-MANY_LABELS: Final = 100  # whose squares …
-MANY_VOTES: Final = 100_000  # … or so many votes, take milliseconds to look at
 
 
 class PolicyVersion(msgspec.Struct, frozen=True):
@@ -101,39 +97,6 @@ class CampaignState(Readable):
             raise QuorateError(f"event {position} does not follow event {self.position}: the log has a gap")
         self.position, self.time = position, event.time
         return _FOLDS[type(event)](self, event)
-
-    def is_heavy(self, event: events.Event) -> bool:
-        """Return whether folding an event may take more than some milliseconds: it looks at many tasks or votes."""
-        kind = type(event)
-        if kind is events.Vote or kind is events.Change:
-            return self.is_vote_heavy(event.task, event.worker)  # type: ignore[union-attr]
-        if isinstance(event, events.Sweep):
-            return event.decided + event.others + event.emptied > MANY
-        return kind in HEAVY or (kind in OF_ONE_TASK and self.is_task_heavy(event.task))  # type: ignore[union-attr]
-
-    def is_task_heavy(self, name: str) -> bool:
-        """Return whether a look at all votes on a task takes milliseconds."""
-        most = MANY_CELLS // len(self.labels)
-        return self.votes > most and self.stream.votes_on(name) > most
-
-    @property
-    def has_heavy_votes(self) -> bool:
-        """Whether `is_vote_heavy` may say so of any vote."""
-        return self.votes > MANY_VOTES or len(self.labels) > MANY_LABELS or self.policy.probation is not None
-
-    def is_vote_heavy(self, task: str, number: int | None, ahead: int = 1) -> bool:
-        """Return whether one of the next votes may take long, by its task and the number of its worker; None: a new one.
-
-        The task has very many votes, or a look at all votes is due, or many votes of the worker, which are kept aside, may
-        count from now on.
-        """
-        has_much = len(self.labels) > MANY_LABELS or self.votes > MANY_VOTES
-        if has_much and (self.stream.due(self.kind, ahead) or self.is_task_heavy(task)):
-            return True
-        if self.policy.probation is None or number is None:
-            return False
-        worker = self.crowd.all.get(number)
-        return worker is not None and worker.aside is not None and len(worker.aside) > MANY
 
     def _created(self, event: events.Created) -> None:
         if self.position != 1:
@@ -666,23 +629,6 @@ def _flips(task: Task, after: Standing) -> bool:
     return after.status in SETTLED and after.label >= 0 and 0 <= task.last != after.label
 
 
-OF_ONE_TASK: Final = frozenset({events.Retraction, events.Gold, events.Override, events.Reopen})
-HEAVY: Final = frozenset(
-    {
-        events.TasksAdded,
-        events.PolicySet,
-        events.Ban,
-        events.Unban,
-        events.Revisit,
-        events.WorkerSet,
-        events.LabelAdded,
-        events.RefitBegun,
-        events.RefitDone,
-        events.Tick,
-        events.Truncated,
-        events.BreakerReset,
-    }
-)
 _FOLDS: Final[dict[type, Callable[[CampaignState, Any], Touched | None]]] = {
     events.Created: CampaignState._created,
     events.TasksAdded: CampaignState._tasks,

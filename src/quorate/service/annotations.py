@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from quorate.live.decision import Decision
+from quorate.live.effort import is_heavy
 from quorate.live.state import CampaignState, Touched
 from quorate.service.turns import Slice, Steps
 from quorate.store import events
@@ -299,7 +300,7 @@ class _Changes:
 
     def _apply(self, event: events.Event) -> Steps[Touched]:
         apply = partial(self._state.apply, self._state.position + 1, event)
-        if self._state.is_heavy(event):
+        if is_heavy(self._state, event):
             touched: Touched | None = yield apply
             self._campaign.require_state(self._state)
         else:

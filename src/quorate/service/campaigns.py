@@ -24,6 +24,7 @@ from quorate.live.state import CampaignState
 from quorate.service.campaign import Campaign
 from quorate.service.clock import Clock
 from quorate.service.errors import Invalid, NotFound, Unavailable
+from quorate.service.folding import Folding
 from quorate.service.following import Following, owner_of
 from quorate.service.leases import Leases, now
 from quorate.service.loading import Loaded, load, new
@@ -63,7 +64,7 @@ class Campaigns:
         self._tasks: set[asyncio.Task[None]] = set()
         self._endless: list[asyncio.Task[None]] = []
         # Called with every decision, and that as JSON, before it is written: what is to be posted of it.
-        self.on_decision: Callable[[Campaign, Decision, bytes], list[OutboxRow]] | None = None
+        self.on_decision: Callable[[Folding, Decision, bytes], list[OutboxRow]] | None = None
         self.on_taken: Callable[[Campaign], Awaitable[None]] | None = None  # called before a campaign of others is written
         self.following, self.leases = Following(self), Leases(self)
         self._recovered, self._pause = -1e9, 0.5

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from quorate.errors import QuorateError
 from quorate.live import snapshot
+from quorate.live.effort import is_heavy
 from quorate.live.state import CampaignState
 from quorate.service.campaign import Campaign
 from quorate.service.duties import run_refit
@@ -228,7 +229,7 @@ def _release(campaign: int, store: Store) -> None:
 
 def _folding(state: CampaignState, event: events.Event) -> Steps[None]:
     """Fold an event of the log: in another thread where it takes long."""
-    if state.is_heavy(event):
+    if is_heavy(state, event):
         yield partial(state.apply, state.position + 1, event)
     else:
         state.apply(state.position + 1, event)

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from quorate.live.decision import Decision
-from quorate.service.campaign import Campaign
+from quorate.service.folding import Folding
 from quorate.store.batch import OutboxRow
 from quorate.store.webhooks import WebhookRow
 
@@ -65,7 +65,7 @@ class Outbox:
     def __len__(self) -> int:
         return sum(map(len, self._hooks.values()))
 
-    def __call__(self, campaign: Campaign, decision: Decision, body: bytes) -> list[OutboxRow]:
+    def __call__(self, campaign: Folding, decision: Decision, body: bytes) -> list[OutboxRow]:
         """Return what is to be posted of a decision, which is about to be written.
 
         - `campaign`: whose decision it is.
