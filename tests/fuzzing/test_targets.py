@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-SEEDS = {"fits": 25}  # cases that take about a second
+SEEDS = {"fits": range(25), "service": (2, 4, 13, 27)}  # cases of the service take seconds
 TARGETS = sorted(p.stem for p in Path(__file__).parent.glob("[a-z]*.py") if not p.stem.startswith("test_"))
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_cases(target):
     module = import_module(f"fuzzing.{target}")
-    for seed in range(SEEDS.get(target, 10)):
+    for seed in SEEDS.get(target, range(10)):
         module.run(seed)
 
 
