@@ -139,7 +139,7 @@ wheel:  ## a wheel in dist/, installed into an empty environment, and the contra
 	@ls -l dist/*.whl
 
 MINUTES ?= 10
-fuzz: $(READY)  ## random crowds, damaged and forged files, interrupted streams: no crash, no wrong answer (MINUTES=10)
+fuzz: $(READY)  ## random crowds, damaged and forged files, interrupted streams, the service under faults: no crash, no wrong answer (MINUTES=10)
 	cd tests && $(abspath $(BIN))/python -m fuzzing --minutes $(MINUTES)
 
 clean:  ## remove what the targets made

@@ -100,7 +100,8 @@ def start(given, seed, number, folder):
     with log.open("wb") as file:
         command = [sys.executable, "-m", "fuzzing", "--minutes", given.minutes, "--seed", seed, "--jobs", given.jobs]
         command += ["--worker", number, file.fileno(), *given.targets]
-        environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
+        path = [str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
         child = subprocess.Popen([str(c) for c in command], pass_fds=[file.fileno()], env=environment, stdin=subprocess.DEVNULL)
     return child, log
 

@@ -1,626 +1,733 @@
-"""Random requests to a real server, compared with a naive fold: legal and illegal ones, killed servers, a clock that jumps,
-clients that do not read, tokens that are revoked; over SQLite, and over PostgreSQL where its programs are installed.
+"""The live service under random requests, kills, clock jumps, slow clients and revoked tokens, against a naive fold.
+
+`run(seed)` starts a real server over SQLite or PostgreSQL, sends legal and illegal requests, and compares every answer and
+read with `NaiveCampaign`. What the model alone knows (probabilities, decisions by votes) is compared with a replay of the log.
+At the end each acknowledged vote is in the log exactly once, `/events` has told each decision once, and `doctor` and
+`replay` find nothing wrong.
+
+`python -m fuzzing --case service SEED` runs a case again; when the server is killed within a request differs from run to run.
 """
 
-import http.client
-import importlib.util
 import json
 import os
-import signal
-import socket
-import struct
-import subprocess
-import sys
+import random
 import tempfile
 import threading
 import time
-from contextlib import suppress
+from collections import Counter
+from functools import cache
 from pathlib import Path
-from random import Random
-from urllib.parse import quote
 
-import postgres
-from fuzzing._naive import Naive
-from quorate.live.replay import check
+from crashing.server import small
+from fuzzing._naive_campaign import NaiveCampaign, Refused
+from fuzzing._service_process import ANSWER_S, FuzzedServer, HealthPoller, Listener, SlowClient, send
 from quorate.service import tokens
-from quorate.store.beside import open_beside
-from quorate.store.opening import open_store
-from quorate.store.verify import verify
+from service.serving import segment
 
-SERVER = Path(__file__).with_name("_clocked_server.py")
-BASE = "/v1/campaigns/default"
-WAIT_S = 30
-REVOKED_S = 3.0  # the promise is one second; the machine may be busy
-TASKS = [f"t{n}" for n in range(8)] + ["ü/%?#", "\u202e", "."]
-WORKERS = [f"w{n}" for n in range(6)] + ["ann@example.org", "né"]
+PATH = "/v1/campaigns/c"
+TASKS = [*(f"t{n}" for n in range(9)), "a/b", "..", "ü\u202e", "x" * 256, " "]
+WORKERS = ["ann", "bob", "cy", "dee", "w/é", "%41"]
+STUDIO_TASKS, STUDIO_WORKERS = (901, 902), (71, 72)  # no other request touches these
+GROUPS = ("north", "south")
 POLICIES = (
-    {},
-    {"minimum_votes": 1, "confidence": 0.6},
-    {"minimum_votes": 2, "confidence": 0.6, "hold": 0.3},
-    {"minimum_votes": 2, "confidence": 0.6, "lock": 0.2, "hysteresis": 0.1},
+    {"minimum_votes": 2, "confidence": 0.6},
+    {"minimum_votes": 1, "maximum_votes": 3, "confidence": 0.7, "hold": 0.3},
+    {"minimum_votes": 2, "confidence": 0.55, "lock": 0.5, "hysteresis": 0.1},
     {"minimum_votes": 1, "confidence": 0.6, "probation": {"votes": 2, "accuracy": 0.5}},
     {"minimum_votes": 2, "confidence": 0.6, "experts": {"decide": True}, "escalate": {"disagreement": 0.4, "tie": True}},
     {"minimum_votes": 2, "confidence": 0.6, "quorum": {"groups": 2, "votes": 1}},
     {"minimum_votes": 1, "confidence": 0.5, "breakers": {"window": 4}},
     {"minimum_votes": 1, "costs": {"*": {"*": 1.0}}, "maximum_cost": 0.4},
 )
-ILLEGAL = (
-    ("POST", f"{BASE}/votes", b"{", {400}),
-    ("POST", f"{BASE}/votes", b"\xff\xfe", {400}),
-    ("POST", f"{BASE}/votes", b"[" * 5000, {400, 422}),
-    ("POST", f"{BASE}/votes", b'{"task": "", "worker": "w", "label": "a"}', {422}),
-    ("POST", f"{BASE}/votes", b'{"task": "t", "worker": "w", "label": "a", "more": 1}', {422}),
-    ("POST", f"{BASE}/votes", json.dumps({"task": "x" * 257, "worker": "w", "label": "a"}).encode(), {422}),
-    ("POST", f"{BASE}/votes?x=1", b"[]", {422}),
-    ("GET", f"{BASE}/votes?limit=0", None, {400, 422}),
-    ("GET", f"{BASE}/tasks?after=zzz", None, {400, 422}),
-    ("PUT", f"{BASE}/policy", b'{"policy": {"confidence": 7}}', {422}),
-    ("PUT", f"{BASE}/tasks/t0/gold", b'{"label": "nobody knows it"}', {422}),
-    ("DELETE", f"{BASE}/votes", b'{"task": "unknown", "worker": "unknown"}', {404}),
-    ("POST", f"{BASE}/workers/unknown/ban", None, {404}),
-    ("GET", f"{BASE}/tasks/unknown", None, {404}),
-    ("GET", "/v1/campaigns/other", None, {404}),
-    ("PATCH", "/healthz", None, {405}),
-    ("GET", "/nothing", None, {404}),
-)
-STEPS = {
-    "vote": 12,
-    "batch": 6,
-    "stream": 2,
-    "retract": 3,
-    "gold": 2,
-    "override": 2,
-    "reopen": 1,
-    "ban": 2,
-    "preview": 1,
-    "unban": 2,
-    "worker": 2,
-    "erase": 1,
-    "policy": 1,
+RETENTIONS = ({}, {"tasks": 2, "waiting": 4}, {"tasks": 3}, {"votes_days": 30.0})
+SCOPES = ("vote", "read", "moderate", "admin")
+REVOKED_WITHIN_S = 3.0  # promised: one second; the machine may be busy
+YEAR_S = 366 * 86_400.0
+
+OPERATIONS = {
+    "vote": 30,
+    "batch": 8,
+    "stream": 6,
+    "retract": 5,
+    "repeat": 5,
+    "gold": 3,
+    "drop_gold": 2,
+    "override": 3,
+    "reopen": 2,
+    "ban": 4,
+    "unban": 3,
+    "worker": 3,
     "label": 1,
-    "tasks": 1,
-    "refit": 1,
-    "retention": 1,
-    "annotate": 4,
-    "illegal": 4,
-    "check": 3,
-    "slow": 1,
+    "policy": 2,
+    "refit": 2,
+    "tasks": 2,
+    "studio": 5,
+    "read": 14,
+    "malformed": 8,
+    "unauthorized": 4,
+    "trickle": 4,
+    "tick": 3,
 }
-RARE = ("kill", "kill", "jump", "revoke")  # one of them in most cases: each takes seconds
 
 
 def run(seed):
-    """Make one case from a seed, and raise AssertionError where the service is wrong."""
-    random = Random(seed)
+    """Run the case of this seed; an answer, a read or a log that is wrong is an AssertionError."""
+    draw = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="quorate-fuzz-service-") as folder:
-        case = Case(random, Path(folder))
+        wants_postgres = draw.random() < 0.35
+        store = _postgres() if wants_postgres else None
+        case = Case(draw, store or str(Path(folder) / "votes.db"), Path(folder))
         try:
-            case.run()
+            case.play()
+        except BaseException as error:
+            where = f"seed {seed}, {'PostgreSQL' if store else 'SQLite'}, retention {case.retention}"
+            error.add_note(f"{where}; last requests: {case.said[-12:]}")
+            raise
         finally:
-            case.end()
+            case.close()
+
+
+def _postgres():
+    """Return the address of an empty database, or None if PostgreSQL cannot run here."""
+    server = _cluster()
+    return None if server is None else server.fresh(f"fuzz{os.getpid()}")
+
+
+@cache
+def _cluster():
+    import pytest
+
+    import postgres
+
+    try:
+        return postgres.server()
+    except pytest.skip.Exception as reason:
+        print(f"cases of the service run over SQLite alone: {reason}")
+        return None
 
 
 class Case:
-    """One server, one store, one client that does one thing after the other, and one that listens."""
+    """One case: a server, the naive fold of what it acknowledged, and what disturbs it."""
 
-    def __init__(self, random, folder):
-        self.random, self.naive = random, Naive(["a", "b", "c"])
-        has_postgres = postgres.programs() is not None and importlib.util.find_spec("psycopg") is not None
-        is_postgres = has_postgres and random.random() < 0.3
-        self.store = postgres.server().fresh(f"fuzz_{os.getpid()}") if is_postgres else str(folder / "votes.db")
-        self._offset = os.open(folder / "offset", os.O_RDWR | os.O_CREAT, 0o600)
-        self.offset_path = folder / "offset"
-        self.move_clock(0.0)
-        self.slow, self.process, self.listener, self.stamp, self.count = [], None, None, 0, 0
-        self.token = self.add_token("admin", "admin") if random.random() < 0.8 else None
-        self.start()
+    def __init__(self, draw, store, folder):
+        self.draw, self.store, self.folder = draw, store, folder
+        self.said = []
+        self.server = FuzzedServer(store, folder / "clock")
+        self.tokens = self._make_tokens()
+        self.retention = draw.choice(RETENTIONS)
+        self.fold = NaiveCampaign(["spam", "ok", "unsure"][: draw.choice((2, 3))])
+        self.policy = draw.choice(POLICIES)
+        self.slow = []
+        self.threads = []
+        self.sent_ids = 0
 
-    def add_token(self, name, scope):
-        store, secret = open_beside(self.store), tokens.make()
+    def _make_tokens(self):
+        from quorate.store.beside import open_beside
+
+        made = {name: tokens.make() for name in (*SCOPES, "revoked", "listener", "elsewhere")}
+        opened = open_beside(self.store)
         try:
-            store.tokens.add(tokens.digest(secret), name, tokens.scopes(scope), None, time.time_ns() // 1000)
+            for name, secret in made.items():
+                scope = {"revoked": "vote,read", "listener": "read", "elsewhere": "admin"}.get(name, name)
+                campaign = "other" if name == "elsewhere" else None
+                opened.tokens.add(tokens.digest(secret), name, tokens.scopes(scope), campaign, time.time_ns() // 1000)
         finally:
-            store.close()
-        return secret
+            opened.close()
+        return made
 
-    # --- the process
+    # --- the story
 
-    def start(self):
-        command = [sys.executable, str(SERVER), self.store, str(self.offset_path)]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-        said = []
-        for line in self.process.stderr:
-            said.append(line)
-            if "listens on" in line:
-                break
-        assert any("listens on" in line for line in said), "".join(said)
-        self.said, self.port = said, int(said[-1].rpartition(":")[2])
-        threading.Thread(target=said.extend, args=[self.process.stderr], daemon=True).start()
-
-    def move_clock(self, seconds):
-        os.pwrite(self._offset, struct.pack("<d", seconds), 0)
-
-    def end(self):
-        if self.listener is not None:
-            self.listener.stop()
-        for sock in self.slow:
-            sock.close()
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait(WAIT_S)
-        os.close(self._offset)
-
-    # --- requests
-
-    def request(self, method, path, body=None, token=None):
-        """The status, and what was answered."""
-        token = self.token if token is None else token
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_S)
-        try:
-            sent = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-            connection.request(method, path, sent, headers)
-            answer = connection.getresponse()
-            text = answer.read()
-        finally:
-            connection.close()
-        assert answer.status < 500 or answer.status == 503, (answer.status, method, path, text, "".join(self.said)[-3000:])
-        return answer.status, json.loads(text)
-
-    def ask(self, method, path, body=None, *, refused=None):
-        """Send a request until it is not answered 503; it must succeed, or be refused as expected."""
-        end = time.monotonic() + WAIT_S
-        while True:
-            status, answer = self.request(method, path, body)
-            if status != 503:
-                break
-            assert time.monotonic() < end, (method, path, answer)
-            time.sleep(0.1)
-        if refused is None:
-            assert status in (200, 201, 202), (status, method, path, body, answer)
-        else:
-            assert status in refused, (status, refused, method, path, body, answer)
-        return answer
-
-    def run(self):
-        random = self.random
-        self.ask("PUT", f"{BASE}/policy", {"policy": random.choice(POLICIES)})
-        if random.random() < 0.5:
-            self.ask("PATCH", BASE, {"retention": {"votes_days": 1}})
-        self.listener = Listener(self)
-        rare = [random.choice(RARE) for _ in range(random.choice((0, 1, 1, 2)))]
-        steps = random.choices(list(STEPS), list(STEPS.values()), k=random.randrange(40, 120))
-        for name in rare:
-            steps.insert(random.randrange(len(steps)), name)
-        for name in steps:
-            getattr(self, f"do_{name}")()
-        self.do_check()
-        self.compare_listener()
-        self.finish()
-
-    # --- steps
-
-    def vote(self):
-        random = self.random
-        self.count += 1
-        vote = {
-            "task": random.choice(TASKS),
-            "worker": random.choice(WORKERS),
-            "label": random.choice([*self.naive.labels, *(["unknown"] if random.random() < 0.02 else [])]),
+    def play(self):
+        self.server.start()
+        self.server.until_ready()
+        spec = {
+            "labels": self.fold.labels,
+            "policy": self.policy,
+            "retention": self.retention,
+            "refit": {"votes": 25, "share": 0.0},
+            "model": self.draw.choice(("fds", "ds", "auto")),
         }
-        chance = random.random()
-        if chance < 0.2:
-            vote["id"] = f"id-{self.count}"
-        elif chance < 0.25 and self.naive.ids:  # once more, perhaps with other content
-            vote["id"] = random.choice(list(self.naive.ids))
+        assert self.ask("PUT", PATH, spec)[0] == 201
+        self.listener = Listener(self.server, PATH, self.tokens["listener"])
+        self.threads = [self.listener, HealthPoller(self.server)]
+        for thread in self.threads:
+            thread.start()
+        steps = self.draw.randint(40, 90)
+        events = dict.fromkeys(self.draw.sample(range(10, steps), self.draw.randint(0, 2)), self.kill)
+        events |= dict.fromkeys(self.draw.sample(range(5, steps), 2), self.move_clock)
+        if self.draw.random() < 0.5:
+            events[steps - 3] = self.revoke
+        if self.retention.get("votes_days") or self.draw.random() < 0.2:
+            events[self.draw.randrange(20, steps - 4)] = self.jump_a_year
+        kinds, weights = list(OPERATIONS), list(OPERATIONS.values())
+        for step in range(steps):
+            if step in events:
+                events[step]()
+            kind = self.draw.choices(kinds, weights)[0]
+            self.said.append(kind)
+            getattr(self, f"do_{kind}")()
+        self.check_all()
+        self.check_end()
+
+    def ask(self, method, path, body=None, *, token="admin", **more):
+        """Send a request until it is answered by anything but 503; return status and what the answer says."""
+        ends = time.monotonic() + ANSWER_S
+        while True:
+            self.said.append(f"{method} {path[len(PATH) :] or '/'} {'' if body is None else str(body)[:120]}")
+            answer = send(self.server.port, method, path, body, token=self.tokens.get(token), **more)
+            assert answer is None or answer[0] == 503 or answer[0] < 500, answer
+            if answer is not None and answer[0] != 503:
+                return answer[0], json.loads(answer[1]) if answer[1] else None
+            assert time.monotonic() < ends, f"no answer but {answer}"
+            time.sleep(0.05)
+
+    def expect(self, change, method, path, body=None, *, token="admin"):
+        """Send a request whose outcome the fold knows: a change that returns what the answer has to say, or refuses."""
+        try:
+            wanted, refused = change(), None
+        except Refused as refusal:
+            wanted, refused = None, refusal.status
+        status, answer = self.ask(method, path, body, token=token)
+        if refused is not None:
+            assert status == refused, (status, refused, answer)
+        else:
+            assert status in (200, 201, 202), (status, answer)
+        return wanted, answer if refused is None else None
+
+    # --- operations
+
+    def new_vote(self):
+        vote = {"task": self.draw.choice(TASKS), "worker": self.draw.choice(WORKERS), "label": self.draw.choice(self.fold.labels)}
+        if self.draw.random() < 0.5:
+            self.sent_ids += 1
+            vote["id"] = f"id {self.sent_ids}"
+        if self.draw.random() < 0.03:
+            vote["label"] = "no such label"
+        if self.fold.ids and self.draw.random() < 0.05:
+            vote["id"] = self.draw.choice(sorted(self.fold.ids))  # of another vote, most likely
         return vote
 
-    def cast(self, body, votes):
-        refused = self.naive.refuses(votes)
-        answer = self.ask("POST", f"{BASE}/votes", body, refused=None if refused is None else {refused})
-        if refused is None:
-            accepted = self.naive.cast(votes)
-            assert (answer["accepted"], answer["repeated"]) == (accepted, len(votes) - accepted), (votes, answer)
-            assert [one["task"] for one in answer["decisions"]] == list(dict.fromkeys(vote["task"] for vote in votes))
-
     def do_vote(self):
-        vote = self.vote()
-        self.cast(vote, [vote])
+        self.send_votes([self.new_vote()], single=True)
 
     def do_batch(self):
-        votes = [self.vote() for _ in range(self.random.randrange(self.random.choice((3, 30))))]
-        self.cast(votes, votes)
+        self.send_votes([self.new_vote() for _ in range(self.draw.choice((0, 2, 3, 10)))])
+
+    def do_repeat(self):
+        """Send again what was taken: with its id, or the same label."""
+        if self.fold.ids and self.draw.random() < 0.6:
+            mark = self.draw.choice(sorted(self.fold.ids))
+            task, worker, label = self.fold.ids[mark]
+            self.send_votes([{"task": task, "worker": worker, "label": label, "id": mark}], single=True)
+        elif plain := [key for key in sorted(self.fold.votes) if key[0] in TASKS]:
+            task, worker = self.draw.choice(plain)
+            self.send_votes([{"task": task, "worker": worker, "label": self.fold.votes[task, worker][0]}], single=True)
+
+    def send_votes(self, votes, *, single=False):
+        body = votes[0] if single else votes
+        counts, answer = self.expect(lambda: self.fold.vote(votes), "POST", f"{PATH}/votes", body, token="vote")
+        if answer is None:
+            return
+        assert (answer["accepted"], answer["repeated"]) == counts, (answer, counts)
+        assert [one["task"] for one in answer["decisions"]] == list(dict.fromkeys(vote["task"] for vote in votes))
+        for decision in answer["decisions"]:
+            self.check_decision(decision)
 
     def do_stream(self):
-        votes = [self.vote() for _ in range(self.random.randrange(1, 20))]
-        lines = b"\n".join(json.dumps(vote).encode() for vote in votes)
-        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_S)
-        connection.request("POST", f"{BASE}/votes:stream", lines, headers)
-        answer = connection.getresponse()
-        told = [json.loads(line) for line in answer.read().splitlines()]
-        connection.close()
-        assert answer.status == 200, told
-        assert len(told) == len(votes), (votes, told)
-        for vote, line in zip(votes, told, strict=True):
-            refused = self.naive.refuses([vote])
-            assert ("error" in line) == (refused is not None), (vote, line)
-            if refused is None:
-                self.naive.cast([vote])
+        """A short stream, lines that cannot be taken among the others."""
+        lines, fails = [], []
+        for _ in range(self.draw.randint(1, 12)):
+            if self.draw.random() < 0.1:
+                lines.append(
+                    self.draw.choice((b"{", b"[]", b'{"task": 1}', b'{"task": "t", "worker": "w", "label": "spam", "x": 1}'))
+                )
+                fails.append(True)
+                continue
+            vote = self.new_vote()
+            lines.append(json.dumps(vote).encode())
+            try:
+                self.fold.vote([vote])
+                fails.append(False)
+            except Refused:
+                fails.append(True)
+        answer = send(self.server.port, "POST", f"{PATH}/votes:stream", b"\n".join(lines), token=self.tokens["vote"])
+        assert answer is not None, "a stream was not answered"
+        assert answer[0] == 200, answer
+        said = [json.loads(line) for line in answer[1].splitlines()]
+        assert [("error" in one) for one in said] == fails, (lines, said)
 
     def do_retract(self):
-        known = [(task, self.naive.names[number]) for task, number in self.naive.votes if not task.startswith("7000")]
-        known = [pair for pair in known if pair[1] is not None]
-        if known:
-            task, worker = self.random.choice(known)
-            self.ask("DELETE", f"{BASE}/votes", {"task": task, "worker": worker})
-            del self.naive.votes[task, self.naive.numbers[worker]]
-            self.ask("DELETE", f"{BASE}/votes", {"task": task, "worker": worker}, refused={404})
+        plain = [key for key in sorted(self.fold.votes) if key[0] in TASKS]
+        known = plain and self.draw.random() < 0.8
+        task, worker = self.draw.choice(plain) if known else (self.draw.choice(TASKS), self.draw.choice(WORKERS))
+        key = {"task": task, "worker": worker}
+        _, decision = self.expect(lambda: self.fold.retract(task, worker), "DELETE", f"{PATH}/votes", key, token="vote")
+        if decision is not None:
+            self.check_decision(decision)
 
     def do_gold(self):
-        task, label = self.random.choice(TASKS), self.random.choice(self.naive.labels)
-        path = f"{BASE}/tasks/{segment(task)}/gold"
-        if task in self.naive.gold and self.random.random() < 0.5:
-            self.ask("DELETE", path)
-            del self.naive.gold[task]
-        else:
-            answer = self.ask("PUT", path, {"label": label})
-            self.naive.gold[task] = label
-            self.naive.tasks.add(task)
-            if answer["reason"] == "gold":
-                assert answer["label"] == label, answer
+        task, label = self.draw.choice(TASKS), self.draw.choice([*self.fold.labels, "?"])
+        path = f"{PATH}/tasks/{segment(task)}/gold"
+        _, decision = self.expect(lambda: self.fold.set_gold(task, label), "PUT", path, {"label": label}, token="moderate")
+        if decision is not None:
+            self.check_decision(decision)
+            assert task in self.fold.overrides or decision["label"] == label, decision
+
+    def do_drop_gold(self):
+        task = self.draw.choice(sorted(self.fold.gold) or TASKS)
+        self.expect(lambda: self.fold.drop_gold(task), "DELETE", f"{PATH}/tasks/{segment(task)}/gold", token="moderate")
 
     def do_override(self):
-        if self.naive.tasks:
-            task, label = self.random.choice(sorted(self.naive.tasks)), self.random.choice(self.naive.labels)
-            answer = self.ask("POST", f"{BASE}/tasks/{segment(task)}/override", {"label": label, "by": "eve"})
-            assert (answer["status"], answer["label"], answer["by"]) == ("decided", label, "eve"), answer
+        task, label = self.draw.choice(TASKS), self.draw.choice(self.fold.labels)
+        body = {"label": label, "by": "mo", "reason": "looked at it"}
+        path = f"{PATH}/tasks/{segment(task)}/override"
+        _, decision = self.expect(lambda: self.fold.override(task, label), "POST", path, body, token="moderate")
+        if decision is not None:
+            self.check_decision(decision)
 
     def do_reopen(self):
-        if self.naive.tasks:
-            task = self.random.choice(sorted(self.naive.tasks))
-            self.ask("POST", f"{BASE}/tasks/{segment(task)}/reopen", {})
+        task = self.draw.choice(TASKS)
+        self.expect(lambda: self.fold.reopen(task), "POST", f"{PATH}/tasks/{segment(task)}/reopen", token="moderate")
 
-    def workers(self):
-        return sorted(self.naive.numbers)
-
-    def do_ban(self, dry_run=False):
-        if not (known := self.workers()):
-            return
-        ring = self.random.sample(known, self.random.randrange(1, min(3, len(known)) + 1))
-        answer = self.ask("POST", f"{BASE}/bans", {"workers": ring, "dry_run": dry_run, "by": "eve"})
-        voted = {task for task, number in self.naive.votes if self.naive.names[number] in ring}
-        assert {pair["before"]["task"] for pair in answer["changes"]} <= voted, answer
-        if not dry_run:
-            self.naive.banned |= {self.naive.numbers[worker] for worker in ring}
-
-    def do_preview(self):
-        self.do_ban(dry_run=True)
+    def do_ban(self):
+        workers, dry_run = (
+            sorted(set(self.draw.choices([*WORKERS, "nobody"], k=self.draw.randint(1, 3)))),
+            self.draw.random() < 0.4,
+        )
+        change = lambda: self.fold.ban(workers, banned=True, dry_run=dry_run)  # noqa: E731
+        if len(workers) == 1:
+            self.expect(change, "POST", f"{PATH}/workers/{segment(workers[0])}/ban", {"dry_run": dry_run}, token="moderate")
+        else:
+            self.expect(change, "POST", f"{PATH}/bans", {"workers": workers, "dry_run": dry_run, "by": "mo"}, token="moderate")
 
     def do_unban(self):
-        banned = sorted(name for number in self.naive.banned if (name := self.naive.names[number]) is not None)
-        if banned:
-            worker = self.random.choice(banned)
-            self.ask("POST", f"{BASE}/workers/{segment(worker)}/unban", {})
-            self.naive.banned.discard(self.naive.numbers[worker])
+        worker, dry_run = self.draw.choice(sorted(self.fold.banned) or WORKERS), self.draw.random() < 0.3
+        change = lambda: self.fold.ban([worker], banned=False, dry_run=dry_run)  # noqa: E731
+        self.expect(change, "POST", f"{PATH}/workers/{segment(worker)}/unban", {"dry_run": dry_run}, token="moderate")
 
     def do_worker(self):
-        worker = self.random.choice(WORKERS)
-        change = self.random.choice(({"group": "g1"}, {"group": "g2"}, {"expert": True}, {"expert": False}))
-        self.ask("PATCH", f"{BASE}/workers/{segment(worker)}", change)
-        self.naive.number(worker)
-
-    def do_erase(self):
-        if known := self.workers():
-            worker = self.random.choice(known)
-            if any(of == worker for _, of, *_ in self.naive.annotations.values()):
-                return
-            self.ask("DELETE", f"{BASE}/workers/{segment(worker)}")
-            self.naive.names[self.naive.numbers.pop(worker)] = None
-
-    def do_policy(self):
-        self.ask("PUT", f"{BASE}/policy", {"policy": self.random.choice(POLICIES), "by": "eve"})
+        worker, group, expert = (
+            self.draw.choice(WORKERS),
+            self.draw.choice((None, *GROUPS)),
+            self.draw.choice((None, True, False)),
+        )
+        body = {name: value for name, value in (("group", group), ("expert", expert)) if value is not None}
+        path = f"{PATH}/workers/{segment(worker)}"
+        self.expect(lambda: self.fold.set_worker(worker, group, expert), "PATCH", path, body, token="moderate")
 
     def do_label(self):
-        label = f"l{len(self.naive.labels)}"
-        if len(self.naive.labels) < 6:
-            self.ask("POST", f"{BASE}/labels", {"id": label, "name": label.upper()})
-            self.naive.labels.append(label)
-        self.ask("POST", f"{BASE}/labels", {"id": "a", "name": "again"}, refused={409})
+        label = self.draw.choice(("spam", "more", "most"))
+        self.expect(lambda: self.fold.add_label(label), "POST", f"{PATH}/labels", {"id": label, "name": label.upper()})
 
-    def do_tasks(self):
-        tasks = self.random.sample(TASKS, 3)
-        self.ask("POST", f"{BASE}/tasks", {"tasks": tasks})
-        self.naive.tasks |= set(tasks)
+    def do_policy(self):
+        if self.draw.random() < 0.2:
+            bad = self.draw.choice(({"minimum_votes": 0}, {"confidence": 2}, {"no": 1}, {"hold": -1}, {"quorum": {"groups": 99}}))
+            status, answer = self.ask("PUT", f"{PATH}/policy", {"policy": bad})
+            assert status == 422, (status, answer)
+            return
+        before, self.policy = self.policy, self.draw.choice(POLICIES)
+        status, answer = self.ask("PUT", f"{PATH}/policy", {"policy": self.policy, "by": "mo"})
+        assert status == 200, answer
+        self.fold.policies += before != self.policy  # the same one again is no new version
+        assert answer["version"] == self.fold.policies, answer
 
     def do_refit(self):
-        self.ask("POST", f"{BASE}/refit")
+        status, answer = self.ask("POST", f"{PATH}/refit")
+        assert status == 202, answer
 
-    def do_retention(self):
-        few = self.random.choice((1, 3, 1000))
-        self.ask("PATCH", BASE, {"retention": {"tasks": few, "waiting": few}})
-        time.sleep(self.random.choice((0.0, 0.3)))
+    def do_tasks(self):
+        some = self.draw.sample(TASKS, 2)
+        self.expect(lambda: self.fold.add_tasks(some), "POST", f"{PATH}/tasks", {"tasks": some}, token="vote")
 
-    def do_annotate(self):
-        """Annotations of Label Studio: made, changed, cancelled, emptied, deleted."""
-        random, known = self.random, self.naive.annotations
-        self.stamp += 1
-        number = random.choice(sorted(known)) if known and random.random() < 0.6 else len(known) + 100 + self.stamp
-        if number in known and random.random() < 0.3:
-            self.ask("POST", f"{BASE}/labelstudio", {"action": "ANNOTATIONS_DELETED", "annotations": [{"id": number}]})
-            del known[number]
+    def do_studio(self):
+        """A webhook of Label Studio: an annotation made, sent again, changed, cancelled, left without a choice or deleted."""
+        fold, draw = self.fold, self.draw
+        known = sorted(fold.annotations)
+        action = draw.choice(("make", "change", "change", "cancel", "clear", "delete", "again")) if known else "make"
+        self.sent_ids += 1
+        if action == "make":
+            number, task, worker = 1000 + self.sent_ids, draw.choice(STUDIO_TASKS), draw.choice(STUDIO_WORKERS)
         else:
-            is_known = number in known
-            task, worker = known[number][:2] if is_known else (random.choice(("70001", "70002")), random.choice(("901", "902")))
-            label = random.choice(self.naive.labels)
-            cancelled, emptied = random.random() < 0.15, random.random() < 0.1
-            choice = {"from_name": "kind", "to_name": "text", "type": "choices", "value": {"choices": [label]}}
-            annotation = {
-                "id": number,
-                "task": int(task),
-                "completed_by": int(worker),
-                "result": [] if emptied else [choice],
-                "was_cancelled": cancelled,
-                "updated_at": f"2026-01-01T{self.stamp // 3600:02}:{self.stamp // 60 % 60:02}:{self.stamp % 60:02}Z",
-            }
-            action = "ANNOTATION_UPDATED" if is_known else "ANNOTATION_CREATED"
-            self.ask("POST", f"{BASE}/labelstudio", {"action": action, "annotation": annotation})
-            known[number] = task, worker, None if cancelled or emptied else label, self.stamp
-        self.naive.annotate()
+            number = draw.choice(known)
+            task, worker = (int(text) for text in fold.annotations[number][:2])
+        if action == "delete":
+            body = {"action": "ANNOTATIONS_DELETED", "annotations": [{"id": number}]}
+            fold.drop_annotation(number)
+        else:
+            label, updated = draw.choice(fold.labels), f"2026-01-01T00:00:00.{self.sent_ids:06d}Z"
+            if action == "again":
+                *_, label, updated = fold.annotations[number]
+            elif action in ("cancel", "clear"):
+                label = None
+            shown = [] if label is None else [{"from_name": "kind", "type": "choices", "value": {"choices": [label]}}]
+            annotation = {"id": number, "task": task, "completed_by": worker, "result": shown, "updated_at": updated}
+            annotation["was_cancelled"] = action == "cancel"
+            made = "ANNOTATION_CREATED" if action == "make" else "ANNOTATION_UPDATED"
+            body = {"action": made, "project": {"id": 1}, "annotation": annotation}
+            fold.annotate(number, str(task), str(worker), label, updated)
+        status, answer = self.ask("POST", f"{PATH}/labelstudio", body, token="vote")
+        assert status == 200, answer
+        self.check_task(str(task))
 
-    def do_illegal(self):
-        method, path, body, statuses = self.random.choice(ILLEGAL)
-        self.ask(method, path, body, refused=statuses)
-        if self.token is not None:
-            status, _ = self.request("POST", f"{BASE}/votes", [], token="qr_wrong")
-            assert status == 401
-
-    def do_check(self):
-        """What readers are told is what the naive fold has."""
-        votes, after = [], 0
-        while after is not None:
-            page = self.ask("GET", f"{BASE}/votes?after={after}&limit={self.random.choice((1, 7, 1000))}")
-            votes += [(vote["task"], vote["worker"] or "", vote["label"]) for vote in page["votes"]]
-            after = page["next"]
-        assert sorted(votes) == self.naive.in_force(), (sorted(votes), self.naive.in_force())
-        for task in self.random.sample(sorted(self.naive.tasks), min(3, len(self.naive.tasks))):
-            view = self.ask("GET", f"{BASE}/tasks/{segment(task)}")
-            told = sorted((vote["worker"] or "", vote["label"]) for vote in view["evidence"])
-            wanted = self.naive.evidence(task)
-            assert told == [(worker, label) for worker, label, _ in wanted], (task, told, wanted)
-            aside = {(vote["worker"] or "", vote["label"]) for vote in view["evidence"] if not vote["counts"]}
-            assert {(worker, label) for worker, label, banned in wanted if banned} <= aside, (task, aside, wanted)
-            assert view["gold"] == self.naive.gold.get(task), view
-        status, _ = self.request("GET", "/healthz")
-        assert status == 200
-
-    def do_slow(self):
-        """Leave a connection that does not read, or does not finish what it began."""
-        sock = socket.socket()
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        sock.settimeout(5)
-        sock.connect(("127.0.0.1", self.port))
-        self.slow.append(sock)
-        host = b"Host: 127.0.0.1\r\n"
-        with suppress(OSError):
-            sock.sendall(
-                self.random.choice(
-                    (
-                        b"GET /openapi.json HTTP/1.1\r\n" + host + b"\r\n",
-                        (b"GET /openapi.json HTTP/1.1\r\n" + host + b"\r\n") * 30,
-                        b"GET /hea",
-                        b"POST " + BASE.encode() + b"/votes HTTP/1.1\r\n" + host + b'Content-Length: 50\r\n\r\n{"task"',
-                        b"GET /healthz HTTP/1.1\r\n" + host + b"X: " + b"x" * 10_000,
-                    )
-                )
+    def do_read(self):
+        kind = self.draw.randrange(7)
+        if kind <= 2:
+            self.check_task(self.draw.choice(TASKS))
+        elif kind == 3:
+            self.check_votes()
+        elif kind == 4:
+            self.check_workers()
+        elif kind == 5:
+            self.check_campaign()
+        else:
+            path = self.draw.choice(
+                ("/tasks?limit=3", "/next?worker=ann&n=3", "/decisions?limit=2", "/policy", "/tasks/t1/history")
             )
+            status, answer = self.ask("GET", PATH + path)
+            assert status == 200 or (status == 404 and "t1" not in self.fold.tasks), (path, status, answer)
 
-    # --- faults
-
-    def do_kill(self):
-        """Kill the server while votes come in: what was acknowledged is there, what was not can be sent again."""
-        acknowledged, unknown, stop = [], [], threading.Event()
-        prefix, random = f"k{self.count}", Random(self.random.random())
-
-        def send():
-            number = 0
-            while not stop.is_set():
-                number += 1
-                vote = {"task": f"{prefix}-{number % 5}", "worker": f"k{number % 7}", "label": random.choice(["a", "b"])}
-                vote["id"] = f"{prefix}-{number}"
-                unknown.append(vote)
-                try:
-                    status, _ = self.request("POST", f"{BASE}/votes", vote)
-                except (OSError, http.client.HTTPException):
-                    return
-                if status == 200:
-                    acknowledged.append(unknown.pop())
-                elif status == 503:
-                    unknown.pop()
-
-        thread = threading.Thread(target=send)
-        thread.start()
-        time.sleep(self.random.random() * 0.2)
-        self.process.send_signal(signal.SIGKILL)
-        thread.join(WAIT_S)
-        stop.set()
-        self.process.wait(WAIT_S)
-        for sock in self.slow:
-            sock.close()
-        self.slow.clear()
-        self.start()
-        self.count += 1000
-        for vote in acknowledged:
-            assert self.naive.refuses([vote]) is None
-            self.naive.cast([vote])
-            answer = self.ask("POST", f"{BASE}/votes", vote)
-            assert (answer["accepted"], answer["repeated"]) == (0, 1), (vote, answer)
-        for vote in unknown:
-            self.ask("POST", f"{BASE}/votes", vote)
-            self.naive.cast([vote])
-        self.do_check()
-
-    def do_jump(self):
-        """Move the clock for a moment: votes may be refused meanwhile, and nothing is lost."""
-        self.move_clock(self.random.choice((-1, 1)) * self.random.choice((20.0, 600.0, 86_400.0 * 3, 86_400.0 * 365)))
-        end = time.monotonic() + 1.0
-        while time.monotonic() < end:
-            vote = self.vote()
-            if self.naive.refuses([vote]) is None:
-                status, answer = self.request("POST", f"{BASE}/votes", vote)
-                assert status in (200, 503), (status, answer)
-                if status == 200:
-                    self.naive.cast([vote])
-            time.sleep(0.05)
-        self.move_clock(0.0)
-        self.do_vote()
-        self.do_check()
-
-    def do_revoke(self):
-        """Revoke a token that has streams open: they end, and cast nothing more."""
-        if self.token is None:
+    def do_malformed(self):
+        """Requests that nobody should send: each is refused, and nothing comes of it."""
+        draw = self.draw
+        long = "x" * 257
+        bodies = (
+            b"{",
+            b"",
+            b"\xff\xfe",
+            b"[" * 5000,
+            b'{"task":"t","task":"u"',
+            b'"x"',
+            b"null",
+            b"1e999",
+            b'{"task": "\\u0000"}',
+        )
+        odd = ({"task": "t"}, {"task": long, "worker": "w", "label": "spam"}, {"task": "", "worker": "w", "label": "spam"})
+        choice = draw.randrange(8)
+        if choice == 0:
+            status, _ = self.ask("POST", f"{PATH}/votes", draw.choice(bodies))
+        elif choice == 1:
+            status, _ = self.ask("POST", f"{PATH}/votes", draw.choice(odd))
+        elif choice == 2:
+            status, _ = self.ask(draw.choice(("PUT", "PATCH", "TRACE")), f"{PATH}/votes", b"{}")
+        elif choice == 3:
+            status, _ = self.ask(
+                "GET", PATH + draw.choice(("/nowhere", "/tasks/", "/tasks/never%20seen", "/workers/nobody", "/%ff"))
+            )
+        elif choice == 4:
+            status, _ = self.ask(
+                "GET", PATH + draw.choice(("/votes?after=-1", "/votes?limit=0", "/events?after=x", "/votes?no=1"))
+            )
+        elif choice == 5:
+            status, _ = self.ask("DELETE", f"{PATH}/votes", {"task": "t0", "worker": long})
+        elif choice == 6:
+            answer = self.raw(draw.choice(self.strange_heads()))
+            assert not answer.startswith(b"HTTP/1.1 5"), answer[:200]
             return
-        self.count += 1
-        name = f"revoked-{self.count}"
-        token = self.add_token(name, "vote,read")
-        wait_for(lambda: self.request("GET", BASE, token=token)[0] == 200)
-        votes = Lines(self.port, "POST", f"{BASE}/votes:stream", token)
-        vote = {"task": "t0", "worker": name, "label": "a"}
-        votes.send(json.dumps(vote).encode() + b"\n")
-        assert b'"task":"t0"' in votes.line()
-        self.naive.cast([vote])
-        events = Lines(self.port, "GET", f"{BASE}/events", token)
-        assert events.line()
-        store = open_beside(self.store)
+        else:
+            status, _ = self.ask(
+                "POST",
+                f"{PATH}/labelstudio",
+                draw.choice(({"action": 1}, {}, {"action": "ANNOTATION_CREATED", "annotation": {}})),
+            )
+            assert status < 500
+            return
+        assert 400 <= status < 500, status
+
+    def strange_heads(self):
+        path, token = f"{PATH}/votes", self.tokens["vote"]
+        vote = json.dumps({"task": "smuggled", "worker": "x", "label": "spam"}).encode()
+        return (
+            b"GET / HTTP/9.9\r\n\r\n",
+            b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(80),
+            b"GET /healthz HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+            b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + b"X-Y: " + b"z" * 40_000 + b"\r\n\r\n",
+            b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + b"".join(b"X-%d: y\r\n" % n for n in range(300)) + b"\r\n",
+            b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\nContent-Length: 3\r\n\r\n%b"
+            % (path.encode(), len(vote), vote),
+            # Trailers are no headers: without a token before the body, nothing is taken.
+            b"POST %b HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nTrailer: Authorization\r\n\r\n%x\r\n%b\r\n0\r\n"
+            b"Authorization: Bearer %b\r\n\r\n" % (path.encode(), len(vote), vote, token.encode()),
+        )
+
+    def raw(self, data):
+        """Send bytes; return what comes back within a second."""
+        import socket
+
+        with socket.create_connection(("127.0.0.1", self.server.port), timeout=1.0) as sock:
+            try:
+                sock.sendall(data)
+                return sock.recv(65536)
+            except OSError:
+                return b""
+
+    def do_unauthorized(self):
+        vote = self.new_vote() | {"label": "spam"}
+        for token, wanted in (("no such token", 401), ("read", 403), ("elsewhere", 403)):
+            headers = {"Authorization": f"Bearer {self.tokens.get(token, token)}"}
+            answer = send(self.server.port, "POST", f"{PATH}/votes", vote, headers=headers)
+            assert answer is not None, token
+            assert answer[0] == wanted, (token, answer)
+        path, body, token = self.draw.choice(
+            (("/refit", None, "moderate"), ("/bans", {"workers": ["ann"]}, "vote"), ("/labels", {"id": "z", "name": "z"}, "read"))
+        )
+        status, answer = self.ask("POST", PATH + path, body, token=token)
+        assert status == 403, (path, status, answer)
+
+    def do_trickle(self):
+        if len(self.slow) < 6:
+            self.slow.append(SlowClient(self.server.port, self.draw, self.tokens["admin"]))
+        for client in self.slow:
+            client.trickle()
+
+    def do_tick(self):
+        time.sleep(self.draw.random() * 0.2)  # holds, locks, sweeps and refits have a moment
+
+    # --- what disturbs it
+
+    def kill(self):
+        """Kill the server while votes with ids are under way; send them again until they are answered."""
+        votes = [
+            {
+                "task": self.draw.choice(TASKS),
+                "worker": self.draw.choice(WORKERS),
+                "label": self.fold.labels[0],
+                "id": f"killed {self.sent_ids} {n}",
+            }
+            for n in range(self.draw.choice((1, 4)))
+        ]
+        self.sent_ids += 1
+        answers = []
+        sending = threading.Thread(
+            target=lambda: answers.append(send(self.server.port, "POST", f"{PATH}/votes", votes, token=self.tokens["vote"]))
+        )
+        sending.start()
+        time.sleep(self.draw.random() * 0.02)
+        self.server.kill()
+        sending.join()
+        self.server.start(ahead=self.draw.uniform(-20, 20))
+        self.server.until_ready()
+        self.said.append(f"killed; the votes under way were answered by {answers}")
+        self.fold.vote(votes)
+        status, answer = self.ask("POST", f"{PATH}/votes", votes, token="vote")
+        assert status == 200, answer
+        acknowledged = answers[0] is not None and answers[0][0] == 200
+        wanted = [(0, len(votes))] if acknowledged else [(0, len(votes)), (len(votes), 0)]
+        assert (answer["accepted"], answer["repeated"]) in wanted, f"a part of one request was taken, or none: {answer}"
+
+    def move_clock(self):
+        self.server.set_ahead(self.draw.uniform(-20, 20))
+
+    def jump_a_year(self):
+        """Show a wrong time for a moment: nothing may be deleted, and the service goes on once the clock is right again."""
+        self.server.set_ahead(YEAR_S)
+        time.sleep(0.5)
+        vote = self.new_vote() | {"label": self.fold.labels[0], "id": f"in a year {self.sent_ids}"}
+        answer = send(self.server.port, "POST", f"{PATH}/votes", vote, token=self.tokens["vote"])
+        assert answer is not None, "no answer while the clock is wrong"
+        assert answer[0] in (200, 503), answer
+        self.server.set_ahead(0.0)
+        if answer[0] == 200:
+            self.fold.vote([vote])
+        else:
+            self.send_votes([vote], single=True)  # until it is taken
+        self.check_votes()
+
+    def revoke(self):
+        """Revoke a token: requests are refused soon, and so is what was begun with it."""
+        from quorate.store.beside import open_beside
+
+        token = self.tokens["revoked"]
+        assert self.ask("GET", PATH, token="revoked")[0] == 200
+        stream = OpenStream(self.server.port, token)
+        listener = Listener(self.server, PATH, token)
+        listener.start()
+        stream.vote(self.fold)
+        opened = open_beside(self.store)
         try:
-            row = next(row for row in store.tokens.all() if row.name == name)
-            store.tokens.revoke(row.number, time.time_ns() // 1000)
+            number = next(row.number for row in opened.tokens.all() if row.name == "revoked")
+            opened.tokens.revoke(number, time.time_ns() // 1000)
         finally:
-            store.close()
-        time.sleep(REVOKED_S)
-        assert self.request("GET", BASE, token=token)[0] == 401
-        with suppress(OSError):
-            votes.send(json.dumps({**vote, "label": "b"}).encode() + b"\n")
-        assert votes.ends(), "an open stream of votes outlives its token"
-        assert events.ends(), "an open stream of events outlives its token"
-        self.do_check()
-
-    # --- the end
-
-    def compare_listener(self):
-        """Whoever listens, and resumes by id, has each decision of the log once, in order."""
-        decisions, after = [], "0"
-        while after is not None:
-            page = self.ask("GET", f"{BASE}/decisions?after={after}")
-            decisions += page["decisions"]
-            after = page["next"]
-        end = time.monotonic() + WAIT_S
-        while len(self.listener.heard) < len(decisions) and time.monotonic() < end:
+            opened.close()
+        ends = time.monotonic() + REVOKED_WITHIN_S
+        while (answer := send(self.server.port, "GET", PATH, token=token)) is None or answer[0] != 401:
+            assert time.monotonic() < ends, f"a revoked token still gets {answer}"
             time.sleep(0.05)
-        self.listener.stop()
-        heard = self.listener.heard[: len(decisions)]
-        assert heard == decisions, f"{len(heard)} heard, {len(decisions)} in the log"
+        while listener.ended_by != 401:
+            assert time.monotonic() < ends, "a revoked token still listens"
+            time.sleep(0.05)
+        listener.end()
+        stream.require_refused(ends)
 
-    def finish(self):
-        """Stop the server in order; the log gives the same decisions, and every checksum is right."""
-        self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(WAIT_S) == 0, "".join(self.said)[-3000:]
+    # --- checks
+
+    def check_decision(self, decision):
+        task = decision["task"]
+        if "probation" not in self.policy:
+            assert decision["votes"] == self.fold.counting(task), (decision, self.fold.on_task(task))
+        if task in self.fold.overrides:
+            assert (decision["label"], decision["reason"]) == (self.fold.overrides[task], "override"), decision
+
+    def check_task(self, task):
+        status, view = self.ask("GET", f"{PATH}/tasks/{segment(task)}", token="read")
+        if task not in self.fold.tasks:
+            assert status == 404 or task in map(str, STUDIO_TASKS), (status, view)
+            return
+        assert status == 200, view
+        assert {vote["worker"]: vote["label"] for vote in view["evidence"]} == self.fold.on_task(task), view
+        assert len(view["evidence"]) == len(self.fold.on_task(task)), view
+        assert view["gold"] == self.fold.gold.get(task), view
+        for vote in view["evidence"]:
+            if vote["worker"] in self.fold.banned:
+                assert not vote["counts"], vote
+            assert (vote["group"], vote["expert"]) == (self.fold.groups.get(vote["worker"]), vote["worker"] in self.fold.experts)
+        assert not view["posterior"] or abs(sum(view["posterior"].values()) - 1) < 1e-6, view
+        self.check_decision(view["decision"])
+
+    def pages(self, path, name, *, token="read"):
+        rows, after = [], ""
+        while after is not None:
+            status, page = self.ask("GET", f"{PATH}/{path}?limit=7{after}", token=token)
+            assert status == 200, page
+            rows += page[name]
+            after = None if page["next"] is None else f"&after={page['next']}"
+        return rows
+
+    def check_votes(self):
+        rows = self.pages("votes", "votes")
+        assert [row["position"] for row in rows] == sorted({row["position"] for row in rows})
+        found = {(row["task"], row["worker"]): row["label"] for row in rows}
+        wanted = {key: label for key, (label, _) in self.fold.votes.items() if key[1] not in self.fold.banned}
+        assert found == wanted, {"missing": wanted.items() - found.items(), "extra": found.items() - wanted.items()}
+        assert len(rows) == len(found), "a vote is listed twice"
+        for row in rows:
+            if row["task"] in TASKS:
+                assert row["id"] == self.fold.votes[row["task"], row["worker"]][1], row
+
+    def check_workers(self):
+        rows = self.pages("workers", "workers")
+        assert {row["worker"] for row in rows} == self.fold.workers, [row["worker"] for row in rows]
+        cast = Counter(worker for _, worker in self.fold.votes)
+        for row in rows:
+            name = row["worker"]
+            assert row["votes"] == cast[name], row
+            assert (row["banned"], row["expert"], row["group"]) == (
+                name in self.fold.banned,
+                name in self.fold.experts,
+                self.fold.groups.get(name),
+            ), row
+
+    def check_campaign(self):
+        status, view = self.ask("GET", PATH, token="read")
+        assert status == 200, view
+        assert [label["id"] for label in view["labels"]] == self.fold.labels
+        assert (view["votes"], view["workers"], view["policy"]) == (
+            len(self.fold.votes),
+            len(self.fold.workers),
+            self.fold.policies,
+        ), view
+
+    def check_all(self):
+        self.check_votes()
+        self.check_workers()
+        self.check_campaign()
+        for task in sorted(self.fold.tasks):
+            self.check_task(task)
+        for client in self.slow:
+            client.close()
+
+    def check_end(self):
+        """Stop the server, and compare its log with everything that was acknowledged and told."""
+        self.server.set_ahead(0.0)
+        ends = time.monotonic() + ANSWER_S
+        while True:  # sweeps and refits may still decide something
+            told = [(one["position"], one["task"]) for one in self.pages("decisions", "decisions")]
+            heard = [(one["position"], one["task"]) for _, one in self.listener.events]
+            if heard == told or time.monotonic() > ends:
+                break
+            time.sleep(0.1)
+        assert heard == told, {"missing": Counter(told) - Counter(heard), "extra": Counter(heard) - Counter(told)}
+        for thread in self.threads:
+            thread.end()
+        self.server.end()
+        with small():
+            self.check_log()
+            self.check_doctor()
+
+    def check_log(self):
+        from quorate.live import replay
+        from quorate.store.events import Change, Retraction, Vote
+        from quorate.store.opening import open_store
+
         store = open_store(self.store, readonly=True)
         try:
-            for number, _ in store.campaigns():
-                assert check(store, number).difference is None, check(store, number).difference
-            assert [problem for one in verify(store) for problem in one.problems] == []
+            ((number, _),) = store.campaigns()
+            names = dict(store.workers(number))
+            logged, last, before = Counter(), 0, 0
+            for first, page in store.read(number):
+                for position, event in enumerate(page, first):
+                    assert position == last + 1 or last == 0, position
+                    assert event.time >= before, f"the time falls at position {position}"
+                    last, before = position, event.time
+                    if isinstance(event, Vote | Change | Retraction) and event.task in TASKS:
+                        label = None if isinstance(event, Retraction) else self.fold.labels[event.label]
+                        logged[event.task, names[event.worker], label, getattr(event, "id", None)] += 1
+            assert logged == self.fold.logged, {"missing": self.fold.logged - logged, "extra": logged - self.fold.logged}
+            checked = replay.check(store, number)
+            assert checked.difference is None, checked.difference
+            assert checked.position == last
         finally:
             store.close()
 
+    def check_doctor(self):
+        from quorate.cli import checks
 
-class Listener:
-    """Follows the events of the campaign from the first, and resumes with the last id it has seen."""
+        found = list(checks.store(self.store))
+        assert all(finding.state == "ok" for finding in found), found
 
-    def __init__(self, case):
-        self._case, self._stopped = case, threading.Event()
-        self.heard, self._last = [], None
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+    def close(self):
+        for client in self.slow:
+            client.close()
+        for thread in self.threads:
+            thread.stop.set()
+        self.server.close()
+        for thread in self.threads:
+            thread.join(1)
 
-    def stop(self):
-        self._stopped.set()
 
-    def _run(self):
-        while not self._stopped.is_set():
-            with suppress(OSError, http.client.HTTPException):
-                self._read()
-            time.sleep(0.02)
+class OpenStream:
+    """A `votes:stream` that stays open."""
 
-    def _read(self):
-        case = self._case
-        headers = {"Authorization": f"Bearer {case.token}"} if case.token else {}
-        if self._last is not None:
-            headers["Last-Event-ID"] = self._last
-        connection = http.client.HTTPConnection("127.0.0.1", case.port, timeout=5)
+    def __init__(self, port, token):
+        import http.client
+
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_S)
+        self.connection.putrequest("POST", f"{PATH}/votes:stream")
+        self.connection.putheader("Authorization", f"Bearer {token}")
+        self.connection.putheader("Transfer-Encoding", "chunked")
+        self.connection.endheaders()
+        self.answer = None
+
+    def _send(self, vote):
+        line = json.dumps(vote).encode() + b"\n"
+        self.connection.send(b"%x\r\n%b\r\n" % (len(line), line))
+
+    def vote(self, fold):
+        """Cast a vote while the token holds."""
+        vote = {"task": "t0", "worker": "streamer", "label": fold.labels[0], "id": "streamed"}
+        self._send(vote)
+        self.answer = self.connection.getresponse()
+        assert self.answer.status == 200, self.answer.status
+        assert "error" not in json.loads(self.answer.readline())
+        fold.vote([vote])
+
+    def require_refused(self, ends):
+        """No vote is taken any more: the stream answers an error, or is closed."""
         try:
-            connection.request("GET", f"{BASE}/events?after=0", headers=headers)
-            answer = connection.getresponse()
-            fields = {}
-            for line in answer:
-                if self._stopped.is_set():
-                    return
-                text = line.decode().rstrip("\n")
-                if not text and fields.get("event") == "decision":
-                    self._last = fields["id"]
-                    self.heard.append(json.loads(fields["data"]))
-                if not text:
-                    fields = {}
-                elif not text.startswith(":"):
-                    name, _, value = text.partition(": ")
-                    fields[name] = value
-        finally:
-            connection.close()
-
-
-class Lines:
-    """A request whose answer is lines, over a bare socket; a body goes out in chunks."""
-
-    def __init__(self, port, method, path, token):
-        self._sock = socket.create_connection(("127.0.0.1", port), timeout=WAIT_S)
-        chunked = "Transfer-Encoding: chunked\r\n" if method == "POST" else ""
-        self._sock.sendall(
-            f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n{chunked}\r\n".encode()
-        )
-        self._file = self._sock.makefile("rb")
-        while self._file.readline().strip():
-            pass  # the header
-
-    def send(self, data):
-        self._sock.sendall(b"%x\r\n%b\r\n" % (len(data), data))
-
-    def line(self):
-        """The next line that is not the length of a chunk."""
-        while True:
-            line = self._file.readline()
-            if not line or not all(letter in b"0123456789abcdefABCDEF\r\n" for letter in line):
-                return line
-
-    def ends(self):
-        """Whether the answer ends within some seconds; what comes before that is no decision."""
-        self._sock.settimeout(REVOKED_S)
-        try:
-            while line := self.line():
-                if b'"status"' in line and b"error" not in line:
-                    return False
-        except TimeoutError:
-            return False
+            self._send({"task": "t0", "worker": "streamer", "label": "spam", "id": "after"})
+            line = self.answer.readline()
         except OSError:
-            return True
-        return True
-
-
-def segment(text):
-    return quote(text, safe="").replace(".", "%2E")
-
-
-def wait_for(holds):
-    end = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+            line = b""
+        finally:
+            self.connection.close()
+        assert not line or "error" in json.loads(line), f"a revoked token still votes: {line}"
+        assert time.monotonic() < ends + ANSWER_S

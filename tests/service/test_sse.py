@@ -225,3 +225,20 @@ def test_memory_for_listeners_is_bounded(monkeypatch):
     size, behind = asyncio.run(main())
     assert 0 < size <= 100
     assert behind is None, "its place is behind the window: the store is read"
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_pages_have_every_decision_of_an_event_that_decides_many_tasks(server, limit):
+    """A page may end among the decisions of one position: the next one begins there."""
+    path = f"/v1/campaigns/paged-{limit}"
+    server("PUT", path, {"labels": ["spam", "ok"], "policy": {"minimum_votes": 1, "confidence": 0.01}})
+    server("POST", f"{path}/votes", [{"task": f"t{n}", "worker": "w", "label": "ok"} for n in range(5)])
+    assert server("POST", f"{path}/workers/w/ban").status == 200
+    whole = server("GET", f"{path}/decisions").json["decisions"]
+    assert len({each["position"] for each in whole}) < len(whole)
+    found, after = [], "0"
+    while after is not None:
+        page = server("GET", f"{path}/decisions?limit={limit}&after={after}").json
+        found += page["decisions"]
+        after = page["next"]
+    assert found == whole

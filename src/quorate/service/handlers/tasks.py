@@ -64,7 +64,9 @@ async def list_decisions(call: Call) -> t.DecisionsPage:
         found = stored(store, campaign.number, after, limit + 1)
         more = len(found) > limit
         del found[limit:]
-        return t.DecisionsPage([sse.decision(body) for _, body in found], str(found[-1][0]) if more else None)
+        # In full, as "17.1": a bare position is after all of its decisions, and the next page may begin among them.
+        cursor = "{}.{}".format(*found[-1][0]) if more else None
+        return t.DecisionsPage([sse.decision(body) for _, body in found], cursor)
 
     return await asyncio.to_thread(read)
 
