@@ -64,7 +64,9 @@ def by_the_rule(online):
         means.setdefault(workers[w], []).append(before[t][g])
     shares = [math.exp(x / 0.8) for x in now["log_prior"].tolist()]
     lent = math.fsum(x * now["lent"][c, c] for c, x in enumerate(shares)) / now["measured"][0] / math.fsum(shares)
-    filled = {worker: [*x, *[min(lent, 0.95)] * (5 - len(x))] for worker, x in means.items()}  # up to five votes, by the mean worker
+    filled = {
+        worker: [*x, *[min(lent, 0.95)] * (5 - len(x))] for worker, x in means.items()
+    }  # up to five votes, by the mean worker
     return spread, {worker: min(max(math.fsum(x) / len(x), 0.01), 0.99) for worker, x in filled.items()}
 
 

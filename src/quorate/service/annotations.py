@@ -34,7 +34,7 @@ class Said(NamedTuple):
     annotation: str
     task: str
     worker: str  # name
-    label: int | None  # code; None: it is no vote
+    label: int | None  # code; None: it is not a vote
     truth: bool
     updated: int | None  # microseconds since 1970
 

@@ -217,7 +217,7 @@ class Campaign(Folding):
                 pace.begin()
 
     def decision_of(self, name: str, answer: Answer | None) -> Decision:
-        """Return what is decided of a task; `answer` is what the stream says of it, None: it is asked."""
+        """Return the decision on a task. `answer` is the prediction of the stream; None: predict now."""
         task = self.state.tasks.by_name.get(name)
         if task is None:
             return views.decision(self.state, name)

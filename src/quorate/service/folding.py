@@ -37,7 +37,7 @@ _JSON = msgspec.json.Encoder().encode
 
 
 class Folding:
-    """The state of a campaign, and the one way to read and change it. Whoever does so has its turn, in whatever thread."""
+    """The state of a campaign, and the only way to read and change it: one reader or writer at a time, in any thread."""
 
     def __init__(self, campaigns: Campaigns, number: int, name: str, loaded: Loaded) -> None:
         self.campaigns, self.number, self.name = campaigns, number, name
@@ -52,7 +52,7 @@ class Folding:
         self._begin(loaded)
 
     def _begin(self, loaded: Loaded) -> None:
-        """Go on from what was loaded from the log."""
+        """Continue from the state loaded from the log."""
         self.loaded = loaded
         self.state, self.names, self.ids = loaded.state, loaded.names, loaded.ids
         self.on_disk(self.state.position)
@@ -84,7 +84,7 @@ class Folding:
     async def in_turn(self, steps: Steps[T]) -> T:
         """Do work on the state when it is its turn, to its end, and return what it returns.
 
-        Work that ends within its first slice never waits. Other work goes on even where nobody waits for it any more.
+        Work that ends within its first slice never waits. Longer work runs to its end even if its caller was cancelled.
         """
         if not self.turn.take():
             return await asyncio.shield(self._kept(self._wait_and_finish(steps)))
@@ -152,7 +152,7 @@ class Folding:
         return max(time, self.state.time)
 
     def doubt(self, time: int) -> str | None:
-        """Return why no event can be given a time, where the log is ahead of the clock: None where it is not."""
+        """Return why no event can be given a time: the log is ahead of the clock. None if it is not."""
         ahead = (self.state.time - time) / 1e6
         if ahead <= MAX_STEP_S:
             return None
@@ -182,7 +182,7 @@ class Folding:
         return self.now()
 
     def submit(self, event: events.Event) -> Touched | None:
-        """Fold an event at once, whatever it takes, and have it written."""
+        """Fold an event at once, without slices, and queue it for writing."""
         self._require_free()
         return drain(self.folding(event))
 
@@ -217,7 +217,7 @@ class Folding:
             raise Unavailable(f"campaign {shown(self.name)} is busy: try again", retry_after=1)
 
     def drop(self, state: CampaignState, before: int, error: BaseException) -> None:
-        """Have the state built again from the log, where a part of what was to be folded after a position is in it."""
+        """Reload the state from the log if an aborted fold has changed it since position `before`."""
         if state.position != before and self.state is state and not self.campaigns.is_broken:
             self.campaigns.distrust(error)
 

@@ -1,4 +1,4 @@
-"""Limits on what a client sends or withholds: sizes, times, and how much of it at once. docs/operations.md lists them."""
+"""Limits on clients: sizes, times, and how much of it at once. docs/operations.md lists them."""
 
 from __future__ import annotations
 

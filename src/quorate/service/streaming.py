@@ -133,7 +133,7 @@ class VoteStream(Response):
                         await self._refuse(Unavailable("the server stops: send this line and those after it again"))
                     elif not answering.done():
                         idle = f"no line for {limits.STREAM_IDLE_SECONDS:g} seconds: the stream ends here"
-                        await self._refuse(Unavailable(f"{idle}; open another one to go on"))
+                        await self._refuse(Unavailable(f"{idle}; open another one to continue"))
                     return
                 message = coming.result()
                 if message["type"] == "http.disconnect":
@@ -292,7 +292,7 @@ class Backlog:
         return True
 
     def add(self, chunk: bytes) -> None:
-        """Append to what is to be sent."""
+        """Queue bytes for sending."""
         self._chunks.append(chunk)
         self._count(len(chunk))
         self._changed.set()

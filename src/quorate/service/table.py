@@ -61,7 +61,7 @@ class Route:
 
     @property
     def stays_open(self) -> bool:
-        """Whether the answer goes on for as long as the client wants."""
+        """Whether the response stays open until the client disconnects."""
         return self.streams or self.content == "text/event-stream"
 
     @property

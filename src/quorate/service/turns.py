@@ -1,4 +1,4 @@
-"""The time budget of the event loop: long work on a campaign goes on in slices or in a thread, one piece of work at a time.
+"""The time budget of the event loop: long work on a campaign runs in slices or in a thread, one piece of work at a time.
 
 Work on the state of a campaign is a generator. It yields None when its slice is over, and the loop answers others before it
 goes on; or it yields a function that takes long, and gets back what the function returned in another thread. Until the work
@@ -33,7 +33,7 @@ class Slice:
         self._until = time.perf_counter() + seconds
 
     def is_over(self) -> bool:
-        """Return whether it is time to let others go on."""
+        """Return whether the slice is used up."""
         return time.perf_counter() >= self._until
 
     def begin(self) -> None:
@@ -81,7 +81,7 @@ class Turn:
 
 
 def drain(steps: Steps[T]) -> T:
-    """Do work at once, whatever it takes."""
+    """Run work to its end at once, without slices."""
     try:
         job = steps.send(None)
         while True:

@@ -45,7 +45,7 @@ class AnnotationRow(NamedTuple):
     annotation: str  # its id in Label Studio
     task: str  # empty if the annotation was deleted before anything else was known of it
     worker: int  # number; 0 if the annotation has no label and its worker no number, and once it is deleted
-    label: int | None  # code; None if it is no vote: skipped, without a choice, or with one that is no label
+    label: int | None  # code; None if it is not a vote: skipped, without a choice, or with an unknown one
     truth: bool  # it is the ground truth of its task, and no vote
     deleted: bool  # for good: Label Studio never gives an id twice
     updated: int  # microseconds since 1970 by Label Studio's clock: older versions are ignored

@@ -330,13 +330,9 @@ class SqlStore(ABC):
     def archived_page(self, campaign: int, *, after: str, until: int, limit: int) -> list[ArchiveRow]:
         """Return the newest record of some tasks at or before a position, by task."""
         newest = "SELECT max(position) FROM archive WHERE campaign = a.campaign AND task = a.task AND position <= ?"
+        which = f"a WHERE campaign = ? AND task > ? AND position = ({newest}) ORDER BY task LIMIT ?"
         with self.reading() as link:
-            rows = link.rows(
-                f"""SELECT position, task, record, touched FROM archive a WHERE campaign = ? AND task > ?
-                    AND position = ({newest}) ORDER BY task LIMIT ?""",
-                *(campaign, _bytes(after), until, limit),
-            )
-        return [ArchiveRow(campaign, position, _text(task), bytes(record), at) for position, task, record, at in rows]
+            return [archive_row(row) for row in read_rows(link, "archive", which, campaign, _bytes(after), until, limit)]
 
     def records_before(self, campaign: int, touched: int, *, limit: int) -> list[ArchiveRow]:
         """Return some of the records with votes whose tasks were last touched before a time."""
