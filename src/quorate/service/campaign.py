@@ -120,6 +120,7 @@ class Campaign(Folding):
         if has_ids:
             yield from self._look_up_ids(votes, codes, pace)
         before = position = state.position
+        may_be_heavy = not at_once and has_heavy_votes(state)
         taken: list[events.Event] = []
         touched: dict[str, Answer | None] = {}
         workers: list[tuple[int, str]] = []
@@ -131,7 +132,7 @@ class Campaign(Folding):
                     touched.setdefault(vote.task, None)
                     continue
                 position += 1
-                if not at_once and is_vote_heavy(state, event.task, event.worker):
+                if may_be_heavy and is_vote_heavy(state, event.task, event.worker):
                     done = yield partial(state.apply, position, event)
                     self.require_state(state)
                 else:
@@ -145,6 +146,7 @@ class Campaign(Folding):
                 if not position % LOOKED_EVERY and pace.is_over():
                     yield None
                     self.require_state(state)
+                    may_be_heavy = has_heavy_votes(state)
                     pace.begin()
             rows = (yield from self.told_rows(state, pace)) if state.changes else NO_ROWS
         except BaseException as error:
