@@ -199,8 +199,8 @@ def steps(ask):
     for method, path, body in (
         ("PUT", f"{TASK}/gold", {"label": "a"}),
         ("DELETE", f"{TASK}/gold", None),
-        ("POST", f"{TASK}/override", {"label": "a", "by": "e" * 256, "reason": "r" * 2000}),
-        ("POST", f"{TASK}/reopen", {"reason": "r" * 2000}),
+        ("POST", f"{TASK}/override", {"label": "a", "by": "e" * 256, "reason": "r" * 256}),
+        ("POST", f"{TASK}/reopen", {"reason": "r" * 256}),
         ("GET", f"{TASK}/history", None),
     ):
         ask(method, path, body, **deep)
@@ -251,6 +251,8 @@ def steps(ask):
     ):
         ask("GET", path, query=query)
         yield f"GET {path}{query}"
+    ask("POST", "/v1/clock", {"by": "ann", "reason": "r" * 256})
+    yield "clock"
     ask.listen(f"{C}/events", campaign="big", query="?after=0")
     yield "events"
     ask("POST", f"{C}/labels", {"id": "c", "name": "c"}, status=201)

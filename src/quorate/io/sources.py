@@ -20,7 +20,6 @@ import polars as pl
 from quorate.data.votes import FrameKind, Votes
 from quorate.errors import InputError, OptionError, listed, shown
 from quorate.io import files, frames, records
-from quorate.io.batches import whole_batches
 from quorate.io.columns import OPTIONAL, REST
 from quorate.io.files import is_encoded
 from quorate.io.formats.content import Content, look, look_frame, look_records
@@ -355,6 +354,8 @@ def _from_frames(source: Iterable[Any], wanted: Wanted, where: str, layout: Layo
 
 
 def _from_lazy(source: pl.LazyFrame, wanted: Wanted, layout: Layout, reading: Reading) -> Iterator[pl.DataFrame]:
+    from quorate.io.batches import whole_batches
+
     try:
         shape = shape_of(list(source.collect_schema()), wanted, layout, "the polars frame")
         reading.saw(shape)

@@ -23,7 +23,6 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from quorate.errors import InputError, QuorateError, listed
-from quorate.io.batches import whole_batches
 from quorate.io.files import descriptor, is_stream
 
 try:
@@ -45,7 +44,7 @@ SINKS: Final[Mapping[str, Callable[[pl.LazyFrame, Path], object]]] = {
     ".tsv": lambda frame, path: frame.sink_csv(path, separator="\t"),
     ".jsonl": lambda frame, path: frame.sink_ndjson(path),
     ".ndjson": lambda frame, path: frame.sink_ndjson(path),
-    ".json": lambda frame, path: _write_json(whole_batches(frame), path),
+    ".json": lambda frame, path: _write_json(_whole(frame), path),
     ".parquet": lambda frame, path: frame.sink_parquet(path),
     ".pq": lambda frame, path: frame.sink_parquet(path),
 }
@@ -191,6 +190,12 @@ def _reported(batches: Iterable[pl.DataFrame], progress: Callable[[int], object]
         if progress is not None:
             progress(len(batch))
         yield batch
+
+
+def _whole(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
+    from quorate.io.batches import whole_batches
+
+    return whole_batches(frame)
 
 
 def _write_json(batches: Iterable[pl.DataFrame], path: Path) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from quorate.kernels import honest_online_reference as honest
 from quorate.kernels.online_evicted import Evicting
-from quorate.kernels.online_tables import Change
+from quorate.kernels.online_tables import Change, Texts, pack
 from quorate.kernels.online_units import ONE
 from quorate.kernels.reference import mix
 
@@ -60,3 +60,23 @@ class Judging(Evicting):
                     for out, cells in zip(sums, (right, doubt), strict=True):
                         out[at] += float(number) * cells[given, label]
         return votes, sums[0], sums[1]
+
+    def _worker_table(self, change: Change, kind: int) -> tuple[Texts, bool, Any, Any, Any]:
+        """Return ids, whether they came as numbers, votes, expected right votes and doubts in units, of every worker."""
+        state = change.merged()
+        votes, right, doubt = (np.zeros(len(state["worker"]), np.int64) for _ in range(3))
+        for task, rows in state["votes"].items():
+            held, before = state["held"][task], None
+            if rows and kind != honest.POSTERIOR:
+                before = self._honest(change, task) if held < 0 else self._certain(held)
+            for row in rows:
+                who, given = state["pair"][row]
+                votes[who] += 1
+                if before is not None:
+                    right[who] += honest.answer_units(before[given])
+                    doubt[who] += honest.answer_units(1.0 - before[state["label"][task]])
+        if kind != honest.POSTERIOR:
+            return pack(state["worker"]), state["fact"]["worker numbers"], votes, right, doubt
+        for row, (who, given) in state["pair"].items():
+            right[who] += state["count"][row][given] - self._base_line(change, "base count", row)[given]
+        return pack(state["worker"]), state["fact"]["worker numbers"], votes, right, doubt

@@ -431,25 +431,7 @@ class Online(Judging):
     def worker_table(self, kind: int) -> tuple[Texts, bool, Any, Any, Any] | bool:
         """Return (ids, whether they came as numbers, votes, expected right votes and doubts in units) of every worker."""
         change = self._begin()
-        if self._due(change, kind):
-            return False
-        state = change.merged()
-        votes, right, doubt = (np.zeros(len(state["worker"]), np.int64) for _ in range(3))
-        for task, rows in state["votes"].items():
-            held, before = state["held"][task], None
-            if rows and kind != honest.POSTERIOR:
-                before = self._honest(change, task) if held < 0 else self._certain(held)
-            for row in rows:
-                who, given = state["pair"][row]
-                votes[who] += 1
-                if before is not None:
-                    right[who] += honest.answer_units(before[given])
-                    doubt[who] += honest.answer_units(1.0 - before[state["label"][task]])
-        if kind != honest.POSTERIOR:
-            return pack(state["worker"]), state["fact"]["worker numbers"], votes, right, doubt
-        for row, (who, given) in state["pair"].items():
-            right[who] += state["count"][row][given] - self._base_line(change, "base count", row)[given]
-        return pack(state["worker"]), state["fact"]["worker numbers"], votes, right, doubt
+        return False if self._due(change, kind) else self._worker_table(change, kind)
 
     @_alone
     def restore(

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from quorate.live.standing import Standing
-from quorate.live.tasks import SETTLED
+from quorate.live.tasks import SETTLED, Task
 
 RECENT: Final = 1 / 20  # weight of a vote in the recent share of right votes
 USUAL: Final = 1 / 200  # and in the usual one
@@ -55,6 +55,27 @@ class Worker(msgspec.Struct):
         if standing.status in SETTLED:
             self.judged += number
             self.right += number * (label == standing.label)
+
+    def keep_aside(self, task: Task, label: int) -> None:
+        """Keep a vote aside, in place of an earlier one."""
+        if self.aside is None:
+            self.aside = {}
+        if task.name in self.aside:
+            self.judge(self.aside[task.name], task.standing, -1)
+        else:
+            task.aside = task.aside or []
+            task.aside.append(self.number)
+        self.aside[task.name] = label
+        self.judge(label, task.standing, 1)
+
+    def drop_aside(self, task: Task) -> int:
+        """Keep a vote aside no longer, and return its label."""
+        assert self.aside is not None
+        assert task.aside is not None
+        label = self.aside.pop(task.name)
+        self.judge(label, task.standing, -1)
+        task.aside.remove(self.number)
+        return label
 
 
 class Crowd:

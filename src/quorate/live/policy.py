@@ -346,3 +346,13 @@ def _label(field: str, label: object) -> str:
     if not isinstance(label, str):
         raise OptionError(f"{field} names the label {shown(label)}: give the ids of labels, which are text")
     return label
+
+
+class PolicyVersion(msgspec.Struct, frozen=True):
+    """One version of a campaign's policy, and since when it holds."""
+
+    version: int
+    policy: Policy
+    position: int
+    time: int
+    by: str | None = None

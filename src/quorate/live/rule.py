@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from operator import mul
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -173,6 +174,17 @@ class Rule:
         - `experts`: the votes of experts that it has: from now on, only further ones decide it at once.
         """
         return Standing("open", -1, time, 0, "reopened", None, votes + self.policy.reopen.votes, experts)
+
+    def clamp(self, standing: Standing, time: int) -> Standing:
+        """Return a standing none of whose times is later than now, because the clock was ahead.
+
+        - `standing`: where the task stands.
+        - `time`: now, in microseconds since 1970.
+        """
+        if max(standing.since, standing.due) <= time:
+            return standing
+        earlier = msgspec.structs.replace(standing, since=min(standing.since, time))
+        return msgspec.structs.replace(earlier, due=min(standing.due, self.adopt(earlier, time).due))
 
     def adopt(self, standing: Standing, time: int) -> Standing:
         """Return a standing under an earlier policy with the clock of this one; `decide` does the rest.

@@ -10,10 +10,10 @@ import msgspec
 from quorate.errors import InputError
 from quorate.live.breakers import Breakers
 from quorate.live.crowd import Worker
-from quorate.live.policy import Policy
+from quorate.live.policy import Policy, PolicyVersion
 from quorate.live.rule import Rule
 from quorate.live.settings import Refit, Retention
-from quorate.live.state import CampaignState, PolicyVersion
+from quorate.live.state import CampaignState
 from quorate.live.tasks import Task
 from quorate.online import Online
 from quorate.store.archive import Archive

@@ -20,7 +20,7 @@ from quorate.live.archived import NOTHING, Answer, Archived
 from quorate.live.breakers import Breakers
 from quorate.live.crowd import BanRecord, Crowd, Worker
 from quorate.live.decision import Decision
-from quorate.live.policy import Policy
+from quorate.live.policy import Policy, PolicyVersion
 from quorate.live.readable import Readable
 from quorate.live.rule import Rule
 from quorate.live.settings import Refit, Retention
@@ -36,16 +36,6 @@ BY_HAND: Final = frozenset({"gold", "override"})  # reasons of decisions that br
 MANY_DUES: Final = 1024
 CLOSED: Final = SETTLED | {"escalated"}  # what only new votes open again, where the old ones have expired
 ROUNDING: Final = 1e-9
-
-
-class PolicyVersion(msgspec.Struct, frozen=True):
-    """One version of a campaign's policy, and since when it holds."""
-
-    version: int
-    policy: Policy
-    position: int
-    time: int
-    by: str | None = None
 
 
 class CampaignState(Readable):
@@ -118,14 +108,14 @@ class CampaignState(Readable):
 
     def _change(self, event: events.Change) -> Touched:
         task = self.tasks.by_name.get(event.task) or self._enter(event.task)
-        _note(task, event.worker, self.position)
+        task.note_move(event.worker, self.position)
         return self._cast(task, self.crowd.get(event.worker), event.label)
 
     def _cast(self, task: Task, worker: Worker, label: int) -> Touched:
         """Learn a vote, or keep it aside."""
         name = task.name
         if worker.banned or (self.policy.probation is not None and not worker.trusted):
-            _keep_aside(worker, task, label)
+            worker.keep_aside(task, label)
             task.touched = self.time
             self.tasks.touch(task)
             self._promote(worker)
@@ -152,10 +142,10 @@ class CampaignState(Readable):
         task = self.tasks.by_name.get(event.task) or self._enter(event.task)
         worker = self.crowd.get(event.worker)
         if worker.aside is not None and event.task in worker.aside:
-            _drop_aside(worker, task)
+            worker.drop_aside(task)
         else:
             self._take_out(task, worker, self.stream.voted(event.task, worker.text))
-        _note(task, event.worker, self.position)
+        task.note_move(event.worker, self.position)
         worker.votes -= 1
         self.votes -= 1
         return self._settled(task)
@@ -207,7 +197,7 @@ class CampaignState(Readable):
                 self.unreached[worker.number] = self.position
             for name, label in in_memory:
                 task = touched[name] = self.tasks.by_name[name]
-                _keep_aside(worker, task, label)
+                worker.keep_aside(task, label)
                 self._take_out(task, worker, label)
         self._settle_all(touched.values())
 
@@ -264,9 +254,6 @@ class CampaignState(Readable):
         self.names.append(event.name)
         self.rule = Rule(self.policy, self.labels)
 
-    def _erase(self, event: events.Erase) -> None:
-        """Change nothing here: names are not part of the state."""
-
     def _refit_begun(self, event: events.RefitBegun) -> None:
         self.refit_under_way, self.refit_read = self.online.begin_refit(), self.position
         self.since_refit = 0
@@ -311,18 +298,9 @@ class CampaignState(Readable):
         self.policies = [msgspec.structs.replace(each, time=min(each.time, time)) for each in self.policies]
         self.away = {name: (min(touched, time), workers) for name, (touched, workers) in self.away.items()}
         for task in self.tasks:
-            self._clamp(task)
+            task.clamp(self.rule, time)
             self.tasks.opened[task.slot] = task.opened
         self._note_dues()
-
-    def _clamp(self, task: Task) -> None:
-        """Let no time of a task be later than now."""
-        time, standing = self.time, task.standing
-        task.opened, task.touched = min(task.opened, time), min(task.touched, time)
-        if max(standing.since, standing.due) > time:
-            earlier = msgspec.structs.replace(standing, since=min(standing.since, time))
-            due = min(standing.due, self.rule.adopt(earlier, time).due)
-            task.standing = msgspec.structs.replace(earlier, due=due)
 
     def pass_over(self, position: int, event: events.Event) -> None:
         """Go on to an event without folding it: for those who try out what would have been."""
@@ -456,7 +434,7 @@ class CampaignState(Readable):
         standings = [self._judged(task, answer) for task, answer in answers]
         limits = self.policy.breakers
         if limits is not None and not every:
-            flips = sum(_flips(task, after) for (task, _), after in zip(answers, standings, strict=True))
+            flips = sum(task.flips_with(after) for (task, _), after in zip(answers, standings, strict=True))
             self.breakers.reconsidered(limits, flips, self.tasks.settled)
             standings = [self._judged(task, answer) for task, answer in answers]
         for (task, answer), after in zip(answers, standings, strict=True):
@@ -494,7 +472,7 @@ class CampaignState(Readable):
             return task
         task = record.task
         if task.touched > self.time:  # by a clock that was ahead: the log was set back since
-            self._clamp(task)
+            task.clamp(self.rule, self.time)
         self.archived_tasks -= 1
         self.away.pop(name, None)
         if record.votes is not None:
@@ -516,7 +494,7 @@ class CampaignState(Readable):
         for text, label in ballots:
             worker = self.crowd.all[int(text)]
             if worker.banned:
-                _keep_aside(worker, task, label)
+                worker.keep_aside(task, label)
                 self._take_out(task, worker, label)
         for number in list(task.aside or ()):
             worker = self.crowd.all[number]
@@ -526,7 +504,7 @@ class CampaignState(Readable):
 
     def _count_again(self, worker: Worker, task: Task) -> None:
         """Learn a vote that was kept aside."""
-        label = _drop_aside(worker, task)
+        label = worker.drop_aside(task)
         if (tally := self.tallies.get(task.name)) is not None:
             self._recount(tally, worker, -1, label)
         self.stream.learn(task.name, worker.text, label, False, False)
@@ -594,41 +572,6 @@ class CampaignState(Readable):
             self._settled(task)
 
 
-def _keep_aside(worker: Worker, task: Task, label: int) -> None:
-    """Keep a vote aside, in place of an earlier one."""
-    if worker.aside is None:
-        worker.aside = {}
-    if task.name in worker.aside:
-        worker.judge(worker.aside[task.name], task.standing, -1)
-    else:
-        task.aside = task.aside or []
-        task.aside.append(worker.number)
-    worker.aside[task.name] = label
-    worker.judge(label, task.standing, 1)
-
-
-def _drop_aside(worker: Worker, task: Task) -> int:
-    """Keep a vote aside no longer, and return its label."""
-    assert worker.aside is not None
-    assert task.aside is not None
-    label = worker.aside.pop(task.name)
-    worker.judge(label, task.standing, -1)
-    task.aside.remove(worker.number)
-    return label
-
-
-def _note(task: Task, worker: int, position: int) -> None:
-    """Note where a worker's vote in force is, as it is not their first on the task."""
-    if task.moved is None:
-        task.moved = {}
-    task.moved[worker] = position
-
-
-def _flips(task: Task, after: Standing) -> bool:
-    """Return whether a standing would change the decided label of a task."""
-    return after.status in SETTLED and after.label >= 0 and 0 <= task.last != after.label
-
-
 _FOLDS: Final[dict[type, Callable[[CampaignState, Any], Touched | None]]] = {
     events.Created: CampaignState._created,
     events.TasksAdded: CampaignState._tasks,
@@ -643,7 +586,7 @@ _FOLDS: Final[dict[type, Callable[[CampaignState, Any], Touched | None]]] = {
     events.WorkerSet: CampaignState._worker,
     events.Rename: CampaignState._rename,
     events.LabelAdded: CampaignState._label,
-    events.Erase: CampaignState._erase,
+    events.Erase: lambda *_: None,  # names are not part of the state
     events.Override: CampaignState._override,
     events.Reopen: CampaignState._reopen,
     events.RefitBegun: CampaignState._refit_begun,

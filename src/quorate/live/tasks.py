@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from quorate.live.standing import CODES, NEW, Standing
+
+if TYPE_CHECKING:
+    from quorate.live.rule import Rule
 
 SETTLED: Final = frozenset({"decided", "locked"})
 WAITING: Final = frozenset({"open", "escalated"})  # what is held is neither: the clock, or a person, decides it any moment
@@ -36,6 +39,21 @@ class Task(msgspec.Struct, array_like=True, gc=False):
     aside: list[int] | None = None  # workers whose votes on it are kept aside
     expired: bool = False  # it stands on votes that are deleted, as they were too old
     slot: int = -1  # its line in the columns, last of all: it is not saved
+
+    def note_move(self, worker: int, position: int) -> None:
+        """Note where a worker's vote in force is, as it is not their first on the task."""
+        if self.moved is None:
+            self.moved = {}
+        self.moved[worker] = position
+
+    def clamp(self, rule: Rule, time: int) -> None:
+        """Let no time of it be later than now."""
+        self.opened, self.touched = min(self.opened, time), min(self.touched, time)
+        self.standing = rule.clamp(self.standing, time)
+
+    def flips_with(self, after: Standing) -> bool:
+        """Return whether a standing would change the decided label."""
+        return after.status in SETTLED and after.label >= 0 and 0 <= self.last != after.label
 
 
 class Tasks:

@@ -255,17 +255,11 @@ def folding(campaign: Campaign, planned: Plan, may_set_gold: Callable[[], None])
         if step.about is not None and gold_change(state, step) is not None:
             may_set_gold()
             break
-        if pace.is_over():
-            yield None
-            campaign.require_state(state)
-            pace.begin()
+        yield from campaign.pause(state, pace)
     try:
         for step in planned.steps:
-            yield from changes.fold(step)
-            if pace.is_over():
-                yield None
-                campaign.require_state(state)
-                pace.begin()
+            yield from changes.fold(step, pace)
+            yield from campaign.pause(state, pace)
         told = yield from campaign.told_rows(state, pace)
     except BaseException as error:
         campaign.drop(state, before, error)
@@ -309,8 +303,8 @@ class _Changes:
         self.events.append(event)
         return touched
 
-    def fold(self, step: Step) -> Steps[None]:
-        """Fold what changes of a task."""
+    def fold(self, step: Step, pace: Slice) -> Steps[None]:
+        """Fold what changes of a task, which may have all votes of the webhook."""
         touched: Touched | None = None
         about = step.about
         if about is not None and step.truth != NONE:
@@ -328,6 +322,7 @@ class _Changes:
                 event = kind(time=self._time, task=step.task, worker=number, label=label)
                 self.outcome.accepted += 1
             touched = yield from self._apply(event)
+            yield from self._campaign.pause(self._state, pace)
         if about is not None and step.truth == NONE:  # after the vote that the annotation may have become
             about, withdrawn = yield from self._fold_gold(step, about)
             touched = withdrawn or touched

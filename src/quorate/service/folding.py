@@ -226,6 +226,13 @@ class Folding:
         if self.state is not state or self.campaigns.is_broken:
             raise Unavailable("the campaign is being loaded again: nothing was taken", retry_after=1)
 
+    def pause(self, state: CampaignState, pace: Slice) -> Steps[None]:
+        """Let others have the loop if the slice is used up."""
+        if pace.is_over():
+            yield None
+            self.require_state(state)
+            pace.begin()
+
     def told_rows(self, state: CampaignState, pace: Slice) -> Steps[Rows]:
         """Return what is written of the decisions that the last events made."""
         changes, state.changes = state.changes, []
@@ -237,10 +244,7 @@ class Folding:
             rows.append(DecisionRow(decision.position, decision.task, body))
             if tell is not None:
                 posted += tell(self, decision, body)
-            if pace.is_over():
-                yield None
-                self.require_state(state)
-                pace.begin()
+            yield from self.pause(state, pace)
         return changes, rows, posted
 
     def write(

@@ -87,7 +87,8 @@ class Reach:
             return await campaign.read(partial(_kept_aside, state, workers), LONG_READ_US + 1)
         found: list[str] = []
         after: str | None = ""
-        search = VotesOf(worker.text for worker in workers)
+        texts = [worker.text for worker in workers]
+        search = await campaign.campaigns.in_thread(partial(VotesOf, texts))  # compiles a pattern of them all
         while workers and after is not None:
             page = partial(_search, campaign.campaigns.store, campaign.number, after, state.position, search)
             names, after = await campaign.campaigns.in_thread(page)

@@ -9,8 +9,9 @@ from quorate.errors import shown
 from quorate.live.archived import Answer
 from quorate.live.crowd import BanRecord, Worker
 from quorate.live.decision import Decision, moment
+from quorate.live.policy import PolicyVersion
 from quorate.live.readable import Accuracy
-from quorate.live.state import CampaignState, PolicyVersion
+from quorate.live.state import CampaignState
 from quorate.live.tasks import Task
 from quorate.service.errors import NotFound
 from quorate.service.names import Names
