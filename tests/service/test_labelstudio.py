@@ -511,6 +511,7 @@ def test_annotations_go_when_votes_expire(tmp_path):
 
     async def story():
         campaigns = await Campaigns.open(str(tmp_path / "votes.db"), clock=Clock(clock, clock))
+        await asyncio.sleep(0)
         for task in campaigns._endless:  # nothing expires by itself
             task.cancel()
         try:
