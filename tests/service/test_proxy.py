@@ -80,7 +80,7 @@ def statuses(client, **headers):
 
 
 def speaks_http_1_0():
-    """Whether nginx does so to its upstreams by default, as it did up to version 1.29.6."""
+    """Whether nginx does so to its upstreams by default, as version 1.22 does."""
     told = subprocess.run([NGINX, "-v"], capture_output=True, text=True, check=True).stderr if NGINX else ""
     version = re.search(r"nginx/(\d+)\.(\d+)\.(\d+)", told)
     return version is None or tuple(map(int, version.groups())) < (1, 29, 7)
@@ -89,7 +89,7 @@ def speaks_http_1_0():
 @pytest.mark.parametrize(
     "more",
     [
-        # What nginx does by default: HTTP/1.0, Connection: close, and the name of the upstream as Host.
+        # What nginx 1.22 does by default: HTTP/1.0, Connection: close, and the name of the upstream as Host.
         "" if speaks_http_1_0() else "proxy_http_version 1.0;",
         "proxy_set_header X-Real-IP $remote_addr; proxy_http_version 1.1;",
         "proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; proxy_http_version 1.1;",

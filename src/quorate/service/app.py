@@ -250,7 +250,7 @@ def require_local(headers: Headers) -> None:
 
     Without tokens everything is allowed, so pages of other sites in a browser on this machine must not reach the service, nor
     clients of other machines through a proxy. A proxy gives itself away by a header, or by HTTP/1.0, which nginx speaks to
-    its upstreams by default up to version 1.29.6. One that leaves no trace cannot be told from a program of this machine.
+    its upstreams by default in version 1.22. One that leaves no trace looks like a program of this machine.
     """
     if (
         (headers.host is not None and not _LOCAL.fullmatch(headers.host))

@@ -105,15 +105,7 @@ class Folding:
 
     async def _wait_and_finish(self, steps: Steps[T]) -> T:
         await self.turn.wait()
-        try:
-            job = next(steps)
-        except StopIteration as end:
-            self.turn.give()
-            return end.value  # type: ignore[no-any-return]
-        except BaseException:
-            self.turn.give()
-            raise
-        return await self._finish(steps, job)
+        return await self._finish(steps, None)
 
     async def _finish(self, steps: Steps[T], job: Callable[[], Any] | None) -> T:
         try:
